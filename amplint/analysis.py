@@ -1,0 +1,110 @@
+"""One text and some rules: which of them can matter, what the text means, what they find in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from traceback import extract_tb
+from typing import TYPE_CHECKING
+
+from amplint.edits import validate
+from amplint.findings import Finding
+from amplint.guard import refusal
+from amplint.rules import all_rules
+from amplint.source import Source
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+    from amplint.rules.base import Rule
+    from amplint.target import Target
+
+INTERNAL_ERROR = "AMP000"
+INVALID_SYNTAX = "AMP001"
+_PACKAGE = Path(__file__).parent
+
+
+class UnreadableError(Exception):
+    """There is no module to ask rules about; `finding` says why."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+def touched(data: bytes, codes: Iterable[str]) -> list[Rule]:
+    """Those of the rules with `codes` whose trigger words are in the bytes of a file."""
+    known: dict[bytes, bool] = {}
+
+    def present(word: bytes) -> bool:
+        if word not in known:
+            known[word] = word in data
+        return known[word]
+
+    rules = [all_rules()[code] for code in sorted(codes)]
+    return [rule for rule in rules if rule.run and any(all(map(present, words)) for words in rule.triggers)]
+
+
+def read(source: Source, target: Target) -> Module:
+    """What a text means.
+
+    Raises:
+        UnreadableError: Python or libcst can't parse it, or amplint fails on it.
+    """
+    check_syntax(source)
+    try:
+        # Not at the top: importing libcst takes longer than to lint most files.
+        from amplint.model import CannotRead, build  # noqa: PLC0415
+    except Exception as error:
+        raise UnreadableError(internal_error(source, "amplint", error)) from error
+    try:
+        return build(source, target)
+    except CannotRead as error:
+        raise UnreadableError(invalid_syntax(source, error.row, f"amplint can't read it yet: {error}")) from None
+    except Exception as error:
+        raise UnreadableError(internal_error(source, "the model", error)) from error
+
+
+def check_syntax(source: Source) -> None:
+    """Refuse what can't be parsed, without importing libcst.
+
+    Raises:
+        UnreadableError: it can't.
+    """
+    if refused := refusal(source):
+        message = refused.message
+        raise UnreadableError(all_rules()[INVALID_SYNTAX].finding((refused.start, refused.end), message))
+
+
+def run(rules: list[Rule], module: Module) -> tuple[list[Finding], set[str]]:
+    """What rules find, AMP000 for each that fails, and the codes of those."""
+    findings: list[Finding] = []
+    failed: set[str] = set()
+    for rule in rules:
+        if rule.run is None:
+            continue
+        try:
+            found = list(rule.run(module))
+            for each in found:
+                validate(each, len(module.source.text))
+            findings += found
+        except Exception as error:
+            failed.add(rule.code)
+            findings.append(internal_error(module.source, rule.code, error))
+    return findings, failed
+
+
+def invalid_syntax(source: Source, row: int, message: str) -> Finding:
+    """AMP001 for a line."""
+    row = min(max(row, 1), len(source.line_starts))
+    start = source.offset(row, 1)
+    return all_rules()[INVALID_SYNTAX].finding((start, start + len(source.line(row))), message)
+
+
+def internal_error(source: Source, what: str, error: Exception) -> Finding:
+    """AMP000 for an exception that should not have been raised, with what a report of it needs."""
+    frames = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(_PACKAGE)]
+    place = f" at {Path(frames[-1].filename).relative_to(_PACKAGE).as_posix()}:{frames[-1].lineno}" if frames else ""
+    said = next(iter(str(error).splitlines()), "")
+    message = f"{what} failed with {type(error).__name__}{place}: {said}".removesuffix(": ")
+    span = (0, len(source.line(1)))
+    return all_rules()[INTERNAL_ERROR].finding(span, f"{message} (please report it, with the code that causes it)")

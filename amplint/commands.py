@@ -1,0 +1,194 @@
+"""The commands: `check`, which is meant where none is named, and `rule`."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Iterable
+from typing import NoReturn, TextIO
+
+from amplint import __version__
+from amplint.discovery import discover
+from amplint.report import FORMATS, Report, render
+from amplint.rules import all_rules
+from amplint.run import Job, Mode, Outcome, describe, process, run
+from amplint.selection import Selection, SettingsError, codes_of
+from amplint.settings import Overrides, Resolver
+from amplint.target import from_option
+
+CLEAN, FOUND, FAILED = 0, 1, 2
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line, and not the whole usage, is what a mistake in the arguments deserves."""
+        self.exit(FAILED, f"amplint: error: {message}\n")
+
+
+def dispatch(arguments: list[str]) -> int:
+    """Run the command that `arguments` name and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A file name or a source line that the terminal's encoding lacks must not end the run.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        if arguments[:1] == ["rule"]:
+            return _rule(arguments[1:])
+        return _check(arguments[1:] if arguments[:1] == ["check"] else arguments)
+    except SettingsError as error:
+        return _fail(str(error))
+    except SystemExit as stop:
+        return int(stop.code or CLEAN)
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # a bug of ours is said in one line, too
+        return _fail(describe(error))
+
+
+def _fail(message: str) -> int:
+    print(f"amplint: error: {message}", file=sys.stderr)
+    return FAILED
+
+
+def _check_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="amplint",
+        usage="amplint [check] [options] [path ...]\n       amplint rule (CODE | --all) [--output-format text|json]",
+        description="Find misuse of PyTorch automatic mixed precision (AMP), and fix it.",
+        epilog="Exit codes: 0 nothing found, 1 findings, 2 amplint could not do its work.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("paths", nargs="*", metavar="path", help="files and directories, or - for standard input [default: .]")
+    fixing = parser.add_argument_group("fixing")
+    fixing.add_argument("--fix", action="store_true", help="apply safe fixes")
+    fixing.add_argument("--unsafe-fixes", action="store_true", help="take in fixes that may change behaviour")
+    fixing.add_argument("--diff", action="store_true", help="print what --fix would change, and change nothing")
+    rules = parser.add_argument_group("rules (codes such as AMP401, prefixes such as AMP4, or ALL; comma-separated)")
+    rules.add_argument("--select", action="append", metavar="RULES", help="these rules only")
+    rules.add_argument("--ignore", action="append", metavar="RULES", help="not these rules")
+    rules.add_argument("--extend-select", action="append", metavar="RULES", help="these rules as well")
+    settings = parser.add_argument_group("settings")
+    settings.add_argument(
+        "--target-torch", metavar="VERSION", help="lowest release of torch to support: 2.4, or '>=2.0,<2.4'"
+    )
+    settings.add_argument("--isolated", action="store_true", help="read no configuration files")
+    settings.add_argument("--stdin-filename", metavar="PATH", help="the name of what is read from standard input")
+    output = parser.add_argument_group("output")
+    output.add_argument("--output-format", choices=FORMATS, default="full", help="[default: full]")
+    output.add_argument("--statistics", action="store_true", help="print counts by rule instead of findings")
+    output.add_argument("--exit-zero", action="store_true", help="exit with 0 whatever is found")
+    output.add_argument("-q", "--quiet", action="store_true", help="print findings and nothing else")
+    add("-V", "--version", action="version", version=f"amplint {__version__}")
+    return parser
+
+
+def _check(arguments: list[str]) -> int:
+    parser = _check_parser()
+    options = parser.parse_intermixed_args(arguments)
+    if options.statistics and options.output_format == "github":
+        parser.error("--statistics goes with --output-format concise, full or json")
+    if "-" in options.paths and len(options.paths) > 1:
+        parser.error("- (standard input) can't be combined with other paths")
+    resolver = Resolver(_overrides(options))
+    mode = Mode.DIFF if options.diff else Mode.FIX if options.fix else Mode.CHECK
+    errors: list[str] = []
+    if options.paths == ["-"]:
+        name = options.stdin_filename or "-"
+        settings = resolver.for_file(name)
+        outcomes: Iterable[Outcome] = [
+            process(sys.stdin.buffer.read(), Job(name, settings, mode, options.unsafe_fixes))
+        ]
+    else:
+        found = discover(options.paths or ["."], resolver)
+        errors = found.errors
+        if not options.quiet:
+            for path in found.empty:
+                print(f"amplint: warning: no Python files in {path}", file=sys.stderr)
+        outcomes = run(found.files, resolver, mode, options.unsafe_fixes)
+    return _tell(outcomes, errors, mode, options)
+
+
+def _overrides(options: argparse.Namespace) -> Overrides:
+    if options.target_torch is not None:
+        try:
+            from_option(options.target_torch, "--target-torch")
+        except ValueError as error:
+            raise SettingsError(f"--target-torch: {error}") from None
+    select = None if options.select is None else _selectors(options.select)
+    selection = Selection(select, _selectors(options.extend_select), _selectors(options.ignore))
+    return Overrides(selection, options.target_torch, options.isolated)
+
+
+def _selectors(given: list[str] | None) -> tuple[str, ...]:
+    return tuple(name.strip() for each in given or () for name in each.split(",") if name.strip())
+
+
+def _tell(outcomes: Iterable[Outcome], errors: list[str], mode: Mode, options: argparse.Namespace) -> int:
+    """Write what a run has found, errors to stderr, and give the exit code."""
+    results = []
+    fixed = 0
+    output = b""
+    for outcome in outcomes:
+        if outcome.error is not None:
+            errors.append(outcome.error)
+        if outcome.result is not None and outcome.result.findings:
+            results.append(outcome.result)
+        fixed += outcome.fixed
+        output += outcome.output if mode is Mode.DIFF or options.paths == ["-"] else b""
+    for message in dict.fromkeys(errors):
+        _fail(message)
+    report = Report(tuple(results), fixed, options.unsafe_fixes)
+    broken = bool(errors) or any(finding.code == "AMP000" for finding in report.findings)
+    _write(report, output, mode, broken, options)
+    if broken:
+        return FAILED
+    found = bool(output) if mode is Mode.DIFF else bool(results)
+    return FOUND if found and not options.exit_zero else CLEAN
+
+
+def _write(report: Report, output: bytes, mode: Mode, broken: bool, options: argparse.Namespace) -> None:
+    from amplint.report.summary import diff_summary, statistics, summary  # noqa: PLC0415
+
+    to: TextIO = sys.stdout
+    if mode is Mode.DIFF or (mode is Mode.FIX and options.paths == ["-"]):
+        # What a program reads goes to stdout, so what a person reads goes to stderr.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(output)
+        to = sys.stderr
+    if mode is Mode.DIFF:
+        internal = [finding for finding in report.findings if finding.code == "AMP000"]
+        for finding in internal:
+            _fail(finding.message)
+        to.write("" if options.quiet else diff_summary(report))
+        return
+    if options.statistics:
+        to.write(statistics(report, options.output_format))
+    else:
+        to.write(render(options.output_format, report, _colour(to)))
+    if not options.quiet and options.output_format in ("concise", "full"):
+        to.write(summary(report, clean=not broken))
+
+
+def _colour(stream: TextIO) -> bool:
+    return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def _rule(arguments: list[str]) -> int:
+    parser = _Parser(
+        prog="amplint rule", description="Print the documentation of a rule, or of all.", allow_abbrev=False
+    )
+    parser.add_argument("code", nargs="?", metavar="CODE", help="such as AMP401")
+    parser.add_argument("--all", action="store_true", help="all rules")
+    parser.add_argument("--output-format", choices=("text", "json"), default="text", help="[default: text]")
+    options = parser.parse_args(arguments)
+    if (options.code is None) != options.all:
+        parser.error("give the code of a rule, or --all")
+    from amplint.report.rules_doc import as_json, as_text  # noqa: PLC0415
+
+    rules = list(all_rules().values()) if options.all else [all_rules()[code] for code in codes_of(options.code)]
+    as_list = options.all or len(rules) > 1
+    sys.stdout.write(as_json(rules, as_list=as_list) if options.output_format == "json" else as_text(rules))
+    return CLEAN

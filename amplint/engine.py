@@ -1,0 +1,205 @@
+"""One file from bytes to findings, and back to bytes with its fixes made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint import analysis
+from amplint.analysis import INTERNAL_ERROR, UnreadableError
+from amplint.edits import apply, try_out
+from amplint.findings import Applicability, Finding, Fix
+from amplint.guard import refusal, with_room
+from amplint.rules import all_rules
+from amplint.source import Source, SourceError
+from amplint.suppress import UNUSED, Suppressions, names_codes
+
+if TYPE_CHECKING:
+    from amplint.settings import Settings
+
+# A file settles after two or three rounds; one whose fixes undo each other never would.
+ROUNDS = 100
+
+
+class Result(NamedTuple):
+    """What was found in a file. `source` is None where the bytes alone said that there is nothing to find."""
+
+    filename: str
+    source: Source | None
+    findings: tuple[Finding, ...]
+
+
+class FixResult(NamedTuple):
+    """A file's new bytes, how many findings of each code were fixed, and what is left to find."""
+
+    data: bytes
+    applied: Counter[str]
+    result: Result
+
+
+def check(code: str, filename: str = "<string>", settings: Settings | None = None) -> list[Finding]:
+    """The findings in a program's text, in its order. Without `settings`: of the rules that are on by default."""
+    return list(_check(_from_text(code, filename), settings or _defaults()).findings)
+
+
+def fix(code: str, filename: str = "<string>", settings: Settings | None = None, *, unsafe: bool = False) -> str:
+    """A program's text with its safe fixes made; with `unsafe` the unsafe ones too."""
+    fixed, _, _ = _fix(_from_text(code, filename), settings or _defaults(), unsafe)
+    return "\ufeff" * fixed.bom + fixed.text
+
+
+def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = True) -> Result:
+    """The findings in a file: sorted, of the selected codes, and with `noqa` only those that no comment silences."""
+    comments_matter = noqa and UNUSED in settings.codes
+    matters = analysis.touched(data, settings.codes) or (comments_matter and names_codes(data))
+    if not matters and data.isascii() and b"\0" not in data:
+        return Result(filename, None, ())
+    try:
+        source = Source.from_bytes(data, filename)
+    except SourceError as error:
+        # Bytes that are no text become U+FFFD, so that the place can be shown.
+        source = Source(filename, data.decode("utf-8", "replace"))
+        found = [analysis.invalid_syntax(source, error.row, str(error))]
+        return _result(source, Suppressions(source).keep(found) if noqa else found, settings)
+    return _check(source, settings, noqa=noqa) if matters else Result(filename, None, ())
+
+
+def fix_bytes(data: bytes, filename: str, settings: Settings, *, unsafe: bool) -> FixResult:
+    """Make a file's safe fixes, and with `unsafe` the unsafe ones too, until there is nothing left to fix."""
+    before = check_bytes(data, filename, settings)
+    if before.source is None or not _offered(before, unsafe):
+        return FixResult(data, Counter(), before)
+    if before.source.encode(before.source.text) != data:
+        withheld = f"{before.source.encoding} text can't be written back as it was"
+        findings = tuple(each._replace(fix=None, withheld=withheld) if each.fix else each for each in before.findings)
+        return FixResult(data, Counter(), before._replace(findings=findings))
+    fixed, applied, result = _fix(before.source, settings, unsafe)
+    return FixResult(fixed.encode(fixed.text), applied, result)
+
+
+def _from_text(code: str, filename: str) -> Source:
+    return Source(filename, code.removeprefix("\ufeff"), bom=code.startswith("\ufeff"))
+
+
+def _like(source: Source, text: str) -> Source:
+    return Source(source.filename, text, source.encoding, source.bom)
+
+
+def _defaults() -> Settings:
+    from amplint.selection import enabled_codes  # noqa: PLC0415 - who comes with settings needs neither
+    from amplint.settings import Settings  # noqa: PLC0415
+
+    return Settings(enabled_codes([]), isolated=True)
+
+
+def _check(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
+    comments = Suppressions(source) if noqa else None
+    if comments and comments.whole_file:
+        return Result(source.filename, source, ())
+    return _result(source, with_room(lambda: _find(source, settings, comments)), settings)
+
+
+def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> Result:
+    chosen = [each for each in findings if each.code in settings.codes or each.code == INTERNAL_ERROR]
+    return Result(source.filename, source, tuple(sorted(chosen, key=lambda each: (each.start, each.end, each.code))))
+
+
+def _find(source: Source, settings: Settings, comments: Suppressions | None) -> list[Finding]:
+    """What the rules find, less what comments silence, and the comments that silence nothing."""
+    data = source.text.encode("utf-8", "replace")
+    rules = analysis.touched(data, settings.codes)
+    raw: list[Finding] = []
+    failed: set[str] = set()
+    try:
+        if rules:
+            module = analysis.read(source, settings.target(source.filename))
+            raw, failed = analysis.run(rules, module)
+        else:
+            analysis.check_syntax(source)
+    except UnreadableError as error:
+        return comments.keep([error.finding]) if comments else [error.finding]
+    kept = comments.keep(raw) if comments else raw
+    to_try = [each for each in kept if each.fix and each.fix.edits and all_rules()[each.code].trial]
+    if to_try:
+        others = analysis.touched(data, all_rules().keys() - settings.codes)
+        before = Counter(each.code for each in (*raw, *analysis.run(others, module)[0]))
+        tried = try_out(source.text, to_try, before, lambda text: _count(_like(source, text), settings))
+        kept = [each for each in kept if each not in to_try] + tried
+    if comments and UNUSED in settings.codes:
+        kept += comments.keep(list(comments.unused(settings.codes - failed)))
+    return kept
+
+
+def _count(source: Source, settings: Settings) -> Counter[str]:
+    """How often each code, selected or not, is found in a text."""
+    rules = analysis.touched(source.text.encode("utf-8", "replace"), all_rules())
+    try:
+        if rules:
+            found, _ = analysis.run(rules, analysis.read(source, settings.target(source.filename)))
+            return Counter(each.code for each in found)
+        analysis.check_syntax(source)
+    except UnreadableError as error:
+        return Counter([error.finding.code])
+    return Counter()
+
+
+def _offered(result: Result, unsafe: bool) -> list[Finding]:
+    wanted = (Applicability.SAFE, Applicability.UNSAFE) if unsafe else (Applicability.SAFE,)
+    return [each for each in result.findings if each.fix and each.fix.edits and each.fix.applicability in wanted]
+
+
+def _fix(source: Source, settings: Settings, unsafe: bool) -> tuple[Source, Counter[str], Result]:
+    """Rounds of finding and fixing, until a round changes nothing."""
+    applied: Counter[str] = Counter()
+    for _ in range(ROUNDS):
+        result = _check(source, settings)
+        offered = _offered(result, unsafe)
+        text, done, broken = _round(source, [each.fix for each in offered if each.fix])
+        if text == source.text:
+            return source, applied, _with_broken(result, broken, settings)
+        applied.update(each.code for each in offered if each.fix in done)
+        source = _like(source, text)
+    result = _check(source, settings)
+    error = RuntimeError(f"after {ROUNDS} rounds there is still something to fix")
+    failure = analysis.internal_error(source, "fixing the file", error)
+    return source, applied, _result(source, (*result.findings, failure), settings)
+
+
+def _round(source: Source, fixes: list[Fix]) -> tuple[str, list[Fix], dict[Fix, str]]:
+    """The text with fixes made that leave it a program, those fixes, and why others are not made, which are broken."""
+    text, done = apply(source.text, fixes)
+    if _broken(_like(source, text)) is None:
+        return text, done, {}
+    alone = {fix: _broken(_like(source, apply(source.text, [fix])[0])) for fix in done}
+    broken = {fix: why for fix, why in alone.items() if why}
+    good = [fix for fix in done if fix not in broken]
+    # Where each is good by itself and all together are not, one is made at a time.
+    for chosen in (good, good[:1]):
+        text, done = apply(source.text, chosen)
+        if _broken(_like(source, text)) is None:
+            return text, done, broken
+    return source.text, [], broken
+
+
+def _broken(source: Source) -> str | None:
+    """Why a text can't be written as it is to the file that it comes from."""
+    try:
+        source.encode(source.text)
+    except SourceError as error:
+        return str(error)
+    refused = with_room(lambda: refusal(source))
+    return refused.message if refused else None
+
+
+def _with_broken(result: Result, broken: dict[Fix, str], settings: Settings) -> Result:
+    """The result with fixes taken away that would break the file, each reported as our error."""
+    findings: list[Finding] = []
+    for each in result.findings:
+        if each.fix in broken and result.source:
+            error = ValueError(broken[each.fix])
+            findings.append(analysis.internal_error(result.source, f"the fix of {each.code}", error))
+            findings.append(each._replace(fix=None, withheld="the fixed code could not be parsed"))
+        else:
+            findings.append(each)
+    return result if not broken or result.source is None else _result(result.source, findings, settings)

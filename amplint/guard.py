@@ -1,0 +1,156 @@
+"""What stands between a file and libcst, which dies on some of what Python accepts, where no `except` helps.
+
+`refusal` lets Python's own parser read the text first, then bounds how deep its syntax is nested: libcst needs time in
+the square or cube of the depth (1,000 chained calls: 4 s) and overflows the stack beyond. `with_room` gives what runs
+below the bound the stack that it needs.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from amplint.source import Source
+
+T = TypeVar("T")
+
+# Levels of the syntax tree; a term of a sum is one, a chained call two. libcst takes up to a second for these.
+DEPTH = 1000
+RECURSION = 50_000
+# 500 MiB is address space, not memory; 64 MiB, where that is limited, still holds what DEPTH allows.
+STACKS = (512 << 20, 64 << 20)
+
+_PYTHON = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_STRING = re.compile(r"""#[^\r\n]*|('''|\"""|'|")(?:\\.|(?!\1).)*\1""", re.DOTALL)
+_one_at_a_time = threading.Lock()
+
+
+class Refusal(NamedTuple):
+    """Why a text can't be read, and the characters that show it."""
+
+    message: str
+    start: int
+    end: int
+
+
+def refusal(source: Source) -> Refusal | None:
+    """Why `source` can't be parsed, by Python or, as far as that is known without trying, by libcst."""
+    if (nul := source.text.find("\0")) >= 0:
+        return Refusal("source code cannot contain null bytes", nul, nul + 1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source.text)
+    except SyntaxError as error:
+        # Which syntax is newer than the interpreter can't be told from what is wrong, so the version is always said.
+        return _at(source, error.lineno, error.offset, f"{error.msg} (as {_PYTHON} reads it)")
+    except UnicodeEncodeError as error:
+        return Refusal("source code cannot contain lone surrogates", error.start, error.end)
+    except (RecursionError, MemoryError, ValueError) as error:
+        what = str(error) or "too complex to parse"
+        return _at(source, 1, 1, f"{_PYTHON} can't read it: {what}")
+    return _too_deep(tree, source) if len(source.text) > DEPTH else None
+
+
+def _at(source: Source, row: int | None, column: int | None, message: str) -> Refusal:
+    """A refusal at a place as Python gives it: possibly absent, or beyond the end of the line or the text."""
+    row = min(max(row or 1, 1), len(source.line_starts))
+    start = source.offset(row, 1)
+    width = len(source.line(row))
+    column = min(max(column or 1, 1) - 1, width)
+    return Refusal(message, start + column, start + min(column + 1, width))
+
+
+def _too_deep(tree: ast.Module, source: Source) -> Refusal | None:
+    """Where the syntax is nested deeper than DEPTH.
+
+    A node with n characters is at most about n levels deep, so only long nodes are entered: that makes it cheap.
+    """
+    data = source.text.encode()
+    starts = [0, *(end.end() for end in _LINE_END.finditer(data))]
+
+    def size(node: ast.AST) -> int:
+        if not isinstance(node, (ast.stmt, ast.expr, ast.excepthandler, ast.keyword, ast.pattern)):
+            return DEPTH  # has no place of its own: comprehensions, arguments, with items, match cases
+        if node.end_lineno is None or node.end_col_offset is None or getattr(node, "decorator_list", None):
+            return DEPTH  # decorators stand outside of what they decorate
+        return starts[node.end_lineno - 1] + node.end_col_offset - starts[node.lineno - 1] - node.col_offset
+
+    todo: list[tuple[ast.AST, int, bool]] = [(tree, 0, False)]
+    while todo:
+        node, depth, entire = todo.pop()
+        depth += _levels(node, data, starts)
+        if depth > DEPTH:
+            row, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+            line = data[starts[row - 1] : starts[row - 1] + column]
+            return _at(source, row, len(line.decode()) + 1, f"amplint can't read it yet: nested over {DEPTH} deep")
+        # Before Python 3.12 the parts of an f-string have places that mean nothing.
+        entire = entire or isinstance(node, ast.JoinedStr)
+        todo += [
+            (child, depth, entire) for child in ast.iter_child_nodes(node) if entire or size(child) + depth >= DEPTH
+        ]
+    return None
+
+
+def _levels(node: ast.AST, data: bytes, starts: list[int]) -> int:
+    """How many levels a node is in libcst's tree, which nests some of what ast keeps flat."""
+    if isinstance(node, ast.BoolOp):
+        return len(node.values)
+    if isinstance(node, (ast.Constant, ast.JoinedStr)) and isinstance(getattr(node, "value", ""), (str, bytes)):
+        if node.end_lineno is None or node.end_col_offset is None:
+            return 1
+        text = data[starts[node.lineno - 1] + node.col_offset : starts[node.end_lineno - 1] + node.end_col_offset]
+        if text.count(b'"') + text.count(b"'") > DEPTH:  # strings in a row
+            return sum(1 for quote in _STRING.findall(text.decode("utf-8", "replace")) if quote)
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return max(alias.name.count(".") for alias in node.names) + 1
+    return 1
+
+
+def with_room(function: Callable[[], T]) -> T:
+    """Call `function` in a thread with a large stack and a raised recursion limit, and return what it returns.
+
+    Raises:
+        BaseException: whatever `function` raises.
+    """
+    answers: list[T] = []
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            answers.append(function())
+        except BaseException as error:  # raised again below
+            errors.append(error)
+
+    with _one_at_a_time:  # both settings are the whole process's
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, RECURSION))
+        try:
+            _start(call).join()
+        finally:
+            sys.setrecursionlimit(limit)
+    if errors:
+        raise errors[0]
+    return answers[0]
+
+
+def _start(call: Callable[[], None]) -> threading.Thread:
+    """Start a thread with the largest of STACKS that there is room for."""
+    for size in STACKS:
+        before = threading.stack_size(size)
+        try:
+            thread = threading.Thread(target=call, name="amplint", daemon=True)
+            thread.start()
+            return thread
+        except RuntimeError:  # the address space is limited (ulimit -v)
+            if size == STACKS[-1]:
+                raise
+        finally:
+            threading.stack_size(before)
+    raise AssertionError("unreachable")

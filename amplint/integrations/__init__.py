@@ -1,0 +1,1 @@
+"""amplint inside other tools."""

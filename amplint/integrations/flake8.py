@@ -1,0 +1,62 @@
+"""The flake8 plugin: the same findings at the same places. flake8 selects them and does its own `# noqa`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from amplint import __version__
+from amplint.engine import check_bytes
+from amplint.rules import all_rules
+from amplint.selection import SettingsError
+from amplint.settings import Overrides, Resolver, everything
+from amplint.source import SourceError, declared_encoding
+
+Violation = tuple[int, int, str, type["Plugin"]]
+
+
+class Plugin:
+    """What flake8 makes for each file."""
+
+    name = "amplint"
+    version = __version__
+
+    # flake8 passes what the parameters' names ask for; `tree` is what makes this a plugin for whole files.
+    def __init__(self, tree: ast.AST, filename: str, lines: list[str]) -> None:
+        self.filename = filename
+        self.lines = lines
+
+    @classmethod
+    def add_options(cls, manager: Any) -> None:
+        """Leave the rules that are off by default to those who name them."""
+        manager.extend_default_ignore([code for code, rule in all_rules().items() if not rule.default])
+
+    def run(self) -> Iterator[Violation]:
+        """All findings, with columns from 0, as flake8 wants them."""
+        try:
+            settings = _resolver().for_file(self.filename)
+        except SettingsError as error:
+            yield 1, 0, f"AMP000 {error}", type(self)
+            return
+        try:
+            data = _encoded("".join(self.lines))
+        except (SourceError, UnicodeError):
+            return  # flake8 says so itself
+        _, source, findings = check_bytes(data, self.filename, settings, noqa=False)
+        for finding in findings:
+            # flake8 has E999 and E902 for what AMP001 says.
+            if source is not None and finding.code != "AMP001":
+                row, column = source.location(finding.start)
+                yield row, column - 1, f"{finding.code} {finding.message}", type(self)
+
+
+@lru_cache(maxsize=1)
+def _resolver() -> Resolver:
+    return Resolver(Overrides(everything()))
+
+
+def _encoded(text: str) -> bytes:
+    """The bytes that flake8 has read `text` from, but for a byte order mark and line ends."""
+    return text.encode(declared_encoding(text[:1000].encode("utf-8", "replace")))

@@ -1,0 +1,97 @@
+"""Which code runs only on some releases of torch: version tests, `hasattr`, and imports that may fail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from amplint.model import ir
+from amplint.model.scopes import Assigned, Imported, Names
+
+# TORCH_2_4, is_torch_greater_equal_than_2_4, _torch_ge_2_4, pt24, digit_version, LooseVersion ...
+_VERSION_NAME = re.compile(r"(?i)version|torch_?\d|torch.*(?:_ge|_gt|_lt|_le|least|greater|less|\d)|^_?pt_?\d|^has_\w*amp|_has_")
+_CATCHES = {"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "NameError", "Exception", "BaseException"}
+
+
+def tests_version(names: Names, test: ir.Value, depth: int = 4) -> bool:
+    """Whether a condition asks for a release of a library, or for what a module offers."""
+    for value in ir.walk_values(test):
+        word = value.attr if isinstance(value, ir.Attribute) else value.name if isinstance(value, ir.Name) else ""
+        if word in ("__version__", "hasattr", "getattr", "find_spec") or _VERSION_NAME.search(word):
+            return True
+        if isinstance(value, ir.Name) and depth and word not in ("torch", "self"):
+            for binding in names.bindings(value):
+                if isinstance(binding, Assigned) and tests_version(names, binding.value, depth - 1):
+                    return True
+                if isinstance(binding, Imported) and _VERSION_NAME.search(binding.name.rpartition(".")[2]):
+                    return True
+    return False
+
+
+def guarded(names: Names, node: ir.Node, modern: list[ir.Node]) -> bool:
+    """Whether `node`, an old name, runs only where the new one is missing; `modern` are the file's uses of the new one.
+
+    That is: in an arm of a version test, behind one that left, the default of a `getattr`, or in one try with the new.
+    """
+    if not modern:
+        return False
+    if isinstance(node.parent, ir.Call) and isinstance(node.parent.func, ir.Name) and node.parent.func.name == "getattr":
+        return True
+    return any(tests_version(names, test) for test in _tests_around(node)) or any(
+        _within(each, around) for around in _fallible(node) for each in modern
+    )
+
+
+def _within(node: ir.Node, around: ir.Node) -> bool:
+    up: ir.Node | None = node
+    while up is not None and up is not around:
+        up = up.parent
+    return up is around
+
+
+def _tests_around(node: ir.Node) -> Iterator[ir.Value]:
+    child, parent = node, node.parent
+    while parent is not None:
+        if isinstance(parent, ir.Conditional) and child is not parent.test:
+            yield parent.test
+        if isinstance(parent, ir.Bool) and child is parent.right:
+            yield parent.left
+        if isinstance(parent, ir.If) and child is not parent.test:
+            yield parent.test
+        if isinstance(child, ir.Statement):
+            yield from _left_before(child)
+        child, parent = parent, parent.parent
+
+
+def _left_before(statement: ir.Statement) -> Iterator[ir.Value]:
+    """The tests of ifs before `statement` in its suite whose suite always leaves."""
+    if statement.block is None:
+        return
+    for each in statement.block.statements:
+        if each is statement:
+            return
+        if isinstance(each, ir.If) and each.then.statements and leaves(each.then.statements[-1]):
+            yield each.test
+
+
+def leaves(statement: ir.Statement) -> bool:
+    """Whether control never gets past a simple statement."""
+    return isinstance(statement, (ir.Return, ir.Raise)) or (
+        isinstance(statement, ir.Jump) and statement.kind in ("break", "continue")
+    )
+
+
+def _fallible(node: ir.Node) -> Iterator[ir.Try]:
+    """The try statements around `node` that catch a missing name."""
+    parent = node.parent
+    while parent is not None:
+        if isinstance(parent, ir.Try) and any(_catches_missing(handler) for handler in parent.handlers):
+            yield parent
+        parent = parent.parent
+
+
+def _catches_missing(handler: ir.Handler) -> bool:
+    if handler.type is None:
+        return True
+    caught = handler.type.items if isinstance(handler.type, ir.Sequence) else (handler.type,)
+    return any(isinstance(each, ir.Name) and each.name in _CATCHES for each in caught)

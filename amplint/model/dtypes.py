@@ -1,0 +1,271 @@
+"""Reader 3: on which device the code trains, and what an autocast region is made of.
+
+Only what the code shows counts: a device that comes from elsewhere is unknown, and unknown is an answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model import ir
+from amplint.model.scopes import UNKNOWN, Assigned, Defined, Other, owner_class
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+AUTOCAST = "torch.amp.autocast"
+OLD_AUTOCAST = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
+SCALER = "torch.amp.GradScaler"
+OLD_SCALER = {"torch.cuda.amp.GradScaler": "cuda", "torch.cpu.amp.GradScaler": "cpu"}
+# autocast's dtype where none is given (torch/amp/autocast_mode.py; AMP facts measured with torch 2.13).
+DEFAULT_DTYPE = {"cuda": "float16", "xpu": "float16", "mps": "float16", "cpu": "bfloat16", "hpu": "bfloat16", "xla": "bfloat16"}
+
+_FOLLOW = 6
+
+
+class Device(NamedTuple):
+    """One device that a value can be. `kind` is "str", "object" (a torch.device) or "other"; `name` None: not known."""
+
+    kind: str
+    name: str | None
+    value: ir.Value
+
+    @property
+    def type(self) -> str | None:
+        """The name without an index."""
+        return self.name.partition(":")[0] if self.name is not None else None
+
+
+class Region(NamedTuple):
+    """An autocast object under construction. None for what is not given."""
+
+    call: ir.Call
+    device_type: ir.Value | None
+    dtype: ir.Value | None
+    enabled: ir.Value | None
+    cache_enabled: ir.Value | None
+    device: str | None  # the old classes' own device
+    opaque: bool  # some arguments are unpacked and can't be seen
+
+
+def regions(module: Module) -> list[Region]:
+    """Every construction of an autocast object whose class is certain."""
+    return module.once(_regions)
+
+
+def _regions(module: Module) -> list[Region]:
+    found = []
+    for call in module.calls:
+        region = region_of(module, call)
+        if region is not None:
+            found.append(region)
+    return found
+
+
+def region_of(module: Module, call: ir.Call) -> Region | None:
+    """The autocast object that a call makes, if it makes one."""
+    names = module.names.of(call.func)
+    if names == {AUTOCAST}:
+        order, device = ("device_type", "dtype", "enabled", "cache_enabled"), None
+    elif len(names) == 1 and (old := OLD_AUTOCAST.get(next(iter(names)))) is not None:
+        order, device = ("enabled", "dtype", "cache_enabled"), old
+    else:
+        return None
+    given = dict(zip(order, call.positional, strict=False))
+    given |= {arg.keyword: arg.value for arg in call.args if arg.keyword is not None}
+    opaque = call.unpacks("*") or call.unpacks("**")
+    return Region(
+        call,
+        given.get("device_type"),
+        given.get("dtype"),
+        given.get("enabled"),
+        given.get("cache_enabled"),
+        device,
+        opaque,
+    )
+
+
+def region_devices(module: Module, region: Region) -> list[Device]:
+    """The devices that a region can be for."""
+    if region.device is not None:
+        return [Device("str", region.device, region.call)]
+    if region.device_type is None:
+        return []
+    return devices(module, region.device_type)
+
+
+def devices(module: Module, value: ir.Value, depth: int = _FOLLOW) -> list[Device]:
+    """What a device-like value can be, by where it comes from; never empty."""
+    if depth == 0:
+        return [Device("other", None, value)]
+    if isinstance(value, ir.Constant):
+        return [Device("str", value.value, value) if isinstance(value.value, str) else Device("other", None, value)]
+    if isinstance(value, ir.Conditional):
+        return devices(module, value.then, depth - 1) + devices(module, value.other, depth - 1)
+    if isinstance(value, ir.Bool) and value.op == "or":
+        return devices(module, value.left, depth - 1) + devices(module, value.right, depth - 1)
+    if isinstance(value, ir.FString):
+        first = value.parts[0] if value.parts else None
+        if isinstance(first, ir.Constant) and isinstance(first.value, str) and first.value.partition(":")[1]:
+            return [Device("str", first.value, value)]
+        return [Device("str", None, value)]
+    if isinstance(value, ir.Call):
+        return _made_device(module, value, depth)
+    if isinstance(value, ir.Attribute):
+        return _attribute_device(module, value, depth)
+    if isinstance(value, ir.Name):
+        return _named_device(module, value, depth)
+    return [Device("other", None, value)]
+
+
+def _made_device(module: Module, call: ir.Call, depth: int) -> list[Device]:
+    names = module.names.of(call.func)
+    if names & {"torch.device", "torch.accelerator.current_accelerator"}:
+        if call.positional and "torch.device" in names:
+            return [each._replace(kind="object") for each in devices(module, call.positional[0], depth - 1)]
+        return [Device("object", None, call)]
+    if names == {"builtins.str"} and len(call.positional) == 1:
+        return [each._replace(kind="str") for each in devices(module, call.positional[0], depth - 1)]
+    if isinstance(call.func, ir.Attribute) and call.func.attr == "get" and len(call.positional) == 2:
+        return [Device("other", None, call), *devices(module, call.positional[1], depth - 1)]
+    return [Device("other", None, call)]
+
+
+def _attribute_device(module: Module, value: ir.Attribute, depth: int) -> list[Device]:
+    if value.attr == "type":
+        return [
+            Device("str", each.type, value) if each.kind == "object" else Device("other", None, value)
+            for each in devices(module, value.base, depth - 1)
+        ]
+    if owner_class(value) is not None and (stored := list(module.names.stored(value))):
+        found: list[Device] = []
+        for each in stored:
+            found += devices(module, each, depth - 1) if each is not None else [Device("other", None, value)]
+        return found
+    if value.attr == "device" and _is_tensor(module, value.base):
+        return [Device("object", None, value)]
+    return [Device("other", None, value)]
+
+
+def _is_tensor(module: Module, value: ir.Value) -> bool:
+    """`next(model.parameters())`: surely a tensor."""
+    return (
+        isinstance(value, ir.Call)
+        and "builtins.next" in module.names.of(value.func)
+        and bool(value.positional)
+        and isinstance(value.positional[0], ir.Call)
+        and isinstance(value.positional[0].func, ir.Attribute)
+        and value.positional[0].func.attr in ("parameters", "buffers")
+    )
+
+
+def _named_device(module: Module, value: ir.Name, depth: int) -> list[Device]:
+    found: list[Device] = []
+    for binding in module.names.bindings(value):
+        if isinstance(binding, Assigned):
+            found += devices(module, binding.value, depth - 1)
+        elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
+            found += _parameter_device(module, binding.node, value, depth)
+        elif not isinstance(binding, Defined):
+            found.append(Device("other", None, value))
+    return found or [Device("other", None, value)]
+
+
+def _parameter_device(module: Module, function: ir.Function, value: ir.Name, depth: int) -> list[Device]:
+    param = next((each for each in function.params if each.name == value.name), None)
+    if param is None:
+        return [Device("other", None, value)]
+    if param.annotation is not None and module.names.of(param.annotation) == {"torch.device"}:
+        return [Device("object", None, value)]
+    found = [Device("other", None, value)]
+    if param.default is not None:
+        found += [each for each in devices(module, param.default, depth - 1) if each.name is not None]
+    return found
+
+
+class Evidence(NamedTuple):
+    """The devices that a file shows its tensors and modules to be on, without autocast's and the scaler's arguments."""
+
+    types: frozenset[str]
+    chosen: tuple[ir.Value, ...]  # devices that are chosen at run time, as written
+
+
+def evidence(module: Module) -> Evidence:
+    """Where the file's code trains."""
+    return module.once(_evidence)
+
+
+def _evidence(module: Module) -> Evidence:
+    types: set[str] = set()
+    chosen: list[ir.Value] = []
+    for call in module.calls:
+        func = call.func
+        if isinstance(func, ir.Attribute) and func.attr in ("cuda", "xpu", "npu", "mps") and not _is_module(module, func):
+            types.add(func.attr)
+            continue
+        for value in _device_arguments(module, call):
+            found = devices(module, value)
+            types |= {each.type for each in found if each.type}
+            if len({each.type for each in found}) > 1 or any(each.type is None for each in found):
+                chosen.append(value)
+    return Evidence(frozenset(types), tuple(chosen))
+
+
+def _is_module(module: Module, func: ir.Attribute) -> bool:
+    return bool(module.names.of(func) - {UNKNOWN})
+
+
+def _device_arguments(module: Module, call: ir.Call) -> list[ir.Value]:
+    """The arguments of a call that say where something goes: `.to(device)`, `device=`, `torch.device(...)`."""
+    found = []
+    names = module.names.of(call.func)
+    if "torch.device" in names:
+        found.append(call)
+    elif names & {AUTOCAST, SCALER, *OLD_AUTOCAST, *OLD_SCALER}:
+        return []
+    elif isinstance(call.func, ir.Attribute) and call.func.attr == "to" and call.positional:
+        first = call.positional[0]
+        if not any(name.startswith("torch.") for name in module.names.of(first)):  # a dtype
+            found.append(first)
+    if (device := call.keyword("device")) is not None:
+        found.append(device)
+    return found
+
+
+def is_false(value: ir.Value | None) -> bool:
+    """Whether a value is the literal False."""
+    return isinstance(value, ir.Constant) and value.value is False
+
+
+def is_bool(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool:
+    """Whether a value is evidently a bool: a literal, a test, or a name that is only ever bound to such."""
+    if isinstance(value, ir.Constant):
+        return isinstance(value.value, bool)
+    if isinstance(value, ir.Compare) or (isinstance(value, ir.Unary) and value.op == "Not"):
+        return True
+    if isinstance(value, ir.Bool):
+        return is_bool(module, value.left, depth) and is_bool(module, value.right, depth)
+    if isinstance(value, ir.Conditional):
+        return is_bool(module, value.then, depth) and is_bool(module, value.other, depth)
+    if isinstance(value, ir.Call):
+        return bool(module.names.of(value.func) & {"builtins.bool", "builtins.isinstance", "torch.cuda.is_available"})
+    if isinstance(value, ir.Name) and depth:
+        bindings = module.names.bindings(value)
+        return bool(bindings) and all(_binds_bool(module, each, value.name, depth) for each in bindings)
+    if isinstance(value, ir.Attribute) and depth and owner_class(value) is not None:
+        stored = list(module.names.stored(value))
+        return bool(stored) and all(each is not None and is_bool(module, each, depth - 1) for each in stored)
+    return False
+
+
+def _binds_bool(module: Module, binding: object, name: str, depth: int) -> bool:
+    if isinstance(binding, Assigned):
+        return is_bool(module, binding.value, depth - 1)
+    if isinstance(binding, Other) and isinstance(binding.node, ir.Function):
+        param = next((each for each in binding.node.params if each.name == name), None)
+        if param is None:
+            return False
+        if param.annotation is not None:
+            return module.names.of(param.annotation) == {"builtins.bool"}
+        return isinstance(param.default, ir.Constant) and isinstance(param.default.value, bool)
+    return False

@@ -1,0 +1,706 @@
+"""The intermediate representation: what Python code says, without how it is written.
+
+Statements keep their structure (branches, loops, with, try), expressions are trees of `Value`s. Every node has an `id`
+that is unique in its module and grows in the order of the text, a `parent`, and an opaque `node`: a handle with which
+`amplint.model.layout` finds the place in the text. Nothing here knows libcst.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Union
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from amplint.model.scopes import Scope
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """What all nodes have. Equality is identity."""
+
+    id: int
+    node: Any = field(repr=False)
+    parent: Node | None = field(repr=False)
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, slots=True)
+class Value(Node):
+    """An expression."""
+
+    def children(self) -> Iterator[Value]:
+        """The operands, in the order in which Python evaluates them."""
+        return iter(())
+
+
+@dataclass(eq=False, slots=True)
+class Constant(Value):
+    """A literal: number, string, bytes, bool, None or Ellipsis."""
+
+    value: Any
+
+
+@dataclass(eq=False, slots=True)
+class Name(Value):
+    """A variable; `bound` where the name is a target."""
+
+    name: str
+    scope: Scope = field(repr=False)
+    bound: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Attribute(Value):
+    """`base.attr`."""
+
+    base: Value
+    attr: str
+
+    def children(self) -> Iterator[Value]:
+        yield self.base
+
+
+@dataclass(eq=False, slots=True)
+class Subscript(Value):
+    """`base[index]`; several indices are one `Sequence`."""
+
+    base: Value
+    index: Value
+
+    def children(self) -> Iterator[Value]:
+        yield self.base
+        yield self.index
+
+
+@dataclass(eq=False, slots=True)
+class Slice(Value):
+    """`lower:upper:step` inside a subscript."""
+
+    parts: tuple[Value, ...]
+
+    def children(self) -> Iterator[Value]:
+        yield from self.parts
+
+
+@dataclass(eq=False, slots=True)
+class Arg:
+    """One argument of a call: `value`, `keyword=value`, `*value` or `**value` (`star` is "", "*" or "**")."""
+
+    value: Value
+    keyword: str | None
+    star: str
+    node: Any = field(repr=False)
+
+
+@dataclass(eq=False, slots=True)
+class Call(Value):
+    """`func(args)`."""
+
+    func: Value
+    args: tuple[Arg, ...]
+
+    def children(self) -> Iterator[Value]:
+        yield self.func
+        for arg in self.args:
+            yield arg.value
+
+    def keyword(self, name: str) -> Value | None:
+        """The value given for keyword `name`."""
+        return next((arg.value for arg in self.args if arg.keyword == name), None)
+
+    @property
+    def positional(self) -> tuple[Value, ...]:
+        """The positional arguments before the first `*`."""
+        found = []
+        for arg in self.args:
+            if arg.star == "*":
+                break
+            if not arg.star and arg.keyword is None:
+                found.append(arg.value)
+        return tuple(found)
+
+    def unpacks(self, star: str) -> bool:
+        """Whether some argument is unpacked with `star` ("*" or "**")."""
+        return any(arg.star == star for arg in self.args)
+
+
+@dataclass(eq=False, slots=True)
+class Unary(Value):
+    """`op operand`: not, -, +, ~."""
+
+    op: str
+    operand: Value
+
+    def children(self) -> Iterator[Value]:
+        yield self.operand
+
+
+@dataclass(eq=False, slots=True)
+class Binary(Value):
+    """`left op right`, arithmetic or bitwise."""
+
+    op: str
+    left: Value
+    right: Value
+
+    def children(self) -> Iterator[Value]:
+        yield self.left
+        yield self.right
+
+
+@dataclass(eq=False, slots=True)
+class Bool(Value):
+    """`a and b` or `a or b`; the second operand may not be evaluated."""
+
+    op: str
+    left: Value
+    right: Value
+
+    def children(self) -> Iterator[Value]:
+        yield self.left
+        yield self.right
+
+
+@dataclass(eq=False, slots=True)
+class Compare(Value):
+    """`left op right op right ...`."""
+
+    left: Value
+    ops: tuple[str, ...]
+    rights: tuple[Value, ...]
+
+    def children(self) -> Iterator[Value]:
+        yield self.left
+        yield from self.rights
+
+
+@dataclass(eq=False, slots=True)
+class Conditional(Value):
+    """`then if test else other`."""
+
+    test: Value
+    then: Value
+    other: Value
+
+    def children(self) -> Iterator[Value]:
+        yield self.test
+        yield self.then
+        yield self.other
+
+
+@dataclass(eq=False, slots=True)
+class Sequence(Value):
+    """A tuple, list or set display; as a target, unpacking."""
+
+    kind: str
+    items: tuple[Value, ...]
+
+    def children(self) -> Iterator[Value]:
+        yield from self.items
+
+
+@dataclass(eq=False, slots=True)
+class Mapping(Value):
+    """A dict display; an unpacked `**other` has the key None."""
+
+    items: tuple[tuple[Value | None, Value], ...]
+
+    def children(self) -> Iterator[Value]:
+        for key, value in self.items:
+            if key is not None:
+                yield key
+            yield value
+
+
+@dataclass(eq=False, slots=True)
+class Starred(Value):
+    """`*value` in a display or a target."""
+
+    value: Value
+
+    def children(self) -> Iterator[Value]:
+        yield self.value
+
+
+@dataclass(eq=False, slots=True)
+class Clause:
+    """`for target in iter if conditions` of a comprehension."""
+
+    target: Value
+    iter: Value
+    conditions: tuple[Value, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Comprehension(Value):
+    """A list, set, dict or generator comprehension; a dict's elements are key and value."""
+
+    kind: str
+    elements: tuple[Value, ...]
+    clauses: tuple[Clause, ...]
+
+    def children(self) -> Iterator[Value]:
+        for clause in self.clauses:
+            yield clause.iter
+            yield clause.target
+            yield from clause.conditions
+        yield from self.elements
+
+
+@dataclass(eq=False, slots=True)
+class Lambda(Value):
+    """A lambda; its body is a function whose only statement returns."""
+
+    function: Function
+
+    def children(self) -> Iterator[Value]:
+        for param in self.function.params:
+            if param.default is not None:
+                yield param.default
+
+
+@dataclass(eq=False, slots=True)
+class FString(Value):
+    """An f-string (or template string): text in pieces, and the values between them."""
+
+    parts: tuple[Value, ...]
+
+    def children(self) -> Iterator[Value]:
+        yield from self.parts
+
+
+@dataclass(eq=False, slots=True)
+class Suspend(Value):
+    """`await value`, `yield value` or `yield from value` (`kind`)."""
+
+    kind: str
+    value: Value | None
+
+    def children(self) -> Iterator[Value]:
+        if self.value is not None:
+            yield self.value
+
+
+@dataclass(eq=False, slots=True)
+class Walrus(Value):
+    """`target := value`."""
+
+    target: Name
+    value: Value
+
+    def children(self) -> Iterator[Value]:
+        yield self.value
+        yield self.target
+
+
+@dataclass(eq=False, slots=True)
+class Quoted(Value):
+    """An annotation written as a string, with what it says."""
+
+    text: str
+    value: Value
+
+    def children(self) -> Iterator[Value]:
+        yield self.value
+
+
+# --- statements -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """A suite. `owner` is the statement, function, class or module whose suite it is; `role` says which of its suites."""
+
+    owner: Node
+    role: str
+    statements: list[Statement] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Statement(Node):
+    """A statement; `block` is the suite it stands in."""
+
+    block: Block = field(repr=False)
+
+    def values(self) -> Iterator[Value]:
+        """The expressions of the statement itself, not of its suites, in the order of evaluation."""
+        return iter(())
+
+    def blocks(self) -> Iterator[Block]:
+        """The suites of a compound statement, in the order of the text."""
+        return iter(())
+
+
+@dataclass(eq=False, slots=True)
+class Expr(Statement):
+    """An expression on its own."""
+
+    value: Value
+
+    def values(self) -> Iterator[Value]:
+        yield self.value
+
+
+@dataclass(eq=False, slots=True)
+class Assign(Statement):
+    """`targets = value`; an annotated assignment has an `annotation` and may lack the value."""
+
+    targets: tuple[Value, ...]
+    value: Value | None
+    annotation: Value | None = None
+
+    def values(self) -> Iterator[Value]:
+        if self.value is not None:
+            yield self.value
+        if self.annotation is not None:
+            yield self.annotation
+        yield from self.targets
+
+
+@dataclass(eq=False, slots=True)
+class AugAssign(Statement):
+    """`target op= value`."""
+
+    target: Value
+    op: str
+    value: Value
+
+    def values(self) -> Iterator[Value]:
+        yield self.target
+        yield self.value
+
+
+@dataclass(eq=False, slots=True)
+class Delete(Statement):
+    """`del targets`."""
+
+    targets: tuple[Value, ...]
+
+    def values(self) -> Iterator[Value]:
+        yield from self.targets
+
+
+@dataclass(eq=False, slots=True)
+class Return(Statement):
+    """`return value`."""
+
+    value: Value | None
+
+    def values(self) -> Iterator[Value]:
+        if self.value is not None:
+            yield self.value
+
+
+@dataclass(eq=False, slots=True)
+class Raise(Statement):
+    """`raise exception from cause`."""
+
+    parts: tuple[Value, ...]
+
+    def values(self) -> Iterator[Value]:
+        yield from self.parts
+
+
+@dataclass(eq=False, slots=True)
+class Assert(Statement):
+    """`assert test, message`."""
+
+    test: Value
+    message: Value | None
+
+    def values(self) -> Iterator[Value]:
+        yield self.test
+        if self.message is not None:
+            yield self.message
+
+
+@dataclass(eq=False, slots=True)
+class Jump(Statement):
+    """`break`, `continue` or `pass` (`kind`)."""
+
+    kind: str
+
+
+@dataclass(eq=False, slots=True)
+class Alias:
+    """One name of an import: the dotted `name`, and what it is bound as."""
+
+    name: str
+    asname: str | None
+    node: Any = field(repr=False)
+
+    @property
+    def bound(self) -> str:
+        """The local name that the alias binds."""
+        return self.asname or self.name.partition(".")[0]
+
+
+@dataclass(eq=False, slots=True)
+class Import(Statement):
+    """`import aliases`, or `from module import aliases` (`module` has its leading dots; one alias `*` for a star)."""
+
+    module: str | None
+    aliases: tuple[Alias, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Declare(Statement):
+    """`global names` or `nonlocal names` (`kind`)."""
+
+    kind: str
+    names: tuple[str, ...]
+
+
+@dataclass(eq=False, slots=True)
+class If(Statement):
+    """`if test: then else: orelse`; an elif is an `If` alone in `orelse`, with `elif_` set."""
+
+    test: Value = None  # type: ignore[assignment]
+    then: Block = None  # type: ignore[assignment]
+    orelse: Block | None = None
+    elif_: bool = False
+
+    def values(self) -> Iterator[Value]:
+        yield self.test
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.then
+        if self.orelse is not None:
+            yield self.orelse
+
+
+@dataclass(eq=False, slots=True)
+class For(Statement):
+    """`for target in iter: body else: orelse`."""
+
+    target: Value = None  # type: ignore[assignment]
+    iter: Value = None  # type: ignore[assignment]
+    body: Block = None  # type: ignore[assignment]
+    orelse: Block | None = None
+
+    def values(self) -> Iterator[Value]:
+        yield self.iter
+        yield self.target
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.body
+        if self.orelse is not None:
+            yield self.orelse
+
+
+@dataclass(eq=False, slots=True)
+class While(Statement):
+    """`while test: body else: orelse`."""
+
+    test: Value = None  # type: ignore[assignment]
+    body: Block = None  # type: ignore[assignment]
+    orelse: Block | None = None
+
+    def values(self) -> Iterator[Value]:
+        yield self.test
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.body
+        if self.orelse is not None:
+            yield self.orelse
+
+
+@dataclass(eq=False, slots=True)
+class Item:
+    """`context as target` of a with statement."""
+
+    context: Value
+    target: Value | None
+    node: Any = field(repr=False)
+
+
+@dataclass(eq=False, slots=True)
+class With(Statement):
+    """`with items: body`."""
+
+    items: tuple[Item, ...] = ()
+    body: Block = None  # type: ignore[assignment]
+    is_async: bool = False
+
+    def values(self) -> Iterator[Value]:
+        for item in self.items:
+            yield item.context
+            if item.target is not None:
+                yield item.target
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.body
+
+
+@dataclass(eq=False, slots=True)
+class Handler:
+    """`except type as name: body`."""
+
+    type: Value | None
+    name: str | None
+    body: Block
+
+
+@dataclass(eq=False, slots=True)
+class Try(Statement):
+    """`try: body except ...: ... else: orelse finally: final`."""
+
+    body: Block = None  # type: ignore[assignment]
+    handlers: tuple[Handler, ...] = ()
+    orelse: Block | None = None
+    final: Block | None = None
+
+    def values(self) -> Iterator[Value]:
+        for handler in self.handlers:
+            if handler.type is not None:
+                yield handler.type
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.body
+        for handler in self.handlers:
+            yield handler.body
+        if self.orelse is not None:
+            yield self.orelse
+        if self.final is not None:
+            yield self.final
+
+
+@dataclass(eq=False, slots=True)
+class Case:
+    """`case pattern if guard: body`: the values that the pattern compares with and the names it binds."""
+
+    pattern: tuple[Value, ...]
+    binds: tuple[str, ...]
+    irrefutable: bool
+    guard: Value | None
+    body: Block
+
+
+@dataclass(eq=False, slots=True)
+class Match(Statement):
+    """`match subject: cases`."""
+
+    subject: Value = None  # type: ignore[assignment]
+    cases: tuple[Case, ...] = ()
+
+    def values(self) -> Iterator[Value]:
+        yield self.subject
+        for case in self.cases:
+            yield from case.pattern
+            if case.guard is not None:
+                yield case.guard
+
+    def blocks(self) -> Iterator[Block]:
+        for case in self.cases:
+            yield case.body
+
+
+@dataclass(eq=False, slots=True)
+class Param:
+    """A parameter; `kind` is "positional", "keyword" (keyword-only), "*" or "**"."""
+
+    name: str
+    kind: str
+    default: Value | None
+    annotation: Value | None
+
+
+@dataclass(eq=False, slots=True)
+class Function(Statement):
+    """A function or lambda. `cls` is the class whose method it is; `outer` the function it is nested in."""
+
+    name: str = ""
+    params: tuple[Param, ...] = ()
+    decorators: tuple[Value, ...] = ()
+    returns: Value | None = None
+    body: Block = None  # type: ignore[assignment]
+    scope: Scope = field(default=None, repr=False)  # type: ignore[assignment]
+    cls: Class | None = None
+    outer: Function | None = None
+    is_async: bool = False
+    is_generator: bool = False
+
+    def values(self) -> Iterator[Value]:
+        yield from self.decorators
+        for param in self.params:
+            if param.default is not None:
+                yield param.default
+            if param.annotation is not None:
+                yield param.annotation
+        if self.returns is not None:
+            yield self.returns
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.body
+
+
+@dataclass(eq=False, slots=True)
+class Class(Statement):
+    """A class; `attributes` are the values stored to an attribute of its instances (None: not a plain assignment)."""
+
+    name: str = ""
+    bases: tuple[Arg, ...] = ()
+    decorators: tuple[Value, ...] = ()
+    body: Block = None  # type: ignore[assignment]
+    scope: Scope = field(default=None, repr=False)  # type: ignore[assignment]
+    attributes: dict[str, list[Value | None]] = field(default_factory=dict, repr=False)
+
+    def values(self) -> Iterator[Value]:
+        yield from self.decorators
+        for base in self.bases:
+            yield base.value
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.body
+
+
+@dataclass(eq=False, slots=True)
+class Program(Node):
+    """The module itself."""
+
+    body: Block = None  # type: ignore[assignment]
+    scope: Scope = field(default=None, repr=False)  # type: ignore[assignment]
+
+
+Container = Union[Program, Function, Class]
+
+
+def walk_values(value: Value) -> Iterator[Value]:
+    """`value` and everything below it, operands before what uses them. Bodies of lambdas are left out."""
+    for child in value.children():
+        yield from walk_values(child)
+    yield value
+
+
+def walk_statements(block: Block, into: bool = True) -> Iterator[Statement]:
+    """Every statement below `block`, in the order of the text; `into` says whether functions' and classes' bodies too."""
+    for statement in block.statements:
+        yield statement
+        if into or not isinstance(statement, (Function, Class)):
+            for inner in statement.blocks():
+                yield from walk_statements(inner, into)
+
+
+def statement_of(node: Node) -> Statement:
+    """The statement that `node` belongs to (itself, if it is one).
+
+    Raises:
+        LookupError: the node is the module.
+    """
+    while not isinstance(node, Statement):
+        if node.parent is None:
+            raise LookupError("the module is in no statement")
+        node = node.parent
+    return node
+
+
+def function_of(node: Node) -> Function | None:
+    """The innermost function around `node`, itself excluded; None at module or class level."""
+    up = node.parent
+    while up is not None and not isinstance(up, Function):
+        up = up.parent
+    return up

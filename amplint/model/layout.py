@@ -1,0 +1,133 @@
+"""Where things stand in the text: spans of IR nodes, and of the pieces of syntax that fixes need.
+
+Positions are computed on the first question only, so a file without findings never pays for them.
+Spans are in the parsed text's characters, mapped to the original's by `SpanMap`: the one place where folding and
+notebook cells have to be undone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+from typing import Any
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+
+from amplint.model import ir
+from amplint.model.lower_values import Embedded
+from amplint.source import LINE_END, Source
+
+Span = tuple[int, int]
+
+
+class SpanMap:
+    """Maps offsets in the parsed text to the original text; `pieces` are (parsed start, original start), ascending."""
+
+    def __init__(self, pieces: tuple[tuple[int, int], ...] = ((0, 0),)) -> None:
+        self._pieces = pieces
+        self._starts = [parsed for parsed, _ in pieces]
+
+    def __call__(self, span: Span) -> Span:
+        """The span's place in the original text."""
+        parsed, original = self._pieces[bisect_right(self._starts, span[0]) - 1]
+        shift = original - parsed
+        return span[0] + shift, span[1] + shift
+
+
+class Layout:
+    """Answers where a node of one module stands."""
+
+    def __init__(self, tree: cst.Module, source: Source, to_original: SpanMap) -> None:
+        self._tree = tree
+        self._source = source
+        self._to_original = to_original
+        self._quoted: dict[int, dict[cst.CSTNode, CodeRange]] = {}
+
+    @cached_property
+    def _positions(self) -> dict[cst.CSTNode, CodeRange]:
+        return dict(MetadataWrapper(self._tree, unsafe_skip_copy=True).resolve(PositionProvider))
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        # The tree's text is the parsed text: libcst keeps every character.
+        return [0, *(end.end() for end in LINE_END.finditer(self._source.text))]
+
+    def _handle(self, node: Any) -> Span:
+        if isinstance(node, Embedded):
+            positions = self._quoted.get(id(node.module))
+            if positions is None:
+                wrapper = MetadataWrapper(node.module, unsafe_skip_copy=True)
+                positions = self._quoted[id(node.module)] = dict(wrapper.resolve(PositionProvider))
+            inside = positions[node.node]
+            start = self._handle(node.string)[0] + len(node.string.quote)
+            return start + inside.start.column, start + inside.end.column
+        found = self._positions[node]
+        starts = self._line_starts
+        return self._to_original(
+            (starts[found.start.line - 1] + found.start.column, starts[found.end.line - 1] + found.end.column)
+        )
+
+    def span(self, node: ir.Node | ir.Arg | ir.Alias | ir.Item) -> Span:
+        """Start and end of a value, argument, alias, with-item or statement, without surrounding space or parentheses.
+
+        A decorated function or class starts at its first decorator, an elif at `elif`.
+        """
+        return self._handle(node.node)
+
+    def name(self, node: ir.Function | ir.Class) -> Span:
+        """The name in a def or class statement."""
+        return self._handle(node.node.name)
+
+    def attr(self, node: ir.Attribute) -> Span:
+        """The name after the last dot."""
+        return self._handle(node.node.node.attr if isinstance(node.node, Embedded) else node.node.attr)
+
+    def keyword(self, arg: ir.Arg) -> Span:
+        """The name before the `=` of a keyword argument."""
+        return self._handle(arg.node.keyword)
+
+    def inside_parens(self, call: ir.Call) -> Span:
+        """What stands between the parentheses of a call."""
+        start = self._handle(call.node.whitespace_before_args)[0]
+        end = self._source.text.rindex(")", start, self.span(call)[1])
+        return start, end
+
+    def outer(self, value: ir.Value) -> Span:
+        """The span of a value with the parentheses written around it."""
+        node = value.node
+        if isinstance(node, Embedded) or not getattr(node, "lpar", ()):
+            return self.span(value)
+        return self._handle(node.lpar[0])[0], self._handle(node.rpar[-1])[1]
+
+    def decorator(self, value: ir.Value, owner: ir.Function | ir.Class) -> Span:
+        """The line of the decorator `value`, from its `@`."""
+        each = next(d for d in owner.node.decorators if d.decorator is value.node)
+        return self._handle(each)
+
+    def comma(self, item: ir.Arg | ir.Alias | ir.Item) -> Span | None:
+        """The comma behind an argument, an alias or a with-item."""
+        comma = item.node.comma
+        return self._handle(comma) if isinstance(comma, cst.Comma) else None
+
+    def import_module(self, statement: ir.Import) -> Span:
+        """The module's name in `from module import ...`."""
+        return self._handle(statement.node.module)
+
+    def import_keyword(self, statement: ir.Import) -> Span:
+        """From the end of the module's name up to the names of a `from` import: the `import` between them."""
+        return self._handle(statement.node.module)[1], self._handle(statement.node.names[0])[0]
+
+    def parenthesised(self, statement: ir.Import | ir.With) -> Span | None:
+        """The parentheses round the names of an import or the items of a with statement, themselves included."""
+        if statement.node.lpar in (None, cst.MaybeSentinel.DEFAULT):
+            return None
+        return self._handle(statement.node.lpar)[0], self._handle(statement.node.rpar)[1]
+
+    def star(self, statement: ir.Import) -> Span:
+        """The `*` of a star import."""
+        return self._handle(statement.node.names)
+
+    def body(self, block: ir.Block) -> Span:
+        """From the first statement of a suite to the end of its last."""
+        return self.span(block.statements[0])[0], self.span(block.statements[-1])[1]

@@ -1,0 +1,68 @@
+"""What a run found, for people and for programs: one module a format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.findings import Applicability, Finding
+from amplint.source import Source
+
+if TYPE_CHECKING:
+    from amplint.engine import Result
+
+FORMATS = ("concise", "full", "json", "github")
+
+
+class Place(NamedTuple):
+    """A finding and where it stands; rows and columns count from 1, the end is exclusive."""
+
+    filename: str
+    source: Source
+    finding: Finding
+    start: tuple[int, int]
+    end: tuple[int, int]
+
+
+class Report(NamedTuple):
+    """The findings of a run that are left, how many were fixed, and whether unsafe fixes were asked for."""
+
+    results: tuple[Result, ...]
+    fixed: int = 0
+    unsafe: bool = False
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings, in the order of their files and places."""
+        return [finding for result in self.results for finding in result.findings]
+
+    def places(self) -> Iterator[Place]:
+        """All findings with their places."""
+        for filename, source, findings in self.results:
+            known = source or Source(filename, "")
+            for finding in findings:
+                start, end = known.location(finding.start), known.location(finding.end)
+                yield Place(filename, known, finding, start, end)
+
+    def fixable(self, finding: Finding) -> bool:
+        """Whether `--fix`, with the flags given, would fix this finding."""
+        return _applicability(finding) is Applicability.SAFE or (self.unsafe and self.hidden(finding))
+
+    def hidden(self, finding: Finding) -> bool:
+        """Whether the finding has a fix that only `--unsafe-fixes` applies."""
+        return _applicability(finding) is Applicability.UNSAFE
+
+
+def _applicability(finding: Finding) -> Applicability | None:
+    return finding.fix.applicability if finding.fix and finding.fix.edits else None
+
+
+def render(output_format: str, report: Report, colour: bool = False) -> str:
+    """The findings in one of `FORMATS`, ready to be written."""
+    text: str
+    if output_format in ("concise", "full"):
+        text = getattr(import_module("amplint.report.text"), output_format)(report, colour)
+    else:
+        text = import_module(f"amplint.report.{output_format}").render(report)
+    return text

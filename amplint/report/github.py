@@ -1,0 +1,35 @@
+"""Findings as annotations of a GitHub workflow."""
+
+from __future__ import annotations
+
+from amplint.findings import Severity
+from amplint.report import Report
+from amplint.report.json import file_path
+
+_LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+def render(report: Report) -> str:
+    """A workflow command a line, one a finding."""
+    text = ""
+    for filename, _, finding, (row, column), (end_row, end_column) in report.places():
+        properties = {
+            "title": f"amplint ({finding.code})",
+            "file": file_path(filename),
+            "line": row,
+            "col": column,
+            "endLine": end_row,
+            "endColumn": end_column,
+        }
+        listed = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items())
+        message = _data(f"{filename}:{row}:{column}: {finding.code} {finding.message}")
+        text += f"::{_LEVEL[finding.severity]} {listed}::{message}\n"
+    return text
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

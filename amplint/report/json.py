@@ -1,0 +1,67 @@
+"""Findings as JSON, in ruff's schema: what reads ruff's output reads this."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from amplint.findings import Edit
+from amplint.paths import absolute
+from amplint.report import Place, Report
+from amplint.source import Source
+
+# What no comment silences.
+_UNSUPPRESSIBLE = ("AMP000", "AMP001")
+
+
+def render(report: Report) -> str:
+    """A list of objects, one a finding."""
+    return json.dumps([as_dict(place) for place in report.places()], indent=2, sort_keys=True) + "\n"
+
+
+def as_dict(place: Place) -> dict[str, Any]:
+    """One finding as ruff writes it: columns from 1 in characters, ends exclusive, the file's path absolute."""
+    finding, fix = place.finding, place.finding.fix
+    return {
+        "cell": None,
+        "code": finding.code,
+        "end_location": _location(place.end),
+        "filename": file_path(place.filename),
+        "fix": fix
+        and {
+            "applicability": fix.applicability.value,
+            "edits": [_edit(edit, place.source) for edit in fix.edits],
+            "message": fix.message,
+        },
+        "location": _location(place.start),
+        "message": finding.message,
+        "name": finding.name,
+        "noqa_row": None if finding.code in _UNSUPPRESSIBLE else _noqa_row(place),
+        "severity": finding.severity.value,
+        "url": None,
+    }
+
+
+def file_path(filename: str) -> str:
+    """The absolute path of a file; standard input keeps its dash."""
+    return filename if filename == "-" else str(absolute(filename))
+
+
+def _location(place: tuple[int, int]) -> dict[str, int]:
+    return {"column": place[1], "row": place[0]}
+
+
+def _edit(edit: Edit, source: Source) -> dict[str, Any]:
+    return {
+        "content": edit.content,
+        "end_location": _location(source.location(edit.end)),
+        "location": _location(source.location(edit.start)),
+    }
+
+
+def _noqa_row(place: Place) -> int:
+    """The line that takes a `# noqa`: not one that a backslash continues, where a comment would be an error."""
+    row, last = place.start[0], len(place.source.line_starts)
+    while row < last and place.source.line(row).endswith("\\"):
+        row += 1
+    return row

@@ -1,0 +1,229 @@
+"""What the files of one directory require of torch: pyproject.toml, setup.cfg, setup.py, requirements*.txt.
+
+Nothing here raises for a file that is odd or can't be read: it declares nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from amplint.config import parse_toml
+from amplint.target import ASSUMED, Target, parts
+
+Bounds = tuple[tuple[int, ...], tuple[int, ...] | None]
+
+# Versions that no torch has: what admits them has no lower or no upper bound.
+_LOWEST, _HIGHEST = Version("0"), Version("999")
+_RELEASES = [
+    Version(f"{major}.{minor}.{patch}")
+    for major, last in ((1, 13), (2, 30))
+    for minor in range(last + 1)
+    for patch in range(3)
+]
+
+
+@lru_cache(maxsize=256)
+def bounds(specifier: str) -> Bounds | None:
+    """The lowest and highest release that a version specifier admits; None where it admits none.
+
+    Where it has no lower bound, the lowest is what is assumed of a project that declares nothing.
+
+    Raises:
+        ValueError: it is no specifier.
+    """
+    try:
+        wanted = SpecifierSet(specifier)
+    except InvalidSpecifier:
+        raise ValueError(f"{specifier!r} is not a version specifier") from None
+    candidates = {_LOWEST, *_RELEASES, *_named(wanted)}
+    admitted = sorted(version for version in candidates if wanted.contains(version, prereleases=True))
+    if not admitted:
+        return None
+    low = _release(admitted[0])
+    high = None if wanted.contains(_HIGHEST) else _release(admitted[-1])
+    assumed = parts(ASSUMED)
+    if admitted[0] == _LOWEST and (high is None or high >= assumed):
+        low = assumed
+    return low, high
+
+
+def _named(wanted: SpecifierSet) -> Iterator[Version]:
+    """The versions that the specifiers themselves name, which may be none of the known releases."""
+    for each in wanted:
+        with suppress(InvalidVersion):
+            yield Version(each.version.removesuffix(".*"))
+
+
+def _release(version: Version) -> tuple[int, ...]:
+    return parts(".".join(map(str, version.release)))
+
+
+def declared_in(directory: Path) -> Target | None:
+    """The target that the files of `directory` declare; None where none of them names a version of torch."""
+    for name, read in (("pyproject.toml", _pyproject), ("setup.cfg", _setup_cfg), ("setup.py", _setup_py)):
+        if (text := _text(directory / name)) is not None:
+            for group in read(text):
+                if found := _target(name, group):
+                    return found
+    lists = [directory / "requirements.txt"]
+    lists += sorted(directory.glob("requirements/*.txt"))
+    lists += sorted(directory.glob("requirements*.txt"))
+    for path in lists:
+        text = _text(path)
+        if text is not None and (found := _target(str(path.relative_to(directory)), _requirement_lines(text))):
+            return found
+    return None
+
+
+def _text(path: Path) -> str | None:
+    """The text of a file that mentions torch."""
+    try:
+        data = path.read_bytes()
+        return data.decode("utf-8-sig") if b"torch" in data.lower() else None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _target(name: str, group: Iterable[str]) -> Target | None:
+    """The union of a group's requirements on torch: they differ by their markers, and any of them may hold."""
+    found: dict[str, Bounds] = {}
+    for text in group:
+        with suppress(InvalidRequirement, ValueError):
+            requirement = Requirement(text)
+            if requirement.name.lower() == "torch" and requirement.specifier:
+                bound = bounds(str(requirement.specifier))
+                if bound is not None:
+                    found[f"torch{requirement.specifier}"] = bound
+    if not found:
+        return None
+    low = min(each[0] for each in found.values())
+    highs = [each[1] for each in found.values()]
+    high = None if None in highs else max(each for each in highs if each is not None)
+    return Target(low, high, f"{name}: {', '.join(found)}")
+
+
+# Each reader yields groups of requirements; the first group that names a version of torch decides. What the package
+# itself needs comes first: an extra or a development group only adds to that.
+
+
+def _pyproject(text: str) -> Iterator[Iterable[str]]:
+    try:
+        document = parse_toml(text)
+    except ValueError:
+        return
+    project, tool = _table(document, "project"), _table(document, "tool")
+    poetry = _table(tool, "poetry")
+    yield _strings(project.get("dependencies"))
+    yield _poetry(_table(poetry, "dependencies"))
+    yield [
+        *(each for extra in _table(project, "optional-dependencies").values() for each in _strings(extra)),
+        *(each for group in _table(document, "dependency-groups").values() for each in _strings(group)),
+        *_poetry(_table(poetry, "dev-dependencies")),
+        *(
+            each
+            for name in _table(poetry, "group")
+            for each in _poetry(_table(_table(_table(poetry, "group"), name), "dependencies"))
+        ),
+    ]
+
+
+def _table(parent: dict[str, Any], key: str) -> dict[str, Any]:
+    value = parent.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _strings(value: object) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def _poetry(dependencies: dict[str, Any]) -> Iterator[str]:
+    """Poetry's own way to write requirements, in the standard's words."""
+    value = dependencies.get("torch")
+    for each in value if isinstance(value, list) else [value]:
+        written = each.get("version") if isinstance(each, dict) else each
+        if isinstance(written, str):
+            for alternative in re.split(r"\|\|?", written):
+                clauses = [clause for clause in re.split(r"[,\s]+(?![\s\d])", alternative.strip()) if clause]
+                yield "torch" + ",".join(filter(None, map(_poetry_clause, clauses)))
+
+
+def _poetry_clause(clause: str) -> str:
+    clause = clause.replace(" ", "")
+    if clause == "*":
+        return ""
+    if clause[0] not in "^~" or clause.startswith("~="):
+        return clause if clause[0] in "<>=!~" else f"=={clause}"
+    version = clause[1:]
+    numbers = [int(number) for number in re.findall(r"\d+", version.partition("-")[0])][:3]
+    # A caret keeps the first number that isn't zero, a tilde the second number where there is one.
+    kept = next((i for i, number in enumerate(numbers) if number), 0) if clause[0] == "^" else min(1, len(numbers) - 1)
+    end = [*numbers[:kept], numbers[kept] + 1] if numbers else [0]
+    return f">={version},<{'.'.join(map(str, end))}"
+
+
+def _setup_cfg(text: str) -> Iterator[Iterable[str]]:
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return
+    yield _requirement_lines(parser.get("options", "install_requires", fallback=""))
+    if parser.has_section("options.extras_require"):
+        yield _requirement_lines("\n".join(value for _, value in parser.items("options.extras_require")))
+
+
+def _setup_py(text: str) -> Iterator[Iterable[str]]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an invalid escape in someone's setup.py is not ours to print
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    names: dict[str, ast.expr] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            names.update((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
+            names[node.target.id] = node.value
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "setup":
+            for keyword in node.keywords:
+                if keyword.arg == "install_requires":
+                    yield _literals(keyword.value, names)
+
+
+def _literals(node: ast.expr, names: dict[str, ast.expr]) -> Iterator[str]:
+    """The strings that an expression holds literally: lists, sums of lists, names assigned to those."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield from node.value.splitlines()
+    elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        for each in node.elts:
+            yield from _literals(each, names)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        yield from _literals(node.left, names)
+        yield from _literals(node.right, names)
+    elif isinstance(node, ast.Starred):
+        yield from _literals(node.value, names)
+    elif isinstance(node, ast.Name) and node.id in names:
+        # The name is taken out, so that one assigned to itself ends.
+        yield from _literals(names[node.id], {name: value for name, value in names.items() if name != node.id})
+
+
+def _requirement_lines(text: str) -> Iterator[str]:
+    """The requirements of a pip file, without its options, hashes and comments."""
+    for line in re.sub(r"\\\r?\n", " ", text).splitlines():
+        bare = re.sub(r"(^|\s)#.*", "", line).partition(" --")[0].strip()
+        if bare and not bare.startswith("-"):
+            yield bare

@@ -1,0 +1,46 @@
+"""The file can't be read as Python.
+
+## What it does
+Reports a file that mentions AMP and can't be parsed: a syntax error, bytes that are not in the encoding that the file
+declares (UTF-8 if it declares none), NUL bytes, or syntax that is nested deeper than amplint can follow. A file without
+any AMP in it is not parsed, so its syntax errors are not reported; that its bytes are no text is.
+
+## Why is this bad?
+Nothing else in the file was checked. If Python can't parse it either, importing it raises `SyntaxError`.
+
+amplint parses with the Python that runs it: syntax that is newer than that Python is an error here too, and the message
+names the version. `amplint can't read it yet` means that Python takes the file and amplint doesn't: expressions with
+more than about 1,000 levels, as programs write them, or syntax that the installed libcst doesn't know.
+
+## Example
+```python
+with torch.autocast("cuda":
+    loss = model(x)
+```
+
+## Use instead
+```python
+with torch.autocast("cuda"):
+    loss = model(x)
+```
+
+For syntax that is too new, run amplint with the Python that your project uses. For another encoding, say so in the
+first or second line (`# -*- coding: latin-1 -*-`). For generated files and templates, use `exclude` in the
+configuration, or `# amplint: ignore-file` on a line of its own.
+
+## Fix safety
+There is no fix: what the line was meant to be isn't known. No other fix is made in the file.
+
+## Proof
+None needed: Python's own parser is asked first.
+
+## References
+- [PEP 263, defining Python source code encodings](https://peps.python.org/pep-0263/)
+"""
+
+from __future__ import annotations
+
+from amplint.findings import Severity
+from amplint.rules.base import Rule
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, trial=False)

@@ -1,0 +1,189 @@
+"""A name or an argument of AMP that torch does not have.
+
+## What it does
+Finds names that exist in no release of torch (`torch.cuda.autocast`, `torch.cuda.GradScaler`, ...), keyword arguments that the
+function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`), `torch.amp.custom_fwd` and `custom_bwd` without their
+`device_type`, and `autocast` or `GradScaler` used in a file that binds them nowhere (silent with a star import or `exec`).
+
+## Why is this bad?
+It raises: ImportError, AttributeError, TypeError or NameError. Often only where AMP is switched on, hours into a job.
+
+## Example
+```python
+scaler = torch.amp.GradScaler(device_type="cuda")
+with torch.autocast(device="cuda"):
+    loss = criterion(model(batch), target)
+```
+
+## Use instead
+```python
+scaler = torch.amp.GradScaler(device="cuda")
+with torch.autocast(device_type="cuda"):
+    loss = criterion(model(batch), target)
+```
+
+## Fix safety
+Safe where the meaning is plain: the keyword's right name, the place where torch has the name, the missing import where the call has the
+new class's arguments, `device_type="cuda"` where all evidence is cuda (unsafe without evidence). Otherwise there is none.
+
+## Proof
+The fixtures raise before and run after.
+
+## References
+- [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
+- Signatures: torch/amp/autocast_mode.py, torch/amp/grad_scaler.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.model import ir
+from amplint.model.compat import guarded
+from amplint.model.dtypes import AUTOCAST, SCALER
+from amplint.model.scopes import UNBOUND
+from amplint.rules.base import Rule
+from amplint.rules.devices import Choice, choose
+from amplint.rules.editing import add_last_argument, indentation, insert
+from amplint.rules.uses import module_name
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast", "GradScaler", "custom_fwd", "custom_bwd"))
+
+_NEW = {AUTOCAST: "1.12", SCALER: "2.3", "torch.amp.custom_fwd": "2.4", "torch.amp.custom_bwd": "2.4"}
+# No release has these; the right name has to be one of torch.amp.
+_MISSING = {f"torch.{device}.{new.rpartition('.')[2]}": new for device in ("cuda", "cpu", "xpu", "mps") for new in _NEW} | {
+    f"torch.{name}": f"torch.amp.{name}" for name in ("custom_fwd", "custom_bwd")
+}
+_SCALER_ARGUMENTS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
+_ARGUMENTS: dict[str, tuple[str, ...]] = {
+    AUTOCAST: ("device_type", "dtype", "enabled", "cache_enabled"),
+    SCALER: ("device", *_SCALER_ARGUMENTS),
+    "torch.cuda.amp.autocast": ("enabled", "dtype", "cache_enabled"),
+    "torch.cpu.amp.autocast": ("enabled", "dtype", "cache_enabled"),
+    "torch.cuda.amp.GradScaler": _SCALER_ARGUMENTS,
+    "torch.cpu.amp.GradScaler": _SCALER_ARGUMENTS,
+}
+_MEANT = {"device": "device_type", "device_type": "device", "enable": "enabled", "cache": "cache_enabled", "amp_dtype": "dtype"}
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Names first, then arguments."""
+    yield from _missing_names(module)
+    yield from _unbound_names(module)
+    for call in module.calls:
+        names = module.names.of(call.func)
+        if len(names) == 1 and (name := next(iter(names))) in _ARGUMENTS:
+            yield from _unknown_arguments(module, call, name)
+    yield from _custom_without_device(module)
+
+
+def _missing_names(module: Module) -> Iterator[Finding]:
+    imported = set()
+    for statement in module.statements:
+        if isinstance(statement, ir.Import) and statement.module is not None:
+            for alias in statement.aliases:
+                full = f"{statement.module}.{alias.name}"
+                if full in _MISSING and not _optional(module, statement, full):
+                    imported.add(full)
+                    new = _MISSING[full]
+                    message = f"`{full}` exists in no release of torch: ImportError; import it from `torch.amp`"
+                    yield rule.finding(module.layout.span(alias), message, fix=_import_fix(module, statement, new))
+    for full, new in _MISSING.items():
+        for value in module.references(full):
+            if isinstance(value, ir.Attribute) and full not in imported and not _optional(module, value, full):
+                message = f"`{full}` exists in no release of torch: AttributeError; the class is `{new}`"
+                yield rule.finding(module.span(value), message, fix=_name_fix(module, value, new))
+
+
+def _optional(module: Module, node: ir.Node, full: str) -> bool:
+    """Whether the name is tried only, beside one that exists."""
+    new = _MISSING[full]
+    old = f"torch.cuda.amp.{new.rpartition('.')[2]}"
+    others: list[ir.Node] = [*module.references(new), *module.references(old)]
+    others += [each for each in module.statements if isinstance(each, ir.Import) and each is not node]
+    return guarded(module.names, node, others)
+
+
+def _import_fix(module: Module, statement: ir.Import, new: str) -> Fix | None:
+    if len(statement.aliases) != 1 or not module.target.guarantees(_NEW[new]) or new.endswith(("fwd", "bwd")):
+        return None
+    return Fix(Applicability.SAFE, "Import it from `torch.amp`", (Edit(*module.layout.import_module(statement), "torch.amp"),))
+
+
+def _name_fix(module: Module, value: ir.Attribute, new: str) -> Fix | None:
+    torch = module_name(module, "torch")
+    if torch is None or not module.target.guarantees(_NEW[new]) or new.endswith(("fwd", "bwd")):
+        return None
+    path = f"{torch}.{new.removeprefix('torch.')}"
+    return Fix(Applicability.SAFE, f"Write `{path}`", (Edit(*module.span(value), path),))
+
+
+def _unbound_names(module: Module) -> Iterator[Finding]:
+    dynamic = ("builtins.exec", "builtins.globals", "builtins.setattr")
+    if any(name in dynamic for call in module.calls for name in module.names.of(call.func)):
+        return
+    for word, new in (("autocast", AUTOCAST), ("GradScaler", SCALER)):
+        for value in module.references(UNBOUND + word):
+            called = value.parent if isinstance(value.parent, ir.Call) and value.parent.func is value else None
+            decorates = isinstance(value.parent, ir.Function) and value in value.parent.decorators
+            if called is not None or decorates:
+                fix = _import_it(module, called, word, new) if called is not None else None
+                message = f"`{word}` is bound nowhere in this file: NameError; import it from `torch.amp`"
+                yield rule.finding(module.span(value), message, fix=fix)
+
+
+def _import_it(module: Module, call: ir.Call, word: str, new: str) -> Fix | None:
+    """Import the new class, where the call has its arguments and not the old class's."""
+    first = call.positional[0] if call.positional else call.keyword(_ARGUMENTS[new][0])
+    if not (isinstance(first, ir.Constant) and isinstance(first.value, str)) or not module.target.guarantees(_NEW[new]):
+        return None
+    last: ir.Import | None = None
+    for statement in module.program.body.statements:
+        if isinstance(statement, ir.Import):
+            last = statement
+        elif last is not None:
+            break
+    if last is None or indentation(module, last) is None or last.module == "__future__":
+        return None
+    at = insert(module.span(last)[0], f"from torch.amp import {word}{module.source.newline}")
+    return Fix(Applicability.SAFE, f"Import `{word}` from `torch.amp`", (at,))
+
+
+def _unknown_arguments(module: Module, call: ir.Call, name: str) -> Iterator[Finding]:
+    takes = _ARGUMENTS[name]
+    short = name.removeprefix("torch.")
+    for arg in call.args:
+        if arg.keyword is None or arg.keyword in takes:
+            continue
+        meant = _MEANT.get(arg.keyword)
+        fix = None
+        if meant in takes and call.keyword(meant) is None and not (meant == takes[0] and call.positional):
+            fix = Fix(Applicability.SAFE, f"Write `{meant}=`", (Edit(*module.layout.keyword(arg), meant),))
+        advice = f"it is called `{meant}`" if meant in takes else f"it takes {', '.join(takes)}"
+        message = f"`{short}` has no argument `{arg.keyword}`: TypeError; {advice}"
+        yield rule.finding(module.layout.keyword(arg), message, fix=fix)
+
+
+def _custom_without_device(module: Module) -> Iterator[Finding]:
+    for value in module.references("torch.amp.custom_fwd", "torch.amp.custom_bwd"):
+        if len(module.names.of(value)) != 1:
+            continue
+        parent = value.parent
+        short = next(iter(module.names.of(value))).removeprefix("torch.")
+        device = choose(module, value) or Choice('"cuda"', Applicability.UNSAFE)
+        message = f"`{short}` without `device_type` raises TypeError; write `{short}(device_type={device.text})`"
+        if isinstance(parent, ir.Function) and value in parent.decorators:
+            edit = insert(module.span(value)[1], f"(device_type={device.text})")
+        elif isinstance(parent, ir.Call) and parent.func is value and not parent.unpacks("**"):
+            if parent.keyword("device_type") is not None:
+                continue
+            edit = add_last_argument(module, parent, f"device_type={device.text}")
+        else:
+            continue
+        yield rule.finding(module.span(value), message, fix=Fix(device.applicability, f"Name the device: {device.text}", (edit,)))

@@ -1,0 +1,99 @@
+"""A `torch.amp.GradScaler` is made without its device, which then is cuda.
+
+## What it does
+Finds `torch.amp.GradScaler(...)` without `device`. Silent where the arguments are unpacked (`**kwargs`) and where the scaler is
+switched off by a literal `enabled=False`.
+
+## Why is this bad?
+The default device is cuda whatever the code trains on. Where CUDA is not available the scaler only warns and switches itself
+off: `scale()` returns the loss as it is, small float16 gradients become zero, infinities reach the weights. On a loss of order
+1e-4, 3.7 % of the gradients are lost and the update is off by 10 %.
+
+It is an error where the code shows that float16 can meet another device than cuda (an explicit dtype with a device chosen at run
+time, or xpu's and mps's default), and a warning else: with the CPU's default, bfloat16, a scaler that is off does no harm.
+
+## Example
+```python
+scaler = torch.amp.GradScaler()
+with torch.autocast(device.type, dtype=torch.float16):
+    loss = criterion(model(batch), target)
+```
+
+## Use instead
+```python
+scaler = torch.amp.GradScaler(device.type)
+```
+
+## Fix safety
+Safe where the fix writes the literal device of the file's regions, or "cuda" because all evidence is cuda. Unsafe where the device
+is chosen at run time: there the scaler was off on other devices and now is on, so that a checkpoint saved before (an empty state)
+no longer loads, and `scaler.step(optimizer, closure=...)` raises.
+
+## Proof
+Without CUDA the fixture's scaler switches itself off with a warning and its gradients underflow; with the device named, gradients
+agree with the float32 reference within float16's noise.
+
+## References
+- [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
+- torch/amp/grad_scaler.py: the test is `device == "cuda" and not torch.cuda.is_available()`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Finding, Fix, Severity
+from amplint.model import ir
+from amplint.model.dtypes import DEFAULT_DTYPE, SCALER, is_false, region_devices, regions
+from amplint.rules.base import Rule
+from amplint.rules.devices import choose
+from amplint.rules.editing import add_first_argument
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler",))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Constructions of the new scaler that leave the device open."""
+    for call in module.calls:
+        if module.names.of(call.func) != {SCALER} or call.unpacks("*") or call.unpacks("**"):
+            continue
+        if call.positional or call.keyword("device") or call.keyword("device_type") or is_false(call.keyword("enabled")):
+            continue  # device_type is AMP107's
+        other = _float16_elsewhere(module)
+        message = "`GradScaler` without a device is for cuda; on any other device it switches itself off"
+        if other is not None:
+            message += f", and the region on line {module.row(other)} can run in float16 there"
+        yield rule.finding(
+            module.span(call),
+            f"{message}: name the device",
+            fix=_fix(module, call),
+            withheld="the file does not show which device it trains on" if choose(module, call) is None else None,
+            severity=Severity.ERROR if other is not None else None,
+        )
+
+
+def _fix(module: Module, call: ir.Call) -> Fix | None:
+    device = choose(module, call)
+    if device is None:
+        return None
+    edit = add_first_argument(module, call, device.text)
+    return Fix(device.applicability, f"Name the device: `GradScaler({device.text})`", (edit,))
+
+
+def _float16_elsewhere(module: Module) -> ir.Call | None:
+    """A region that can be float16 on a device that is not cuda."""
+    for region in regions(module):
+        if region.device is not None or region.opaque or is_false(region.enabled):
+            continue
+        half = region.dtype is not None and "torch.float16" in module.names.of(region.dtype)
+        for device in region_devices(module, region):
+            if device.type == "cuda":
+                continue
+            if half or (region.dtype is None and device.type not in (None, "cpu") and DEFAULT_DTYPE.get(device.type or "") == "float16"):
+                return region.call
+    return None

@@ -1,0 +1,99 @@
+"""The shape of a rule: metadata and documentation taken from its module, and one function that finds.
+
+A rule is one module `ampNNN_its_name.py` in this package. The module's name gives the code and the name,
+its docstring the documentation (`DOC_HEADINGS`), and its `rule` everything else:
+
+    rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("clip_grad & scaler",))
+
+    @rule.check
+    def check(module: Module) -> Iterator[Finding]: ...
+
+Nothing else has to be touched: the registry, `amplint rule`, the README's table and the tests read it from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from amplint.findings import Finding, Fix, Severity
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+    Check = Callable[[Module], Iterable[Finding]]
+
+DOC_HEADINGS = (
+    "What it does",
+    "Why is this bad?",
+    "Example",
+    "Use instead",
+    "Fix safety",
+    "Proof",
+    "References",
+)
+
+
+class Rule:
+    """One rule. `triggers` are alternatives; within one, every word joined by `&` has to occur in the file.
+
+    `triggers` are searched for in the file's bytes before anything is parsed, so each has to be a word without which
+    the rule can't fire. `trial` says that a fix is offered only after the new text was analysed with all rules.
+    """
+
+    def __init__(
+        self,
+        module_name: str,
+        doc: str | None,
+        *,
+        severity: Severity,
+        triggers: tuple[str, ...] = (),
+        default: bool = True,
+        trial: bool = True,
+    ) -> None:
+        stem = module_name.rpartition(".")[2]
+        code, _, name = stem.partition("_")
+        self.code = code.upper()
+        self.name = name.replace("_", "-")
+        self.doc = doc or ""
+        self.severity = severity
+        self.default = default
+        self.trial = trial
+        self.triggers = tuple(tuple(word.strip().encode() for word in each.split("&")) for each in triggers)
+        self.run: Check | None = None
+
+    def check(self, function: Check) -> Check:
+        """Register the function that yields this rule's findings for one module."""
+        self.run = function
+        return function
+
+    @property
+    def summary(self) -> str:
+        """The docstring's first line: what is wrong, in one sentence."""
+        return self.doc.strip().partition("\n")[0]
+
+    def sections(self) -> dict[str, str]:
+        """The documentation under its fixed headings, in their order.
+
+        Raises:
+            ValueError: a heading is missing or unknown.
+        """
+        found: dict[str, str] = {}
+        for part in self.doc.split("\n## ")[1:]:
+            heading, _, body = part.partition("\n")
+            found[heading.strip()] = body.strip("\n")
+        if tuple(found) != DOC_HEADINGS:
+            raise ValueError(f"{self.code}: documentation must have the headings {', '.join(DOC_HEADINGS)}, in order")
+        return found
+
+    def finding(
+        self,
+        span: tuple[int, int],
+        message: str,
+        *,
+        fix: Fix | None = None,
+        withheld: str | None = None,
+        severity: Severity | None = None,
+    ) -> Finding:
+        """A finding of this rule at `span` (character offsets in the file's text)."""
+        return Finding(span[0], span[1], self.code, self.name, severity or self.severity, message, fix, withheld)

@@ -1,0 +1,91 @@
+"""Which device a fix should write: what the code itself uses, and how sure that is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.findings import Applicability
+from amplint.model import ir
+from amplint.model.dtypes import Device, devices, evidence, region_devices, regions
+from amplint.model.scopes import Assigned, Scope
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+
+class Choice(NamedTuple):
+    """The device as source text, and how far it can be trusted."""
+
+    text: str
+    applicability: Applicability
+
+
+def choose(module: Module, at: ir.Node) -> Choice | None:
+    """The device to write at `at`: the regions' literal, "cuda" where all evidence is cuda, else the chosen one.
+
+    None: the file does not show any.
+    """
+    literals: set[str] = set()
+    written: list[ir.Value] = []
+    for region in regions(module):
+        found = region_devices(module, region)
+        literals |= {each.type for each in found if each.type}
+        if region.device_type is not None and not isinstance(region.device_type, ir.Constant):
+            written.append(region.device_type)
+    shown = evidence(module)
+    if len(literals) == 1 and not written:
+        return Choice(f'"{literals.pop()}"', Applicability.SAFE)
+    if not written and not literals and shown.types == {"cuda"} and not shown.chosen:
+        return Choice('"cuda"', Applicability.SAFE)
+    for value in (*written, *shown.chosen):
+        text = as_device_type(module, value, at)
+        if text is not None:
+            return Choice(text, Applicability.UNSAFE)
+    return None
+
+
+def as_device_type(module: Module, value: ir.Value, at: ir.Node) -> str | None:
+    """`value` as a str that names a device's type, as it can be written at `at`; None where it can't."""
+    if isinstance(value, ir.Attribute) and value.attr == "type" and readable_at(module, value.base, at):
+        return module.text(value)
+    if not readable_at(module, value, at):
+        return None
+    found = devices(module, value)
+    if all(each.kind == "object" for each in found):
+        return f"{module.text(value)}.type"
+    if all(each.kind == "str" and each.name is not None and ":" not in each.name for each in found):
+        return module.text(value)
+    return None
+
+
+def readable_at(module: Module, value: ir.Value, at: ir.Node) -> bool:
+    """Whether a name or `self.attribute` can be read at `at` and is surely bound there."""
+    if isinstance(value, ir.Attribute):
+        return readable_at(module, value.base, at) and _same_function(value, at)
+    if not isinstance(value, ir.Name):
+        return False
+    home = value.scope.home(value.name)
+    here = _scope_at(module, at)
+    if home is None or here.home(value.name) is not home:
+        return False
+    if home is not here:
+        return True
+    # In one scope the text's order decides: it has to be bound further up.
+    return any(
+        (isinstance(binding, Assigned) and binding.target.id < at.id) or not isinstance(binding, Assigned)
+        for binding in home.bindings[value.name]
+    )
+
+
+def _same_function(value: ir.Value, at: ir.Node) -> bool:
+    return ir.function_of(value) is ir.function_of(at)
+
+
+def _scope_at(module: Module, at: ir.Node) -> Scope:
+    function = ir.function_of(at)
+    return function.scope if function is not None else module.program.scope
+
+
+def indexed(found: list[Device]) -> Device | None:
+    """The first of some devices that carries an index, such as "cuda:0"."""
+    return next((each for each in found if each.kind == "str" and each.name and ":" in each.name), None)

@@ -1,0 +1,281 @@
+"""How one use of an old name is rewritten, by the place where it stands: call, decorator, annotation, partial ..."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.findings import Edit
+from amplint.model import ir
+from amplint.model.scopes import Assigned, Imported
+from amplint.rules.editing import add_first_argument, add_last_argument, insert
+from amplint.rules.legacy import LEGACY, Legacy
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_TESTS = ("Is", "IsNot", "Equal", "NotEqual", "In", "NotIn")
+
+
+class Rewrite(NamedTuple):
+    """The edits of one use beside its name; or why there are none (`refusal`); or why they are unsafe (`doubt`)."""
+
+    refusal: str | None = None
+    edits: tuple[Edit, ...] = ()
+    doubt: str | None = None
+
+
+def rewrite_use(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
+    """What has to change around `value`, a read of the old name, when the name becomes the new one."""
+    parent = value.parent
+    if isinstance(parent, ir.Call) and parent.func is value:
+        return _call(module, legacy, parent)
+    if isinstance(parent, (ir.Function, ir.Class)) and value in parent.decorators:
+        return _bare_decorator(module, legacy, value)
+    if legacy.module == "torch":
+        return Rewrite("it is handed on, and the new function takes other arguments")
+    if _in_annotation(value) or _only_tested(module, value):
+        return Rewrite()
+    if isinstance(parent, ir.Attribute):
+        return Rewrite() if parent.attr != "__init__" else _base_init(module, legacy, parent)
+    if isinstance(parent, ir.Class):
+        return _base(module, legacy, parent)
+    if isinstance(parent, ir.Call) and "functools.partial" in module.names.of(parent.func) and parent.args[0].value is value:
+        return _partial(module, legacy, parent)
+    if isinstance(parent, ir.Assign) and parent.annotation is None and all(isinstance(t, ir.Name) for t in parent.targets):
+        return Rewrite() if _alias_is_read(module, parent) else Rewrite("it is bound to a name that is not used here")
+    return Rewrite("it is handed on to where amplint can't see the call")
+
+
+def follows(module: Module, value: ir.Value) -> bool:
+    """Whether `value` is the right side of a plain assignment, so that the name's reads are uses too."""
+    return isinstance(value.parent, ir.Assign) and value.parent.value is value
+
+
+# --- calls ----------------------------------------------------------------------------------------------------------
+
+
+def _call(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
+    if legacy.style == "device_type":
+        if call.keyword("device_type") is not None:
+            return Rewrite("the call already gives device_type, which the old function refuses")
+        return Rewrite(edits=(add_last_argument(module, call, f'device_type="{legacy.device}"'),))
+    named = _names_device(call)
+    if legacy.style == "front":
+        if named:  # it raised; under the new name it is right
+            return Rewrite() if named == "device" and not call.positional else Rewrite("its arguments are not those of the old class")
+        if _scripted(module, call) and legacy.module == "torch":
+            return Rewrite("TorchScript has no form of it with a device")
+        return Rewrite(edits=(add_first_argument(module, call, f'"{legacy.device}"'),))
+    if call.unpacks("*"):
+        return Rewrite("its arguments are unpacked with *, and their places change")
+    if len(call.positional) > len(legacy.parameters):
+        return Rewrite("it has more arguments than the old class takes")
+    if named:
+        return Rewrite() if named == "device_type" and not call.positional else Rewrite("its arguments are not those of the old class")
+    edits = list(_as_keywords(module, legacy, call.positional))
+    pin = None if _gives(call, "dtype", 1) else _pinned_dtype(module, legacy)
+    if pin is not None and pin.content:
+        edits.append(add_last_argument(module, call, pin.content))
+    edits.append(add_first_argument(module, call, f'"{legacy.device}"'))
+    return Rewrite(edits=_merged(edits), doubt=pin.doubt if pin else None)
+
+
+def _names_device(call: ir.Call) -> str | None:
+    """The keyword for the device that a call of an old class already has, by mistake."""
+    return next((arg.keyword for arg in call.args if arg.keyword in ("device", "device_type")), None)
+
+
+def _as_keywords(module: Module, legacy: Legacy, positional: tuple[ir.Value, ...]) -> Iterator[Edit]:
+    for parameter, value in zip(legacy.parameters, positional, strict=False):
+        yield insert(module.layout.outer(value)[0], f"{parameter}=")
+
+
+def _merged(edits: list[Edit]) -> tuple[Edit, ...]:
+    """Insertions at one offset become one: the device goes in front of the keyword that its neighbour gets."""
+    device = edits[-1]
+    same = [each for each in edits[:-1] if each.start == device.start == each.end]
+    rest = [each for each in edits[:-1] if each not in same]
+    contents = "".join(each.content for each in same)
+    if same and contents.startswith(", "):  # nothing between the parentheses: the pinned dtype comes behind
+        contents = contents[2:]
+        return (*rest, Edit(device.start, device.end, f"{device.content}, {contents}"))
+    separator = ", " if same and not device.content.endswith((" ", "\n")) and not device.content.rstrip().endswith(",") else ""
+    return (*rest, Edit(device.start, device.end, device.content + separator + contents))
+
+
+def _gives(call: ir.Call, keyword: str, index: int) -> bool:
+    return call.keyword(keyword) is not None or len(call.positional) > index or call.unpacks("**")
+
+
+class _Pin(NamedTuple):
+    content: str
+    doubt: str | None
+
+
+def _pinned_dtype(module: Module, legacy: Legacy) -> _Pin | None:
+    """What the old class pins and the new one inherits, where this file has something else to inherit.
+
+    torch.cuda.amp.autocast() is float16 with the cache on whatever surrounds it; torch.autocast("cuda") takes the
+    dtype and the cache of an outer region, and the default that torch.set_autocast_dtype set.
+    """
+    default = "float16" if legacy.device == "cuda" else "bfloat16"
+    dtype = cache = False
+    for call in module.calls:
+        name = call.func.attr if isinstance(call.func, ir.Attribute) else getattr(call.func, "name", "")
+        if name.startswith("set_autocast_") and name.endswith("dtype"):
+            dtype = True
+        elif name == "set_autocast_cache_enabled":
+            cache = True
+        elif "autocast" in name and (given := call.keyword("dtype")) is not None:
+            dtype = dtype or not module.names.of(given) <= {f"torch.{default}"}
+        if "autocast" in name and call.keyword("cache_enabled") is not None:
+            cache = True
+    if not dtype and not cache:
+        return None
+    torch = module_name(module, "torch")
+    if dtype and torch is None:
+        return _Pin("", f"the old form is always {default}; inside another region the new one takes that region's dtype")
+    pins = [f"dtype={torch}.{default}"] if dtype else []
+    return _Pin(", ".join(pins + (["cache_enabled=True"] if cache else [])), None)
+
+
+def module_name(module: Module, qualified: str) -> str | None:
+    """The module-level name that an import binds to the module `qualified` and nothing else."""
+    for name, bindings in module.program.scope.bindings.items():
+        if all(isinstance(each, Imported) and each.name == qualified for each in bindings):
+            return name
+    return None
+
+
+def _scripted(module: Module, node: ir.Node) -> bool:
+    function = ir.function_of(node)
+    while function is not None:
+        if any("torch.jit.script" in module.names.of(each) for each in function.decorators):
+            return True
+        for call in module.calls:
+            if "torch.jit.script" in module.names.of(call.func) and call.positional:
+                given = call.positional[0]
+                if isinstance(given, ir.Name) and given.name == function.name:
+                    return True
+        function = function.outer
+    return False
+
+
+# --- what is no call ------------------------------------------------------------------------------------------------
+
+
+def _bare_decorator(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
+    end = module.span(value)[1]
+    if legacy.style == "device_type":
+        return Rewrite(edits=(insert(end, f'(device_type="{legacy.device}")'),))
+    if legacy.style == "keywords":
+        return Rewrite(edits=(insert(end, f'("{legacy.device}")'),))
+    return Rewrite("it makes no sense as a decorator")
+
+
+def _in_annotation(value: ir.Value) -> bool:
+    child: ir.Node = value
+    parent = value.parent
+    while isinstance(parent, ir.Value):
+        if isinstance(parent, ir.Quoted):
+            return True
+        if isinstance(parent, ir.Call):
+            return False
+        child, parent = parent, parent.parent
+    if isinstance(parent, ir.Assign):
+        return parent.annotation is child
+    if isinstance(parent, ir.Function):
+        return parent.returns is child or any(param.annotation is child for param in parent.params)
+    return False
+
+
+def _only_tested(module: Module, value: ir.Value) -> bool:
+    """isinstance(x, it), `it is None`, `if it:`: nothing is made, so the name is all that changes."""
+    parent = value.parent
+    if isinstance(parent, ir.Sequence) and parent.kind == "tuple":
+        parent = parent.parent
+    if isinstance(parent, ir.Call):
+        return bool({"builtins.isinstance", "builtins.issubclass"} & module.names.of(parent.func))
+    if isinstance(parent, ir.Compare):
+        return all(op in _TESTS for op in parent.ops)
+    if isinstance(parent, (ir.If, ir.While, ir.Conditional)):
+        return parent.test is value
+    return isinstance(parent, (ir.Assert, ir.Unary)) or isinstance(value.parent, ir.Expr)
+
+
+def _base(module: Module, legacy: Legacy, cls: ir.Class) -> Rewrite:
+    """A subclass: its own constructor must hand on keywords only, to which the device is added."""
+    if len([base for base in cls.bases if base.keyword is None]) > 1:
+        return Rewrite("it is one of several base classes, so super() may lead elsewhere")
+    init = next((s for s in cls.body.statements if isinstance(s, ir.Function) and s.name == "__init__"), None)
+    if init is None:
+        return Rewrite("a subclass without a constructor of its own takes its arguments from callers elsewhere")
+    edits = []
+    for call in module.calls:
+        func = call.func
+        if ir.function_of(call) is init and isinstance(func, ir.Attribute) and func.attr == "__init__":
+            if not isinstance(func.base, ir.Call):
+                continue  # Base.__init__(self, ...) is a use of its own
+            if call.positional or call.unpacks("*") or call.unpacks("**"):
+                return Rewrite("the subclass passes positional arguments to super().__init__")
+            edits.append(add_first_argument(module, call, f'"{legacy.device}"'))
+    return Rewrite(edits=tuple(edits))
+
+
+def _base_init(module: Module, legacy: Legacy, init: ir.Attribute) -> Rewrite:
+    call = init.parent
+    if isinstance(call, ir.Call) and call.func is init and len(call.positional) == 1 and not call.unpacks("*"):
+        if call.unpacks("**"):
+            return Rewrite("the subclass passes unknown arguments to its base's constructor")
+        end = module.layout.outer(call.positional[0])[1]
+        return Rewrite(edits=(insert(end, f', "{legacy.device}"'),))
+    return Rewrite("the subclass passes positional arguments to its base's constructor")
+
+
+def _partial(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
+    first = call.args[0]
+    end = module.span(first)[1]
+    if legacy.style == "device_type":
+        return Rewrite(edits=(insert(end, f', device_type="{legacy.device}"'),))
+    device = insert(end, f', "{legacy.device}"')
+    if legacy.style == "front":
+        return Rewrite(edits=(device,))
+    if call.unpacks("*"):
+        return Rewrite("its arguments are unpacked with *, and their places change")
+    positional = call.positional[1:]
+    if len(positional) > len(legacy.parameters):
+        return Rewrite("it has more arguments than the old class takes")
+    if not positional and call.keyword("enabled") is None and not _called_without_positional(module, call):
+        return Rewrite("what calls the partial may pass `enabled` by position, which would become the dtype")
+    return Rewrite(edits=(device, *_as_keywords(module, legacy, positional)))
+
+
+def _called_without_positional(module: Module, partial: ir.Call) -> bool:
+    parent = partial.parent
+    if not isinstance(parent, ir.Assign) or not all(isinstance(target, ir.Name) for target in parent.targets):
+        return False
+    reads = list(reads_of(module, parent))
+    return bool(reads) and all(
+        isinstance(read.parent, ir.Call) and read.parent.func is read and not read.parent.positional
+        and not read.parent.unpacks("*")
+        for read in reads
+    )
+
+
+def reads_of(module: Module, assign: ir.Assign) -> Iterator[ir.Name]:
+    """The reads of the names that an assignment binds."""
+    for value in module.values:
+        if isinstance(value, ir.Name) and not value.bound:
+            for binding in module.names.bindings(value):
+                if isinstance(binding, Assigned) and binding.value is assign.value:
+                    yield value
+
+
+def _alias_is_read(module: Module, assign: ir.Assign) -> bool:
+    return any(True for _ in reads_of(module, assign))
+
+
+def is_legacy(names: frozenset[str]) -> bool:
+    """Whether one of the names is an old one."""
+    return any(name in LEGACY for name in names)

@@ -1,0 +1,97 @@
+"""The files of one run: each read, linted, fixed where asked; a failure in one leaves the others alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from traceback import extract_tb
+from typing import NamedTuple
+
+from amplint.edits import unified_diff, write_atomically
+from amplint.engine import Result, check_bytes, fix_bytes
+from amplint.selection import SettingsError
+from amplint.settings import Resolver, Settings
+
+
+class Mode(Enum):
+    """What is done with fixes."""
+
+    CHECK = "check"
+    FIX = "fix"
+    DIFF = "diff"
+
+
+class Job(NamedTuple):
+    """One file and all that decides what becomes of it."""
+
+    path: str
+    settings: Settings
+    mode: Mode
+    unsafe: bool
+
+
+class Outcome(NamedTuple):
+    """What became of a file. `result` is None and `error` one line where nothing could be said about it.
+
+    `output` is the fixed text of standard input, or the diff; `fixed` counts the findings that went with it.
+    """
+
+    result: Result | None = None
+    error: str | None = None
+    output: bytes = b""
+    fixed: int = 0
+
+
+def run(files: Iterable[str], resolver: Resolver, mode: Mode, unsafe: bool) -> Iterator[Outcome]:
+    """Lint `files` one after the other."""
+    for path in files:
+        yield _one(path, resolver, mode, unsafe)
+
+
+def _one(path: str, resolver: Resolver, mode: Mode, unsafe: bool) -> Outcome:
+    try:
+        settings = resolver.for_file(path)
+    except SettingsError as error:
+        return Outcome(error=str(error))
+    return work(Job(path, settings, mode, unsafe))
+
+
+def work(job: Job) -> Outcome:
+    """Lint, and in the modes for it fix, one file."""
+    try:
+        data = Path(job.path).read_bytes()
+    except OSError as error:
+        return Outcome(error=_reason(job, error))
+    outcome = process(data, job)
+    if job.mode is Mode.FIX and outcome.error is None and outcome.output != data:
+        try:
+            write_atomically(Path(job.path), outcome.output)
+        except OSError as error:
+            # What stays in the file is still to be told.
+            return process(data, job._replace(mode=Mode.CHECK))._replace(error=_reason(job, error))
+    return outcome
+
+
+def _reason(job: Job, error: OSError) -> str:
+    return f"{job.path}: {error.strerror or error}"
+
+
+def process(data: bytes, job: Job) -> Outcome:
+    """Lint, and in the modes for it fix, the bytes of a file."""
+    try:
+        if job.mode is Mode.CHECK:
+            return Outcome(check_bytes(data, job.path, job.settings))
+        fixed = fix_bytes(data, job.path, job.settings, unsafe=job.unsafe)
+        output = unified_diff(data, fixed.data, job.path) if job.mode is Mode.DIFF else fixed.data
+        return Outcome(fixed.result, None, output, fixed.applied.total())
+    except Exception as error:  # a bug of ours in one file must not cost the user the others
+        return Outcome(error=f"{job.path}: {describe(error)}")
+
+
+def describe(error: BaseException) -> str:
+    """One line about an exception that should not have happened, with the place that a report of it needs."""
+    frames = extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    first = next(iter(str(error).splitlines()), "")
+    return f"internal error, please report it: {type(error).__name__}: {first}{place}"

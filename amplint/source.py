@@ -1,0 +1,119 @@
+"""A file's bytes and its text: encoding, byte order mark, line ends, positions.
+
+Everything downstream counts characters of `Source.text`; `Source.encode` turns a new text back into bytes that differ
+from the old ones only where the text does.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from bisect import bisect_right
+from functools import cached_property
+
+# Only these three end a line in Python (and in libcst); str.splitlines knows many more.
+LINE_END = re.compile(r"\r\n|\r|\n")
+_COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_BLANK = re.compile(rb"^[ \t\f]*(?:#.*)?\r?\n?$")
+
+
+class SourceError(Exception):
+    """The bytes can't be made a text; `row` is the line (from 1) that shows it."""
+
+    def __init__(self, message: str, row: int = 1) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+def declared_encoding(data: bytes) -> str:
+    """The encoding that PEP 263 gives the bytes: from a byte order mark, a cookie in the first two lines, or UTF-8.
+
+    Raises:
+        SourceError: the cookie names no encoding that Python knows, or one that contradicts the byte order mark.
+    """
+    bom = data.startswith(codecs.BOM_UTF8)
+    for number, line in enumerate(data[3 if bom else 0 :].split(b"\n", 2)[:2], 1):
+        if cookie := _COOKIE.match(line):
+            name = cookie.group(1).decode("ascii", "replace")
+            try:
+                found = codecs.lookup(name)
+            except LookupError:
+                raise SourceError(f"unknown encoding {name!r}", number) from None
+            if not found._is_text_encoding:
+                raise SourceError(f"{name!r} is not a text encoding", number)
+            if bom and found.name != "utf-8":
+                raise SourceError(f"encoding {name!r} contradicts the UTF-8 byte order mark", number)
+            return found.name
+        if not _BLANK.match(line):
+            break
+    return "utf-8"
+
+
+class Source:
+    """A decoded file."""
+
+    def __init__(self, filename: str, text: str, encoding: str = "utf-8", bom: bool = False) -> None:
+        self.filename = filename
+        self.text = text
+        self.encoding = encoding
+        self.bom = bom
+
+    @classmethod
+    def from_bytes(cls, data: bytes, filename: str) -> Source:
+        """Decode a file as Python would.
+
+        Raises:
+            SourceError: the bytes are not in the encoding they declare, or hold a NUL.
+        """
+        encoding = declared_encoding(data)
+        bom = data.startswith(codecs.BOM_UTF8)
+        body = data[3:] if bom else data
+        if (nul := body.find(b"\0")) >= 0 and not encoding.startswith("utf-16"):
+            raise SourceError("source code cannot contain null bytes", body.count(b"\n", 0, nul) + 1)
+        try:
+            text = body.decode(encoding)
+        except UnicodeDecodeError as error:
+            row = body.count(b"\n", 0, error.start) + 1
+            raise SourceError(f"not valid {encoding}: {error.reason} at byte {error.start}", row) from None
+        return cls(filename, text, encoding, bom)
+
+    def encode(self, text: str) -> bytes:
+        """`text` in this file's encoding, with its byte order mark.
+
+        Raises:
+            SourceError: the encoding lacks one of the characters.
+        """
+        try:
+            return (codecs.BOM_UTF8 if self.bom else b"") + text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise SourceError(f"{self.encoding} can't write {text[error.start]!r}") from None
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """The offset at which each line starts; the last may be the end of the text."""
+        return [0, *(end.end() for end in LINE_END.finditer(self.text))]
+
+    def row(self, offset: int) -> int:
+        """The line, from 1, that holds the character at `offset`."""
+        return bisect_right(self.line_starts, offset)
+
+    def location(self, offset: int) -> tuple[int, int]:
+        """Row and column of the character at `offset`, both from 1, the column in characters."""
+        row = self.row(offset)
+        return row, offset - self.line_starts[row - 1] + 1
+
+    def offset(self, row: int, column: int) -> int:
+        """The offset of the character at `row` and `column`, both from 1."""
+        return self.line_starts[row - 1] + column - 1
+
+    def line(self, row: int) -> str:
+        """The text of line `row`, without its line end."""
+        starts = self.line_starts
+        end = starts[row] if row < len(starts) else len(self.text)
+        return self.text[starts[row - 1] : end].rstrip("\r\n")
+
+    @cached_property
+    def newline(self) -> str:
+        """The line end that the file uses first, for lines that a fix adds."""
+        found = LINE_END.search(self.text)
+        return found.group() if found else "\n"

@@ -1,0 +1,70 @@
+"""The releases of torch that a project admits, as the rules ask for them."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+ASSUMED = "2.4"
+
+
+class Target(NamedTuple):
+    """The lowest and the highest admitted release (`highest` None: no end), and where that is said."""
+
+    lowest: tuple[int, ...]
+    highest: tuple[int, ...] | None
+    origin: str
+
+    def guarantees(self, release: str) -> bool:
+        """Whether every release that the project admits is `release` or newer."""
+        return self.lowest >= parts(release)
+
+    def reaches(self, release: str) -> bool:
+        """Whether some release that the project admits is `release` or newer."""
+        return self.highest is None or self.highest >= parts(release)
+
+
+def parts(release: str) -> tuple[int, ...]:
+    """A release as numbers that compare: `2.4` is (2, 4, 0)."""
+    numbers = [int(part) for part in release.split(".")]
+    return tuple(numbers + [0] * (3 - len(numbers)))
+
+
+def nothing_declared() -> Target:
+    """What holds where a project says nothing about torch."""
+    return Target(parts(ASSUMED), None, f"nothing declared: {ASSUMED} assumed")
+
+
+@lru_cache(maxsize=256)
+def from_option(value: str, origin: str) -> Target:
+    """The target that a user states: a release, which is the lower bound, or a specifier like `>=2.0,<2.4`.
+
+    Raises:
+        ValueError: it is neither, or admits no release.
+    """
+    if re.fullmatch(r"\d+(\.\d+)*", value):
+        return Target(parts(value), None, f"{origin} {value}")
+    from amplint.requirements import bounds  # noqa: PLC0415 - packaging is only needed for what isn't a plain release
+
+    try:
+        found = bounds(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is neither a release such as 2.4 nor a specifier such as '>=2.0,<2.4'") from None
+    if found is None:
+        raise ValueError(f"{value!r} admits no release of torch")
+    return Target(*found, f"{origin} {value}")
+
+
+@lru_cache(maxsize=4096)
+def declared(directory: Path) -> Target:
+    """The target that the files of a project declare, seen from `directory` (absolute), up to the repository's root."""
+    from amplint.requirements import declared_in  # noqa: PLC0415 - see above
+
+    found = declared_in(directory)
+    if found is not None:
+        return found
+    if directory.parent == directory or (directory / ".git").exists():
+        return nothing_declared()
+    return declared(directory.parent)

@@ -1,0 +1,55 @@
+"""What several test modules share: a project in a temporary directory, and the command run in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from amplint.cli import main
+from amplint.target import declared
+
+# Always reported as AMP101, always with a safe fix.
+LEGACY = "import torch\n\n\ndef run(model, x):\n    with torch.cuda.amp.autocast():\n        return model(x)\n"
+MODERN = LEGACY.replace("torch.cuda.amp.autocast()", 'torch.amp.autocast("cuda")')
+
+
+class Ran(NamedTuple):
+    """A finished command."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str | bytes]], Path]:
+    """Write files below a fresh current directory."""
+    monkeypatch.chdir(tmp_path)
+    declared.cache_clear()
+
+    def write(files: dict[str, str | bytes]) -> Path:
+        for name, content in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        declared.cache_clear()
+        return tmp_path
+
+    return write
+
+
+@pytest.fixture
+def amplint(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Ran]:
+    """Run the command in this process."""
+
+    def run(*arguments: str | os.PathLike[str]) -> Ran:
+        capfdbinary.readouterr()
+        code = main([os.fspath(argument) for argument in arguments])
+        out, err = capfdbinary.readouterr()
+        return Ran(code, out.decode(), err.decode())
+
+    return run

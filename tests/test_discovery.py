@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amplint.discovery import Found, discover
+from amplint.settings import Overrides, Resolver
+
+Write = Callable[[dict[str, str | bytes]], Path]
+
+
+def find(*paths: str | Path) -> Found:
+    return discover(list(map(str, paths)), Resolver(Overrides()))
+
+
+def files(*paths: str | Path) -> list[str]:
+    return find(*paths).files
+
+
+def test_a_directory_is_walked_for_python(project: Write) -> None:
+    project({name: "" for name in ("b.py", "a/z.pyi", "a.txt", "a/c/d.py", "c.py/e.py", "a/pyproject.toml")})
+    assert files(".") == ["a/c/d.py", "a/z.pyi", "b.py", "c.py/e.py"]
+
+
+def test_paths_are_shown_as_seen_from_here(project: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = project({"a/x.py": "", "b/y.py": ""})
+    monkeypatch.chdir(root / "a")
+    assert files("..", root / "a") == [f"{root}/b/y.py", "x.py"]
+
+
+def test_a_file_comes_once(project: Write) -> None:
+    root = project({"a/x.py": "", "b/y.py": ""})
+    (root / "link.py").symlink_to("a/x.py")
+    assert files("a", ".", "a/x.py", root / "a" / ".." / "a" / "x.py", "b/y.py", "link.py") == ["a/x.py", "b/y.py"]
+
+
+def test_links_end_no_walk(project: Write) -> None:
+    root = project({"a/x.py": "", "elsewhere/z.py": ""})
+    (root / "a" / "loop").symlink_to(root / "a")
+    (root / "a" / "self.py").symlink_to("self.py")
+    (root / "a" / "broken.py").symlink_to("nowhere.py")
+    (root / "a" / "other.py").symlink_to(root / "elsewhere" / "z.py")
+    assert files("a") == ["a/other.py", "a/x.py"]
+    # A link that is named is followed.
+    assert files("a/loop") == ["a/loop/other.py", "a/loop/x.py"]
+
+
+def test_usual_and_own_excludes(project: Write) -> None:
+    names = ("x.py", ".venv/lib/x.py", "a/node_modules/x.py", "build/x.py", "gen/x.py", "a/gen/x.py", "a/skip_me.py")
+    project({name: "" for name in names})
+    assert files(".") == ["a/gen/x.py", "a/skip_me.py", "build/x.py", "gen/x.py", "x.py"]
+    project({"pyproject.toml": '[tool.amplint]\nextend-exclude = ["./gen", "skip_*.py"]\n'})
+    assert files(".") == ["a/gen/x.py", "build/x.py", "x.py"]
+    project({"a/amplint.toml": 'exclude = ["gen"]\n'})
+    assert files(".") == ["a/node_modules/x.py", "a/skip_me.py", "build/x.py", "x.py"]
+
+
+def test_what_is_named_is_taken(project: Write) -> None:
+    project({name: "" for name in (".venv/a.py", "dist/b.py", "script", ".gitignore", "dist/c.txt")})
+    project({".gitignore": "*.py\ndist/\n", ".git/HEAD": ""})
+    assert files(".") == []
+    assert files("script", ".venv/a.py", "dist/c.txt") == [".venv/a.py", "dist/c.txt", "script"]
+    assert files("dist") == ["dist/b.py"]
+
+
+def test_missing_and_empty(project: Write) -> None:
+    project({"a/x.txt": "", "b/x.py": ""})
+    found = find("a", "nowhere", "b", "", "b/x.py/y")
+    assert found.files == ["b/x.py"]
+    assert found.empty == ["a"]
+    assert found.errors == [
+        "nowhere: no such file or directory",
+        "an empty path",
+        "b/x.py/y: no such file or directory",
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_closed_directory_is_an_error(project: Write) -> None:
+    root = project({"a/x.py": "", "b/x.py": ""})
+    (root / "a").chmod(0)
+    try:
+        found = find(".")
+    finally:
+        (root / "a").chmod(0o755)
+    assert found.files == ["b/x.py"]
+    assert found.errors == ["a: Permission denied"]
+
+
+def test_a_broken_configuration_leaves_the_walk_alone(project: Write) -> None:
+    project({"a/amplint.toml": "selct = 1", "a/x.py": "", "a/venv/x.py": "", "b.py": ""})
+    assert files(".") == ["a/x.py", "b.py"]
+
+
+def test_gitignore_below_a_named_directory(project: Write) -> None:
+    root = project(
+        {".git/HEAD": "", ".gitignore": "/out/\n*.gen.py\n", "out/x.py": "", "out/y.gen.py": "", "src/a.py": ""}
+    )
+    project(
+        {"src/z.gen.py": "", "src/deep/.gitignore": "!w.gen.py\nq.py\n", "src/deep/w.gen.py": "", "src/deep/q.py": ""}
+    )
+    assert files("src/deep") == ["src/deep/w.gen.py"]
+    assert files("src") == ["src/a.py", "src/deep/w.gen.py"]
+    # What ignores the named directory itself doesn't hold for what is in it.
+    assert files("out") == ["out/x.py", "out/y.gen.py"]
+    assert files(root) == files(".") == ["src/a.py", "src/deep/w.gen.py"]
+
+
+def test_a_repository_in_a_repository_ignores_for_itself(project: Write) -> None:
+    project({".git/HEAD": "", ".gitignore": "x.py\n", "x.py": "", "y.py": "", "inner/x.py": "", "inner/y.py": ""})
+    assert files(".") == ["inner/y.py", "y.py"]
+    project({"inner/.git/HEAD": "", "inner/.git/info/exclude": "y.py\n"})
+    assert files(".") == ["inner/x.py", "y.py"]
+
+
+def test_gitignore_holds_without_a_repository(project: Write) -> None:
+    project({".gitignore": "x.py\n", "a/x.py": "", "a/y.py": ""})
+    assert files(".") == ["a/y.py"]
+
+
+def test_no_gitignore_no_pathspec(project: Write) -> None:
+    project({"a/x.py": ""})
+    code = (
+        "import sys; from amplint.discovery import discover; from amplint.settings import Overrides, Resolver\n"
+        "print(discover(['.'], Resolver(Overrides())).files, 'pathspec' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out == "['a/x.py'] False\n"
+
+
+names = st.sampled_from(["a", "b", "c.py", "d.py"])
+patterns = st.builds(
+    lambda start, middle, end: start + "/".join(middle) + end,
+    st.sampled_from(["", "", "!", "/", "!/", "**/", "!**/"]),
+    st.lists(
+        st.sampled_from(["a", "b", "c.py", "d.py", "*", "*.py", "?", "**", "[ab]", "[!a]", "\\a", "c.py "]),
+        min_size=1,
+        max_size=3,
+    ),
+    st.sampled_from(["", "", "/", "/**", "/*", " "]),
+)
+ignore_files = st.lists(patterns, min_size=1, max_size=4).map("\n".join)
+
+
+@settings(max_examples=60, deadline=None)
+@given(root=ignore_files, nested=st.dictionaries(st.sampled_from(["a", "b", "a/b"]), ignore_files, max_size=2))
+def test_git_agrees(tmp_path_factory: pytest.TempPathFactory, root: str, nested: dict[str, str]) -> None:
+    """Whatever the .gitignore files say, the files found are those that git would take."""
+    top = tmp_path_factory.mktemp("repository")
+    subprocess.run(["git", "init", "-q", top], check=True)
+    for directory in ("", "a", "b", "a/b", "b/a", "a/b/a"):
+        (top / directory).mkdir(exist_ok=True)
+        for name in ("c.py", "d.py"):
+            (top / directory / name).touch()
+    (top / ".gitignore").write_text(root)
+    for directory, text in nested.items():
+        (top / directory / ".gitignore").write_text(text)
+    listed = subprocess.run(
+        ["git", "-C", top, "ls-files", "--others", "--exclude-standard", "*.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert files(top) == sorted(f"{top}/{name}" for name in listed.stdout.splitlines())
