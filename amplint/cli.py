@@ -6,6 +6,7 @@ import sys
 
 from amplint import __version__
 
+FAILED = 2
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -19,18 +20,19 @@ def main(argv: list[str] | None = None) -> int:
     try:
         from amplint.commands import dispatch  # noqa: PLC0415 - see above
 
-        code = dispatch(arguments)
-        sys.stdout.flush()
+        return dispatch(arguments)
     except KeyboardInterrupt:
         print("amplint: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read the output has left. Python would say so once more when it closes stdout at its end.
+    except OSError as error:
         import os  # noqa: PLC0415
 
+        # Python would fail once more when it writes what is left at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    return code
+        if isinstance(error, BrokenPipeError):  # whoever read the output has left
+            return BROKEN_PIPE
+        print(f"amplint: error: {error}", file=sys.stderr)
+        return FAILED
 
 
 if __name__ == "__main__":

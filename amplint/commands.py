@@ -6,14 +6,14 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Iterable
 from typing import NoReturn, TextIO
 
 from amplint import __version__
 from amplint.discovery import discover
 from amplint.report import FORMATS, Report, render
+from amplint.report.summary import diff_summary, statistics, summary
 from amplint.rules import all_rules
-from amplint.run import Job, Mode, Outcome, describe, process, run
+from amplint.run import Job, Mode, describe, process, run
 from amplint.selection import Selection, SettingsError, codes_of
 from amplint.settings import Overrides, Resolver
 from amplint.target import from_option
@@ -28,20 +28,27 @@ class _Parser(argparse.ArgumentParser):
 
 
 def dispatch(arguments: list[str]) -> int:
-    """Run the command that `arguments` name and return its exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A file name or a source line that the terminal's encoding lacks must not end the run.
-            stream.reconfigure(errors="backslashreplace")
+    """Run the command that `arguments` name and return its exit code.
+
+    Raises:
+        OSError: the output can't be written.
+    """
     try:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                # A file name or a source line that the terminal's encoding lacks must not end the run.
+                stream.reconfigure(errors="backslashreplace")
         if arguments[:1] == ["rule"]:
-            return _rule(arguments[1:])
-        return _check(arguments[1:] if arguments[:1] == ["check"] else arguments)
+            code = _rule(arguments[1:])
+        else:
+            code = _check(arguments[1:] if arguments[:1] == ["check"] else arguments)
+        sys.stdout.flush()
+        return code
     except SettingsError as error:
         return _fail(str(error))
-    except SystemExit as stop:
+    except SystemExit as stop:  # argparse, after --help and after mistakes
         return int(stop.code or CLEAN)
-    except BrokenPipeError:
+    except OSError:
         raise
     except Exception as error:  # a bug of ours is said in one line, too
         return _fail(describe(error))
@@ -92,23 +99,39 @@ def _check(arguments: list[str]) -> int:
         parser.error("--statistics goes with --output-format concise, full or json")
     if "-" in options.paths and len(options.paths) > 1:
         parser.error("- (standard input) can't be combined with other paths")
-    resolver = Resolver(_overrides(options))
+    stdin = options.paths == ["-"]
     mode = Mode.DIFF if options.diff else Mode.FIX if options.fix else Mode.CHECK
+    resolver = Resolver(_overrides(options))
     errors: list[str] = []
-    if options.paths == ["-"]:
+    if stdin:
         name = options.stdin_filename or "-"
-        settings = resolver.for_file(name)
-        outcomes: Iterable[Outcome] = [
-            process(sys.stdin.buffer.read(), Job(name, settings, mode, options.unsafe_fixes))
-        ]
+        job = Job(name, resolver.for_file(name), mode, options.unsafe_fixes)
+        outcomes = [process(sys.stdin.buffer.read(), job)]
     else:
         found = discover(options.paths or ["."], resolver)
-        errors = found.errors
-        if not options.quiet:
-            for path in found.empty:
-                print(f"amplint: warning: no Python files in {path}", file=sys.stderr)
-        outcomes = run(found.files, resolver, mode, options.unsafe_fixes)
-    return _tell(outcomes, errors, mode, options)
+        errors += found.errors
+        for path in [] if options.quiet else found.empty:
+            print(f"amplint: warning: no Python files in {path}", file=sys.stderr)
+        outcomes = list(run(found.files, resolver, mode, options.unsafe_fixes))
+
+    errors += [outcome.error for outcome in outcomes if outcome.error]
+    results = tuple(outcome.result for outcome in outcomes if outcome.result)
+    report = Report(results, sum(outcome.fixed for outcome in outcomes), options.unsafe_fixes)
+    internal = [finding.message for finding in report.findings if finding.code == "AMP000"]
+    for message in dict.fromkeys([*errors, *internal] if mode is Mode.DIFF else errors):
+        _fail(message)
+    failed = bool(errors or internal)
+    output = b"".join(outcome.output for outcome in outcomes)
+    if mode is Mode.DIFF or (mode is Mode.FIX and stdin):
+        # What a program reads goes to stdout, so what a person reads goes to stderr.
+        sys.stdout.buffer.write(output)
+        sys.stdout.buffer.flush()
+        _tell(report, sys.stderr, mode, options, clean=not failed)
+    else:
+        _tell(report, sys.stdout, mode, options, clean=not failed)
+    if failed:
+        return FAILED
+    return FOUND if (output if mode is Mode.DIFF else results) and not options.exit_zero else CLEAN
 
 
 def _overrides(options: argparse.Namespace) -> Overrides:
@@ -126,42 +149,9 @@ def _selectors(given: list[str] | None) -> tuple[str, ...]:
     return tuple(name.strip() for each in given or () for name in each.split(",") if name.strip())
 
 
-def _tell(outcomes: Iterable[Outcome], errors: list[str], mode: Mode, options: argparse.Namespace) -> int:
-    """Write what a run has found, errors to stderr, and give the exit code."""
-    results = []
-    fixed = 0
-    output = b""
-    for outcome in outcomes:
-        if outcome.error is not None:
-            errors.append(outcome.error)
-        if outcome.result is not None and outcome.result.findings:
-            results.append(outcome.result)
-        fixed += outcome.fixed
-        output += outcome.output if mode is Mode.DIFF or options.paths == ["-"] else b""
-    for message in dict.fromkeys(errors):
-        _fail(message)
-    report = Report(tuple(results), fixed, options.unsafe_fixes)
-    broken = bool(errors) or any(finding.code == "AMP000" for finding in report.findings)
-    _write(report, output, mode, broken, options)
-    if broken:
-        return FAILED
-    found = bool(output) if mode is Mode.DIFF else bool(results)
-    return FOUND if found and not options.exit_zero else CLEAN
-
-
-def _write(report: Report, output: bytes, mode: Mode, broken: bool, options: argparse.Namespace) -> None:
-    from amplint.report.summary import diff_summary, statistics, summary  # noqa: PLC0415
-
-    to: TextIO = sys.stdout
-    if mode is Mode.DIFF or (mode is Mode.FIX and options.paths == ["-"]):
-        # What a program reads goes to stdout, so what a person reads goes to stderr.
-        sys.stdout.flush()
-        sys.stdout.buffer.write(output)
-        to = sys.stderr
+def _tell(report: Report, to: TextIO, mode: Mode, options: argparse.Namespace, *, clean: bool) -> None:
+    """Write what people, or the programs that the output format is for, are to know."""
     if mode is Mode.DIFF:
-        internal = [finding for finding in report.findings if finding.code == "AMP000"]
-        for finding in internal:
-            _fail(finding.message)
         to.write("" if options.quiet else diff_summary(report))
         return
     if options.statistics:
@@ -169,11 +159,11 @@ def _write(report: Report, output: bytes, mode: Mode, broken: bool, options: arg
     else:
         to.write(render(options.output_format, report, _colour(to)))
     if not options.quiet and options.output_format in ("concise", "full"):
-        to.write(summary(report, clean=not broken))
+        to.write(summary(report, clean=clean))
 
 
 def _colour(stream: TextIO) -> bool:
-    return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _rule(arguments: list[str]) -> int:
@@ -186,7 +176,7 @@ def _rule(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if (options.code is None) != options.all:
         parser.error("give the code of a rule, or --all")
-    from amplint.report.rules_doc import as_json, as_text  # noqa: PLC0415
+    from amplint.report.rules_doc import as_json, as_text  # noqa: PLC0415 - no other command needs it
 
     rules = list(all_rules().values()) if options.all else [all_rules()[code] for code in codes_of(options.code)]
     as_list = options.all or len(rules) > 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -44,8 +45,8 @@ def _with(directory: Path, file: Path, layers: Layers) -> Layers:
         return layers
     patterns: list[Pattern] = []
     for line in lines:
-        # `a/**` ignores what is in a, not a itself, so that `!a/b` can take b back; for pathspec that is `a/*`.
-        meant = line.rstrip().removesuffix("*") if line.rstrip().endswith("/**") else line
+        # `a/**` ignores what is in a, not a itself, so that `!a/b` can take b back. pathspec needs that spelt out.
+        meant = re.sub(r"/\*\*(/?) *\r?$", r"/**/*\1", line)
         with suppress(ValueError):  # git, too, passes over a pattern that is none
             patterns += GitIgnoreSpec.from_lines([meant]).patterns
     patterns.reverse()  # the last that matches decides

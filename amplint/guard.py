@@ -21,13 +21,17 @@ T = TypeVar("T")
 
 # Levels of the syntax tree; a term of a sum is one, a chained call two. libcst takes up to a second for these.
 DEPTH = 1000
+# Characters of a file. libcst and what follows it need half a minute for these.
+LENGTH = 1_000_000
 RECURSION = 50_000
-# 500 MiB is address space, not memory; 64 MiB, where that is limited, still holds what DEPTH allows.
+# 512 MiB is address space, not memory; 64 MiB, where that is limited, still holds what DEPTH allows.
 STACKS = (512 << 20, 64 << 20)
 
 _PYTHON = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _STRING = re.compile(r"""#[^\r\n]*|('''|\"""|'|")(?:\\.|(?!\1).)*\1""", re.DOTALL)
+# The nodes that have a place in the text.
+_Placed = ast.stmt | ast.expr | ast.excepthandler | ast.keyword | ast.pattern
 _one_at_a_time = threading.Lock()
 
 
@@ -43,6 +47,8 @@ def refusal(source: Source) -> Refusal | None:
     """Why `source` can't be parsed, by Python or, as far as that is known without trying, by libcst."""
     if (nul := source.text.find("\0")) >= 0:
         return Refusal("source code cannot contain null bytes", nul, nul + 1)
+    if (length := len(source.text)) > LENGTH:
+        return _at(source, 1, 1, f"amplint can't read it yet: {length:,} characters, more than {LENGTH:,}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -76,20 +82,22 @@ def _too_deep(tree: ast.Module, source: Source) -> Refusal | None:
     starts = [0, *(end.end() for end in _LINE_END.finditer(data))]
 
     def size(node: ast.AST) -> int:
-        if not isinstance(node, (ast.stmt, ast.expr, ast.excepthandler, ast.keyword, ast.pattern)):
-            return DEPTH  # has no place of its own: comprehensions, arguments, with items, match cases
-        if node.end_lineno is None or node.end_col_offset is None or getattr(node, "decorator_list", None):
+        if not isinstance(node, _Placed):
+            return DEPTH  # comprehensions, arguments, with items, match cases
+        if getattr(node, "decorator_list", None):
             return DEPTH  # decorators stand outside of what they decorate
-        return starts[node.end_lineno - 1] + node.end_col_offset - starts[node.lineno - 1] - node.col_offset
+        start, end = _span(node, starts)
+        return end - start
 
     todo: list[tuple[ast.AST, int, bool]] = [(tree, 0, False)]
     while todo:
         node, depth, entire = todo.pop()
-        depth += _levels(node, data, starts)
-        if depth > DEPTH:
-            row, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-            line = data[starts[row - 1] : starts[row - 1] + column]
-            return _at(source, row, len(line.decode()) + 1, f"amplint can't read it yet: nested over {DEPTH} deep")
+        if isinstance(node, _Placed):
+            depth += _levels(node, data, starts)
+            if depth > DEPTH:
+                line = data[starts[node.lineno - 1] :][: node.col_offset]
+                column = len(line.decode()) + 1
+                return _at(source, node.lineno, column, f"amplint can't read it yet: nested over {DEPTH} deep")
         # Before Python 3.12 the parts of an f-string have places that mean nothing.
         entire = entire or isinstance(node, ast.JoinedStr)
         todo += [
@@ -98,19 +106,25 @@ def _too_deep(tree: ast.Module, source: Source) -> Refusal | None:
     return None
 
 
-def _levels(node: ast.AST, data: bytes, starts: list[int]) -> int:
+def _levels(node: _Placed, data: bytes, starts: list[int]) -> int:
     """How many levels a node is in libcst's tree, which nests some of what ast keeps flat."""
     if isinstance(node, ast.BoolOp):
         return len(node.values)
     if isinstance(node, (ast.Constant, ast.JoinedStr)) and isinstance(getattr(node, "value", ""), (str, bytes)):
-        if node.end_lineno is None or node.end_col_offset is None:
-            return 1
-        text = data[starts[node.lineno - 1] + node.col_offset : starts[node.end_lineno - 1] + node.end_col_offset]
+        text = data[slice(*_span(node, starts))]
         if text.count(b'"') + text.count(b"'") > DEPTH:  # strings in a row
             return sum(1 for quote in _STRING.findall(text.decode("utf-8", "replace")) if quote)
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
+    if isinstance(node, ast.Import):
         return max(alias.name.count(".") for alias in node.names) + 1
+    if isinstance(node, ast.ImportFrom):
+        return (node.module or "").count(".") + 1
     return 1
+
+
+def _span(node: _Placed, starts: list[int]) -> tuple[int, int]:
+    """Where a node stands in the bytes of the text."""
+    end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+    return starts[node.lineno - 1] + node.col_offset, end
 
 
 def with_room(function: Callable[[], T]) -> T:

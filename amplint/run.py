@@ -32,9 +32,9 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a file. `result` is None and `error` one line where nothing could be said about it.
+    """What became of a file. `result` is None where nothing is left to find; `error` is one line about what failed.
 
-    `output` is the fixed text of standard input, or the diff; `fixed` counts the findings that went with it.
+    `output` is the fixed text, or the diff; `fixed` counts the findings that went with it.
     """
 
     result: Result | None = None
@@ -64,13 +64,15 @@ def work(job: Job) -> Outcome:
     except OSError as error:
         return Outcome(error=_reason(job, error))
     outcome = process(data, job)
-    if job.mode is Mode.FIX and outcome.error is None and outcome.output != data:
-        try:
+    if job.mode is not Mode.FIX or outcome.error:
+        return outcome
+    try:
+        if outcome.output != data:
             write_atomically(Path(job.path), outcome.output)
-        except OSError as error:
-            # What stays in the file is still to be told.
-            return process(data, job._replace(mode=Mode.CHECK))._replace(error=_reason(job, error))
-    return outcome
+    except OSError as error:
+        # What stays in the file is still to be told.
+        return process(data, job._replace(mode=Mode.CHECK))._replace(error=_reason(job, error))
+    return outcome._replace(output=b"")
 
 
 def _reason(job: Job, error: OSError) -> str:
@@ -81,12 +83,17 @@ def process(data: bytes, job: Job) -> Outcome:
     """Lint, and in the modes for it fix, the bytes of a file."""
     try:
         if job.mode is Mode.CHECK:
-            return Outcome(check_bytes(data, job.path, job.settings))
+            return Outcome(_findings(check_bytes(data, job.path, job.settings)))
         fixed = fix_bytes(data, job.path, job.settings, unsafe=job.unsafe)
         output = unified_diff(data, fixed.data, job.path) if job.mode is Mode.DIFF else fixed.data
-        return Outcome(fixed.result, None, output, fixed.applied.total())
+        return Outcome(_findings(fixed.result), None, output, fixed.applied.total())
     except Exception as error:  # a bug of ours in one file must not cost the user the others
         return Outcome(error=f"{job.path}: {describe(error)}")
+
+
+def _findings(result: Result) -> Result | None:
+    """The result where it says something: a clean file's text isn't kept."""
+    return result if result.findings else None
 
 
 def describe(error: BaseException) -> str:

@@ -14,7 +14,10 @@ from functools import cached_property
 # Only these three end a line in Python (and in libcst); str.splitlines knows many more.
 LINE_END = re.compile(r"\r\n|\r|\n")
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
-_BLANK = re.compile(rb"^[ \t\f]*(?:#.*)?\r?\n?$")
+_BLANK = re.compile(rb"^[ \t\f]*(?:#.*)?$")
+_BYTES_LINE_END = re.compile(rb"\r\n|\r|\n")
+# Python takes what stands behind these for an editor's line ends: utf-8-unix.
+_SUFFIXED = re.compile(r"(utf-8|latin-1|iso-8859-1|iso-latin-1)-.*")
 
 
 class SourceError(Exception):
@@ -32,21 +35,28 @@ def declared_encoding(data: bytes) -> str:
         SourceError: the cookie names no encoding that Python knows, or one that contradicts the byte order mark.
     """
     bom = data.startswith(codecs.BOM_UTF8)
-    for number, line in enumerate(data[3 if bom else 0 :].split(b"\n", 2)[:2], 1):
+    for number, line in enumerate(_BYTES_LINE_END.split(data[3 if bom else 0 :], 2)[:2], 1):
         if cookie := _COOKIE.match(line):
             name = cookie.group(1).decode("ascii", "replace")
+            suffixed = _SUFFIXED.fullmatch(name.lower().replace("_", "-"))
             try:
-                found = codecs.lookup(name)
+                found = codecs.lookup(suffixed.group(1) if suffixed else name)
             except LookupError:
                 raise SourceError(f"unknown encoding {name!r}", number) from None
-            if not found._is_text_encoding:
-                raise SourceError(f"{name!r} is not a text encoding", number)
+            # In UTF-16 or UTF-32 the line could not be read as it was.
+            if not found._is_text_encoding or found.name.startswith(("utf-16", "utf-32")):
+                raise SourceError(f"{name!r} can't be the encoding of source code", number)
             if bom and found.name != "utf-8":
                 raise SourceError(f"encoding {name!r} contradicts the UTF-8 byte order mark", number)
             return found.name
         if not _BLANK.match(line):
             break
     return "utf-8"
+
+
+def _row(data: bytes, offset: int) -> int:
+    """The line, from 1, that holds the byte at `offset`."""
+    return sum(1 for _ in _BYTES_LINE_END.finditer(data, 0, offset)) + 1
 
 
 class Source:
@@ -68,13 +78,15 @@ class Source:
         encoding = declared_encoding(data)
         bom = data.startswith(codecs.BOM_UTF8)
         body = data[3:] if bom else data
-        if (nul := body.find(b"\0")) >= 0 and not encoding.startswith("utf-16"):
-            raise SourceError("source code cannot contain null bytes", body.count(b"\n", 0, nul) + 1)
+        if (nul := body.find(b"\0")) >= 0:
+            raise SourceError("source code cannot contain null bytes", _row(body, nul))
         try:
             text = body.decode(encoding)
         except UnicodeDecodeError as error:
-            row = body.count(b"\n", 0, error.start) + 1
+            row = _row(body, error.start)
             raise SourceError(f"not valid {encoding}: {error.reason} at byte {error.start}", row) from None
+        except ValueError as error:  # codecs that are made for other things than files: idna, punycode
+            raise SourceError(f"not valid {encoding}: {error}") from None
         return cls(filename, text, encoding, bom)
 
     def encode(self, text: str) -> bytes:

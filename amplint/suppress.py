@@ -36,7 +36,7 @@ _HINT = re.compile(r"noqa|amplint:", re.IGNORECASE)
 # A search without regard to case is slow, so the words are looked for first, in the forms that people use.
 _WORDS = (b"noqa", b"NOQA", b"NoQA", b"amplint:")
 _NAMING = re.compile(rb"noqa[^\r\n]*?amp|amplint:", re.IGNORECASE)
-# A comment behind a comment: `# noqa: AMP401  # type: ignore`, but not `# noqa: AMP401 see #12`.
+# A comment behind a comment, as in `noqa: AMP401  # type: ignore`, and not as in `noqa: AMP401 see #12`.
 _NEXT = re.compile(r"#\s*[^\W\d]")
 _NO_CODE = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
@@ -55,7 +55,7 @@ class _Directive(NamedTuple):
     comment_end: int
     rows: range
     codes: tuple[_Code, ...] | None
-    kind: str  # noqa, ignore or file
+    kind: str  # "noqa", "ignore" or "file"
 
 
 def names_codes(data: bytes) -> bool:
@@ -91,7 +91,7 @@ class Suppressions:
             if each.codes is None:
                 silenced = True
                 continue
-            # Only its own full code silences AMP002: `# noqa: AMP` would else hide that it does nothing itself.
+            # Only its own full code silences AMP002: the prefix AMP would hide that it does nothing itself.
             named = [
                 code
                 for code in each.codes

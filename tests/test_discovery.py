@@ -25,7 +25,7 @@ def files(*paths: str | Path) -> list[str]:
 
 
 def test_a_directory_is_walked_for_python(project: Write) -> None:
-    project({name: "" for name in ("b.py", "a/z.pyi", "a.txt", "a/c/d.py", "c.py/e.py", "a/pyproject.toml")})
+    project(dict.fromkeys(("b.py", "a/z.pyi", "a.txt", "a/c/d.py", "c.py/e.py", "a/pyproject.toml"), ""))
     assert files(".") == ["a/c/d.py", "a/z.pyi", "b.py", "c.py/e.py"]
 
 
@@ -54,7 +54,7 @@ def test_links_end_no_walk(project: Write) -> None:
 
 def test_usual_and_own_excludes(project: Write) -> None:
     names = ("x.py", ".venv/lib/x.py", "a/node_modules/x.py", "build/x.py", "gen/x.py", "a/gen/x.py", "a/skip_me.py")
-    project({name: "" for name in names})
+    project(dict.fromkeys(names, ""))
     assert files(".") == ["a/gen/x.py", "a/skip_me.py", "build/x.py", "gen/x.py", "x.py"]
     project({"pyproject.toml": '[tool.amplint]\nextend-exclude = ["./gen", "skip_*.py"]\n'})
     assert files(".") == ["a/gen/x.py", "build/x.py", "x.py"]
@@ -63,7 +63,7 @@ def test_usual_and_own_excludes(project: Write) -> None:
 
 
 def test_what_is_named_is_taken(project: Write) -> None:
-    project({name: "" for name in (".venv/a.py", "dist/b.py", "script", ".gitignore", "dist/c.txt")})
+    project(dict.fromkeys((".venv/a.py", "dist/b.py", "script", ".gitignore", "dist/c.txt"), ""))
     project({".gitignore": "*.py\ndist/\n", ".git/HEAD": ""})
     assert files(".") == []
     assert files("script", ".venv/a.py", "dist/c.txt") == [".venv/a.py", "dist/c.txt", "script"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 from amplint.report import Report
@@ -48,6 +47,8 @@ def statistics(report: Report, output_format: str) -> str:
     fixable = Counter(finding.code for finding in report.findings if report.fixable(finding))
     rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     if output_format == "json":
+        import json  # noqa: PLC0415 - the text output has no use for it
+
         table = [
             {
                 "code": code,

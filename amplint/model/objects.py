@@ -1,0 +1,223 @@
+"""Reader 2: which values are scalers and optimizers, and what an optimizer owns.
+
+An object is known by a *key*: where it is kept (`self.scaler`, a variable of one scope), aliases followed while a name has
+one binding. Two keys are taken for two objects, one key for one object.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model import ir
+from amplint.model.dtypes import OLD_SCALER, SCALER
+from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Scope, owner_class
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_SCALERS = {SCALER, *OLD_SCALER, "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
+_OPTIMIZER_NAME = re.compile(r"(?i)optim|^opt$|^opt_|_opt$")
+_FOLLOW = 5
+
+
+class Made(NamedTuple):
+    """A construction of a scaler, with its `enabled` argument."""
+
+    call: ir.Call
+    enabled: ir.Value | None
+
+
+class Objects:
+    """The scalers and optimizers of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._scopes: dict[int, int] = {}
+        self.scalers: set[str] = set()
+        self.optimizers: set[str] = set()
+        self.made: dict[str, list[Made]] = {}
+        self.classes: dict[str, set[str]] = {}  # key -> the names of what it is made by
+        self.owns: dict[str, set[str]] = {}
+        self._foreign: set[str] = set()
+        self._read_constructions()
+        self._read_uses()
+
+    # --- keys -------------------------------------------------------------------------------------------------------
+
+    def key(self, value: ir.Value, depth: int = _FOLLOW) -> str | None:
+        """The key of the object that a value is; None where it is no name, attribute or fixed item."""
+        if isinstance(value, ir.Name):
+            return self._name_key(value, depth)
+        if isinstance(value, ir.Attribute):
+            cls = owner_class(value)
+            base = f"self{cls.id}" if cls is not None else self.key(value.base, depth)
+            return f"{base}.{value.attr}" if base is not None else None
+        if isinstance(value, ir.Subscript):
+            base, index = self.key(value.base, depth), self.render(value.index)
+            return f"{base}[{index}]" if base is not None and index is not None else None
+        if isinstance(value, ir.Call) and self._module.names.of(value.func) == {"builtins.getattr"} and len(value.positional) >= 2:
+            base, name = self.key(value.positional[0], depth), self.render(value.positional[1])
+            return f"{base}.getattr({name})" if base is not None and name is not None else None
+        return None
+
+    def own_key(self, value: ir.Name) -> str:
+        """The key of a variable itself, aliases not followed."""
+        home = value.scope.home(value.name)
+        return f"{self._number(home)}:{value.name}" if home is not None else value.name
+
+    def sources(self, value: ir.Name | ir.Attribute) -> list[ir.Value]:
+        """The values that are assigned to a variable, or stored in an attribute of the enclosing class."""
+        if isinstance(value, ir.Attribute):
+            return [each for each in self._module.names.stored(value) if each is not None]
+        return [each.value for each in self._module.names.bindings(value) if isinstance(each, Assigned)]
+
+    def assigned_in(self, statement: ir.Statement) -> list[str]:
+        """The keys of the variables and attributes that a compound statement assigns, nested functions left out."""
+        found: dict[str, None] = {}
+        for each in (statement, *(s for block in statement.blocks() for s in ir.walk_statements(block, into=False))):
+            for value in self._bound_by(each):
+                key = self.own_key(value) if isinstance(value, ir.Name) else self.key(value)
+                if key is not None:
+                    found[key] = None
+        return list(found)
+
+    @staticmethod
+    def _bound_by(statement: ir.Statement) -> list[ir.Value]:
+        targets: list[ir.Value] = []
+        if isinstance(statement, ir.Assign):
+            targets += statement.targets
+        elif isinstance(statement, (ir.AugAssign, ir.For)):
+            targets.append(statement.target)
+        elif isinstance(statement, ir.With):
+            targets += [item.target for item in statement.items if item.target is not None]
+        flat = [value for target in targets for value in ir.walk_values(target)]
+        walrus = [each.target for value in statement.values() for each in ir.walk_values(value) if isinstance(each, ir.Walrus)]
+        return [each for each in flat if isinstance(each, ir.Attribute) or (isinstance(each, ir.Name) and each.bound)] + list(walrus)
+
+    def _name_key(self, value: ir.Name, depth: int) -> str:
+        home = value.scope.home(value.name)
+        bindings = home.bindings[value.name] if home is not None else []
+        if depth and len(bindings) == 1 and isinstance(bindings[0], Assigned):
+            aliased = bindings[0].value
+            if isinstance(aliased, (ir.Name, ir.Attribute, ir.Subscript, ir.Call)):
+                key = self.key(aliased, depth - 1)
+                if key is not None:
+                    return key
+        return self.own_key(value)
+
+    def _number(self, scope: Scope) -> int:
+        return self._scopes.setdefault(id(scope), len(self._scopes))
+
+    def render(self, value: ir.Value) -> str | None:
+        """A test or index as text that is the same for the same names and values; None where a call hides in it."""
+        if isinstance(value, ir.Constant):
+            return repr(value.value)
+        if isinstance(value, (ir.Name, ir.Attribute)):
+            return self.key(value)
+        if isinstance(value, ir.Subscript):
+            return self.key(value)
+        parts = [self.render(child) for child in value.children()]
+        if any(part is None for part in parts):
+            return None
+        if isinstance(value, (ir.Unary, ir.Binary, ir.Bool)):
+            return f"{value.op}({','.join(str(part) for part in parts)})"
+        if isinstance(value, ir.Compare):
+            return f"{','.join(value.ops)}({','.join(str(part) for part in parts)})"
+        if isinstance(value, (ir.Sequence, ir.FString)):
+            return f"({','.join(str(part) for part in parts)})"
+        return None
+
+    # --- roles ------------------------------------------------------------------------------------------------------
+
+    def is_scaler(self, value: ir.Value) -> str | None:
+        """The key of a value that is a GradScaler, by how it is made or used."""
+        key = self.key(value)
+        return key if key in self.scalers else None
+
+    def is_optimizer(self, value: ir.Value) -> str | None:
+        """The key of a value that is an optimizer, by how it is made, used or called."""
+        key = self.key(value)
+        if key is None or key in self.scalers:
+            return None
+        if key in self.optimizers:
+            return key
+        last = value.attr if isinstance(value, ir.Attribute) else value.name if isinstance(value, ir.Name) else ""
+        return key if _OPTIMIZER_NAME.search(last) and "sched" not in last.lower() else None
+
+    def owned_by(self, root: str) -> set[str]:
+        """The optimizers made of the parameters of the object `root`."""
+        return {optimizer for optimizer, roots in self.owns.items() if root in roots}
+
+    def parameters_root(self, value: ir.Value) -> str | None:
+        """The object whose `parameters()` a value is, through lists, filters and variables bound once."""
+        for each in ir.walk_values(value):
+            if isinstance(each, ir.Call) and isinstance(each.func, ir.Attribute):
+                if each.func.attr in ("parameters", "named_parameters") and not each.positional:
+                    return self.key(each.func.base)
+        if isinstance(value, ir.Name):
+            bindings = self._module.names.bindings(value)
+            if len(bindings) == 1 and isinstance(bindings[0], Assigned):
+                return self.parameters_root(bindings[0].value)
+        return None
+
+    def _read_constructions(self) -> None:
+        for statement in self._module.statements:
+            if isinstance(statement, ir.Assign) and statement.value is not None:
+                for target in statement.targets:
+                    key = self.key(target)
+                    if key is not None:
+                        self._read_construction(key, statement.value)
+
+    def _read_construction(self, key: str, value: ir.Value) -> None:
+        if isinstance(value, ir.Conditional):
+            self._read_construction(key, value.then)
+            self._read_construction(key, value.other)
+        elif isinstance(value, ir.Call):
+            names = self._module.names.of(value.func)
+            self.classes.setdefault(key, set()).update(names)
+            if names & _SCALERS:
+                self.scalers.add(key)
+                self.made.setdefault(key, []).append(Made(value, value.keyword("enabled")))
+            elif any(name.startswith("torch.optim.") and ".lr_scheduler" not in name for name in names):
+                self.optimizers.add(key)
+                if value.positional and (root := self.parameters_root(value.positional[0])) is not None:
+                    self.owns.setdefault(key, set()).add(root)
+            elif not names & {UNKNOWN, NOTHING} and any(_is_class(name) for name in names):
+                self._foreign.add(key)  # another class, in sight or imported: a scaler of its own kind, if one at all
+
+    def _read_uses(self) -> None:
+        calls = [call for call in self._module.calls if isinstance(call.func, ir.Attribute)]
+        for call in calls:
+            assert isinstance(call.func, ir.Attribute)
+            receiver, method = call.func.base, call.func.attr
+            key = self.key(receiver)
+            if key is None or key in self._foreign or self._is_module(receiver):
+                continue
+            named = "scaler" in key.rpartition(".")[2].lower() or "scaler" in key.rpartition(":")[2].lower()
+            backward = isinstance(call.parent, ir.Attribute) and call.parent.attr == "backward"
+            if (
+                method == "unscale_"
+                or (method == "scale" and (backward or named) and len(call.args) == 1)
+                or (method == "step" and named and call.positional)
+            ):
+                self.scalers.add(key)
+        for call in calls:
+            assert isinstance(call.func, ir.Attribute)
+            if call.func.attr in ("unscale_", "step") and call.positional and self.is_scaler(call.func.base):
+                if (optimizer := self.key(call.positional[0])) is not None:
+                    self.optimizers.add(optimizer)
+
+    def _is_module(self, value: ir.Value) -> bool:
+        return bool(self._module.names.of(value) - {UNKNOWN, NOTHING})
+
+
+def _is_class(name: str) -> bool:
+    """Whether a qualified name is one of a class, going by its spelling."""
+    last = name.rpartition(".")[2].lstrip("_")
+    return last[:1].isupper()
+
+
+def objects(module: Module) -> Objects:
+    """The module's scalers and optimizers."""
+    return module.once(Objects)

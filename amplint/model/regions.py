@@ -1,0 +1,103 @@
+"""Autocast regions as flow analysis sees them: what opens one, and whether it is enabled on a path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.dtypes import is_false, region_of
+from amplint.model.objects import objects
+from amplint.model.state import Abstract, Conditions, Opened, State
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+
+class Regions:
+    """Opens and closes regions on a path."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._objects = objects(module)
+        self._calls = {call.id: call for call in module.calls}
+
+    def decorators(self, function: ir.Function) -> tuple[Opened, ...]:
+        """The regions that a function's decorators open; a generator's body runs outside them."""
+        if function.is_generator:
+            return ()
+        found = []
+        for value in reversed(function.decorators):
+            if isinstance(value, ir.Call) and (region := region_of(self._module, value)) is not None:
+                enabled = region.enabled.value if isinstance(region.enabled, ir.Constant) else None
+                found.append(Opened(value.id, True if region.enabled is None else enabled, value.id))
+        return tuple(reversed(found))
+
+    def enter(self, context: ir.Value, state: State, conditions: Conditions) -> State:
+        """The state inside `with context:`."""
+        opened = self._opened(context, state, conditions)
+        return state.but(regions=(*state.regions, opened._replace(at=context.id))) if opened is not None else state
+
+    def _opened(self, value: ir.Value, state: State, conditions: Conditions) -> Opened | None:
+        if isinstance(value, ir.Call):
+            region = region_of(self._module, value)
+            if region is None:
+                return None
+            if region.enabled is None or region.opaque:
+                return Opened(value.id, True if not region.opaque else None)
+            if is_false(region.enabled):
+                return Opened(value.id, False)
+            return Opened(value.id, conditions.truth(region.enabled, state))
+        if isinstance(value, ir.Conditional):
+            truth = conditions.truth(value.test, state)
+            then = self._opened(value.then, state, conditions) if truth is not False else None
+            other = self._opened(value.other, state, conditions) if truth is not True else None
+            opened = then or other
+            if opened is None or truth is not None:
+                return opened
+            return Opened(opened.call, None if opened.enabled else opened.enabled)
+        if isinstance(value, (ir.Name, ir.Attribute)):
+            key = self._objects.own_key(value) if isinstance(value, ir.Name) else self._objects.key(value)
+            held = state.look_up(key)
+            if held is not None and held.kind == "region":
+                return self._opened(self._calls[int(held.key)], state, conditions) if held.flag else Opened(int(held.key), None)
+            return self._stored(value, state, conditions)
+        return None
+
+    def _stored(self, value: ir.Name | ir.Attribute, state: State, conditions: Conditions) -> Opened | None:
+        """A region made in another method or at module level and kept in an attribute or a variable."""
+        sources = self._objects.sources(value)
+        opened = [self._opened(each, state, conditions) for each in sources if isinstance(each, (ir.Call, ir.Conditional))]
+        found = [each for each in opened if each is not None]
+        if not found or any(each.enabled is False for each in found):
+            return None
+        return found[0] if len(found) == len(sources) else Opened(found[0].call, None)
+
+    def held(self, value: ir.Value, state: State) -> Abstract | None:
+        """The region that a variable bound to `value` holds."""
+        if isinstance(value, ir.Call) and region_of(self._module, value) is not None:
+            return Abstract("region", str(value.id))
+        if isinstance(value, ir.Conditional):
+            for arm in (value.then, value.other):
+                held = self.held(arm, state)
+                if held is not None:
+                    return held._replace(flag=False)
+        return None
+
+    def manual(self, call: ir.Call, state: State, conditions: Conditions) -> State:
+        """`region.__enter__()`, `stack.enter_context(region)` and `region.__exit__(...)`."""
+        func = call.func
+        if not isinstance(func, ir.Attribute):
+            return state
+        if func.attr == "enter_context" and call.positional:
+            return self.enter(call.positional[0], state, conditions)
+        if func.attr == "__enter__":
+            return self.enter(func.base, state, conditions)
+        if func.attr == "__exit__" and self._opened(func.base, state, conditions) is not None and state.regions:
+            return state.but(regions=state.regions[:-1])
+        return state
+
+
+def is_open(state: State) -> bool:
+    """Whether autocast is, or can be, on: the innermost region decides."""
+    return bool(state.regions) and state.regions[-1].enabled is not False
+

@@ -1,0 +1,89 @@
+"""What flow analysis knows of tensors: which losses are scaled, and which numbers depend on the gradients' size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.events import Event
+from amplint.model.objects import objects
+from amplint.model.state import Abstract, State
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_NORMS = ("norm", "vector_norm", "total_norm", "get_total_norm", "linalg_norm")
+
+
+class Tensors:
+    """Reads tensors in one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._objects = objects(module)
+
+    def held(self, value: ir.Value, state: State) -> Abstract | None:
+        """What a variable bound to `value` holds, if that matters."""
+        scaler = self.scaler_of(value, state)
+        if scaler is not None:
+            return Abstract("scaled", scaler)
+        if self.is_norm(value, state):
+            return Abstract("norm")
+        return None
+
+    def scaler_of(self, value: ir.Value, state: State) -> str | None:
+        """The scaler by whose scale a tensor is multiplied; None: by none in sight; "": by something of its own."""
+        if isinstance(value, ir.Call):
+            func = value.func
+            if isinstance(func, ir.Attribute):
+                scaler = self._objects.is_scaler(func.base)
+                if scaler is not None and func.attr == "scale":
+                    return scaler
+                if func.attr in ("sum", "mean", "to", "float", "clone", "squeeze", "contiguous"):
+                    return self.scaler_of(func.base, state)
+            return self._own_scale(value)
+        if isinstance(value, ir.Binary):
+            return self.scaler_of(value.left, state) or self.scaler_of(value.right, state)
+        if isinstance(value, ir.Subscript):
+            return self.scaler_of(value.base, state)
+        if isinstance(value, (ir.Name, ir.Attribute)):
+            key = self._objects.own_key(value) if isinstance(value, ir.Name) else self._objects.key(value)
+            held = state.look_up(key)
+            if held is not None and held.kind == "scaled":
+                return held.key
+        return self._own_scale(value)
+
+    def _own_scale(self, value: ir.Value) -> str | None:
+        """`loss * scaler.get_scale()` and the like: the scale is there, put on by hand."""
+        for each in ir.walk_values(value):
+            name = each.attr if isinstance(each, ir.Attribute) else each.name if isinstance(each, ir.Name) else ""
+            if "scale" in name.lower():
+                return ""
+        return None
+
+    def is_norm(self, value: ir.Value, state: State) -> bool:
+        """Whether a number depends on the size of gradients: the norm of `p.grad`, or arithmetic on one."""
+        grad = norm = False
+        for each in ir.walk_values(value):
+            if isinstance(each, ir.Attribute):
+                grad = grad or each.attr == "grad"
+                norm = norm or each.attr in _NORMS
+            elif isinstance(each, ir.Name):
+                held = state.look_up(self._objects.own_key(each))
+                if held is not None and held.kind == "norm":
+                    return True
+                norm = norm or each.name in _NORMS
+        return grad and norm
+
+    def by_hand(self, statement: ir.AugAssign, state: State) -> Event | None:
+        """`p.grad *= max_norm / total_norm`: clipping written by hand."""
+        if statement.op in ("Multiply", "Divide") and self.is_grad(statement.target) and self.is_norm(statement.value, state):
+            return Event("clip", statement.target, subject=statement.target, how="norm")
+        return None
+
+    @staticmethod
+    def is_grad(value: ir.Value) -> bool:
+        """`p.grad` or `p.grad.data`."""
+        if isinstance(value, ir.Attribute) and value.attr == "data":
+            value = value.base
+        return isinstance(value, ir.Attribute) and value.attr == "grad"

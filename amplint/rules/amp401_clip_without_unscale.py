@@ -1,0 +1,132 @@
+"""Gradients are clipped while they are still multiplied by the loss scale.
+
+## What it does
+Follows each function along its paths and finds `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad` and clipping written by
+hand (`p.grad.clamp_(...)`, `p.grad *= max_norm / norm`) that meet gradients of `scaler.scale(loss).backward()` before
+`scaler.unscale_(optimizer)`. A function that clips and then calls `scaler.step` counts too, where nothing in the file unscales.
+
+It is silent where it can't see: the scaler or the optimizer went into a function of another file, an arm of a condition that may be AMP's
+own flag unscales, the bound is multiplied by `scaler.get_scale()`, or the scaler is switched off on that path.
+
+## Why is this bad?
+The gradients are 65,536 times too large (the initial scale), so nearly every norm exceeds the bound: each step is normalised to a
+length of `max_norm / 65536`. Nothing crashes. With SGD the update shrinks to 0.003 % of what it should be; Adam hides it almost
+completely, and trains a little worse.
+
+## Example
+```python
+scaler.scale(loss).backward()
+torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.unscale_(optimizer)
+torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+Safe where every path from the clip reaches `update()` before the next scaled backward: `unscale_` goes right before the clip, under the
+condition under which the gradients are scaled, for the optimizer that owns the clipped parameters. Unsafe where clipping on each micro
+step has to move to the step; where the bound exceeds 1,000 (tuned to scaled gradients, it would no longer clip); where the function
+reads the scale itself; and where the parameters are half (unscale_ raises on them). No fix where the optimizer can't be told.
+
+## Proof
+The fixtures compare with a float32 reference step: the norm that clipping sees is 65,536 times too large before and right after, and the
+SGD update agrees within float16's noise after.
+
+## References
+- [Gradient clipping with torch.amp](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Finding, Severity
+from amplint.model import ir
+from amplint.model.flow import Visit, flows
+from amplint.model.state import State
+from amplint.rules.base import Rule
+from amplint.rules.clips import ClipFix, scaled_states
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("clip_grad & scale", "grad & clamp & scale", "grad & clip & scale", "grad & norm & scale"),
+)
+
+_INFINITE = {"math.inf", "torch.inf", "numpy.inf"}
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each clip that meets scaled gradients on some path."""
+    for flow in flows(module):
+        for visit in flow.visits.values():
+            if visit.event.kind != "clip" or _is_compensated(module, visit) or _only_measures(module, visit):
+                continue
+            bad = scaled_states(module, flow, visit)
+            if bad:
+                offered, withheld = ClipFix(module, flow, visit, bad).build()
+                yield rule.finding(module.span(visit.event.call), _message(module, visit, bad), fix=offered, withheld=withheld)
+
+
+def _message(module: Module, visit: Visit, bad: list[State]) -> str:
+    call = "`scaler.unscale_(optimizer)`"
+    for step in visit.steps:
+        if isinstance(step, ir.Call) and isinstance(step.func, ir.Attribute):
+            call = f"`{module.text(step.func.base)}.unscale_({module.text(step.args[0].value)})`"
+    origin = bad[0].gradients.origin
+    since = ""
+    if origin:
+        backward = next(value for value in module.values if value.id == origin)
+        since = f" (scaled on line {module.row(backward)})"
+    return f"gradients are still multiplied by the loss scale when clipped{since}; call {call} first"
+
+
+def _is_compensated(module: Module, visit: Visit) -> bool:
+    """`max_norm * scaler.get_scale()`, or gradients that the function has divided by the scale itself."""
+    call = visit.event.call
+    values = [arg.value for arg in call.args[1:]] if isinstance(call, ir.Call) else []
+    statement = ir.statement_of(call)
+    if isinstance(statement, ir.AugAssign):
+        values.append(statement.value)
+    if any(_reads_scale(each) for each in values):
+        return True
+    function = ir.function_of(call)
+    for value in module.values:
+        if isinstance(value, ir.Attribute) and value.attr == "grad" and ir.function_of(value) is function:
+            if value.id < call.id and any(_reads_scale(each) for each in ir.statement_of(value).values()):
+                return True
+    return False
+
+
+def _reads_scale(value: ir.Value) -> bool:
+    for each in ir.walk_values(value):
+        name = each.attr if isinstance(each, ir.Attribute) else each.name if isinstance(each, ir.Name) else ""
+        if "scale" in name and "scaler" not in name and name != "unscale_":
+            return True
+    return False
+
+
+def _only_measures(module: Module, visit: Visit) -> bool:
+    """A bound of infinity clips nothing."""
+    call = visit.event.call
+    if not isinstance(call, ir.Call) or len(call.args) < 2:
+        return False
+    bound = call.args[1].value
+    if isinstance(bound, ir.Call) and module.names.of(bound.func) == {"builtins.float"} and bound.positional:
+        bound = bound.positional[0]
+        return isinstance(bound, ir.Constant) and str(bound.value).lower().lstrip("+") in ("inf", "infinity")
+    return bool(module.names.of(bound) & _INFINITE)

@@ -1,0 +1,173 @@
+"""Ending a region earlier: the tail of a `with` moves out by shifting its lines (AMP301, AMP302).
+
+Lines are shifted only where they don't start inside a string; comments move with the statements below them. Where the moved
+tail is followed by statements that belong to the region, a second region is opened for them.
+"""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.findings import Applicability, Edit, Fix
+from amplint.model import ir
+from amplint.rules.editing import indentation, insert, line_end, line_start
+from amplint.rules.movable import is_movable
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+
+class Refused(NamedTuple):
+    """Why the region can't be ended by an edit."""
+
+    reason: str
+
+
+def end_region(module: Module, region: ir.With, item: ir.Item, first: ir.Statement, *, safe: bool) -> Fix | Refused:
+    """End `region` before `first`, a statement directly in its suite.
+
+    `item` is the autocast among the with's items. `safe` is what the caller knows of the statements that move.
+    """
+    body = region.body.statements
+    index = body.index(first)
+    stop = index
+    while stop < len(body) and is_movable(module, body[stop]):
+        stop += 1
+    if stop == index:
+        return Refused("what stands with it in one statement belongs to the region")
+    outer, inner = indentation(module, region), indentation(module, body[0])
+    if outer is None or inner is None or not inner.startswith(outer) or any(indentation(module, s) is None for s in body):
+        return Refused("the region shares a line with other code")
+    if len(region.items) > 1:
+        return _split_items(module, region, item, index, stop, inner.removeprefix(outer), safe)
+    unit = inner.removeprefix(outer)
+    edits = _shift(module, _tail_start(module, region, index), _end(module, body[stop - 1]), -len(unit), inner)
+    header = _header(module, region)
+    if index == 0 or stop < len(body):
+        if header is None:
+            return Refused("a comment or a line break in the `with` line would be lost or doubled")
+    if index == 0:
+        start = module.span(region)[0]
+        edits.append(Edit(line_start(module, start), line_end(module, start), ""))
+    if stop < len(body):
+        at = _tail_start(module, region, stop)
+        edits.append(insert(at, f"{outer}{header}{module.source.newline}"))
+    row = module.row(first)
+    message = "End the region before it" if stop == len(body) else "End the region before it, and open another one behind it"
+    applicability = Applicability.SAFE if safe else Applicability.UNSAFE
+    return Fix(applicability, f"{message} (line {row})", tuple(sorted(edits)))
+
+
+def _split_items(
+    module: Module, region: ir.With, item: ir.Item, index: int, stop: int, unit: str, safe: bool
+) -> Fix | Refused:
+    """`with a, autocast():` becomes two nested ones, of which only autocast's ends."""
+    body = region.body.statements
+    header = _header(module, region)
+    if header is None or index == 0 or stop < len(body) or region.items[-1] is not item or region.is_async:
+        return Refused("leaving the `with` would leave its other contexts too")
+    end = module.layout.comma(region.items[-2])
+    if end is None:
+        return Refused("leaving the `with` would leave its other contexts too")
+    inner = indentation(module, body[0]) or ""
+    context = module.source.text[module.layout.span(item)[0] : module.layout.span(item)[1]]
+    start = module.span(region)[0]
+    edits = [Edit(end[0], line_end(module, start), f":{module.source.newline}{inner}with {context}:{module.source.newline}")]
+    edits += _shift(module, _tail_start(module, region, 0), _end(module, body[index - 1]), len(unit), inner, unit)
+    applicability = Applicability.SAFE if safe else Applicability.UNSAFE
+    return Fix(applicability, "Nest the region alone, and end it before it", tuple(sorted(edits)))
+
+
+def _header(module: Module, region: ir.With) -> str | None:
+    """The `with` line, if it is one line without a comment."""
+    start = module.span(region)[0]
+    line = module.source.text[start : line_end(module, start)].rstrip("\r\n").rstrip()
+    last = region.items[-1]
+    closed = module.source.row(module.layout.span(last)[1]) == module.source.row(start)
+    return line if closed and line.endswith(":") and module.layout.parenthesised(region) is None else None
+
+
+def _tail_start(module: Module, region: ir.With, index: int) -> int:
+    """Where the lines of the body's statement `index` begin, with the comments above it."""
+    if index == 0:
+        last = region.items[-1]
+        return line_end(module, module.layout.span(last)[1])
+    return _end(module, region.body.statements[index - 1])
+
+
+def _end(module: Module, statement: ir.Statement) -> int:
+    return line_end(module, last_offset(module, statement))
+
+
+def last_offset(module: Module, statement: ir.Statement) -> int:
+    """Where a statement's own text ends; for a compound one, where its last suite's last statement does."""
+    blocks = [block for block in statement.blocks() if block.statements]
+    if blocks:
+        return last_offset(module, blocks[-1].statements[-1])
+    return module.span(statement)[1]
+
+
+def _shift(module: Module, start: int, end: int, by: int, indent: str, unit: str = "") -> list[Edit]:
+    """Take `-by` characters from the indentation of the lines in a stretch, or add `unit`."""
+    text, source = module.source.text, module.source
+    inside = module.once(_rows_inside_strings)
+    edits = []
+    for row in range(source.row(start), len(source.line_starts) + 1):
+        at = source.line_starts[row - 1]
+        if at >= end:
+            break
+        line = source.line(row)
+        if row in inside or not line.strip():
+            continue
+        if by > 0:
+            edits.append(insert(at, unit))
+        elif line.startswith(indent):
+            keep = len(indent) + by
+            edits.append(Edit(at + keep, at + len(indent), ""))
+        elif text[at : at + len(line)].lstrip().startswith("#"):
+            continue  # a comment further left stays where it is
+        else:
+            lead = len(line) - len(line.lstrip(" \t"))
+            edits.append(Edit(at, at + min(lead, -by), ""))
+    return edits
+
+
+def _rows_inside_strings(module: Module) -> frozenset[int]:
+    """The rows (from 1) whose first character belongs to a string that began above."""
+    rows: set[int] = set()
+    opened: list[int] = []
+    starts = {getattr(tokenize, name, -1) for name in ("FSTRING_START", "TSTRING_START")}
+    ends = {getattr(tokenize, name, -1) for name in ("FSTRING_END", "TSTRING_END")}
+    # tokenize counts lines as io does: with universal newlines, like ours.
+    for token in tokenize.generate_tokens(io.StringIO(module.source.text, newline=None).readline):
+        if token.type == tokenize.STRING:
+            rows.update(range(token.start[0] + 1, token.end[0] + 1))
+        elif token.type in starts:
+            opened.append(token.start[0])
+        elif token.type in ends and opened:
+            rows.update(range(opened.pop() + 1, token.end[0] + 1))
+    return frozenset(rows)
+
+
+def top_statement(node: ir.Node, region: ir.With) -> ir.Statement:
+    """The statement directly in the region's suite that holds `node`."""
+    while node.parent is not region:
+        assert node.parent is not None
+        node = node.parent
+    assert isinstance(node, ir.Statement)
+    return node
+
+
+def enclosing_with(node: ir.Node, matches: Callable[[ir.Item], bool]) -> tuple[ir.With, ir.Item] | None:
+    """The innermost with round `node` that has a matching item, in the same function."""
+    up = node.parent
+    while up is not None and not isinstance(up, ir.Function):
+        if isinstance(up, ir.With):
+            for item in up.items:
+                if matches(item):
+                    return up, item
+        up = up.parent
+    return None

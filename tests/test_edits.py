@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amplint.edits import TRIALS, apply, try_out, unified_diff, validate, write_atomically
+from amplint.findings import Applicability, Edit, Finding, Fix, Severity
+
+
+def fix(*edits: tuple[int, int, str], message: str = "") -> Fix:
+    return Fix(Applicability.SAFE, message, tuple(Edit(*edit) for edit in edits))
+
+
+def finding(code: str, fix: Fix | None = None) -> Finding:
+    return Finding(0, 1, code, "some-name", Severity.ERROR, "Message", fix)
+
+
+def test_edits_are_made_by_place() -> None:
+    text, applied = apply("abcdef", [fix((4, 5, "E"), (0, 1, "A"))])
+    assert text == "AbcdEf"
+    assert len(applied) == 1
+
+
+def test_the_first_of_two_overlapping_fixes_wins() -> None:
+    one, two, three = fix((0, 3, "x")), fix((2, 4, "y"), (5, 6, "z")), fix((4, 5, "w"))
+    assert apply("abcdef", [one, two, three]) == ("xdwf", [one, three])
+    assert apply("abcdef", [two, one, three]) == ("abyez", [two])
+
+
+@pytest.mark.parametrize("other", [(2, 3, "y"), (2, 2, "y"), (0, 0, "y"), (0, 2, "y"), (1, 1, "y"), (0, 5, "y")])
+def test_fixes_that_touch_wait_for_the_next_round(other: tuple[int, int, str]) -> None:
+    first = fix((0, 2, "x"))
+    assert apply("abcdef", [first, fix(other)]) == ("xcdef", [first])
+
+
+def test_two_different_insertions_at_one_place_are_not_ordered_by_guess() -> None:
+    one, two = fix((1, 1, "x")), fix((1, 1, "y"))
+    assert apply("ab", [one, two]) == ("axb", [one])
+
+
+def test_an_edit_that_two_fixes_share_is_made_once() -> None:
+    one, two = fix((0, 0, "import x\n"), (3, 4, "D")), fix((0, 0, "import x\n"), (5, 6, "F"))
+    assert apply("abcdef", [one, two]) == ("import x\nabcDeF", [one, two])
+
+
+def test_findings_that_share_a_fix_are_all_fixed_by_it() -> None:
+    one = fix((0, 1, "A"), message="first")
+    two = fix((0, 1, "A"), message="second")
+    assert apply("ab", [one, two]) == ("Ab", [one, two])
+
+
+def test_what_one_fix_inserts_at_one_place_keeps_its_order() -> None:
+    text, _ = apply("ab", [fix((1, 1, "z"), (1, 1, "y"), (1, 2, "B"))])
+    assert text == "azyB"
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 3), st.sampled_from(["", "x", "yy"])), max_size=8))
+def test_applied_fixes_are_apart_and_the_rest_of_the_text_stays(places: list[tuple[int, int, str]]) -> None:
+    text = "abcdefghijkl"
+    fixes = [fix((start, start + length, content)) for start, length, content in places]
+    new, applied = apply(text, fixes)
+    made = sorted({each.edits[0] for each in applied})
+    assert all(one.end < other.start for one, other in pairwise(made))
+    for edit in reversed(made):
+        text = text[: edit.start] + edit.content + text[edit.end :]
+    assert new == text
+    for each in fixes:
+        start, end, _ = each.edits[0]
+        assert each in applied or any(other.start <= end and start <= other.end for other in made)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        finding("AMP900", fix((0, 11, ""))),
+        finding("AMP900", fix((-1, 1, ""))),
+        finding("AMP900", fix((3, 2, ""))),
+        finding("AMP900", fix((0, 3, ""), (2, 4, ""))),
+        finding("AMP900", fix((1, 4, "a"), (1, 4, "b"))),
+        finding("AMP900")._replace(start=4, end=3),
+        finding("AMP900")._replace(start=4, end=11),
+        finding("AMP900")._replace(start=-1),
+    ],
+)
+def test_findings_outside_of_the_text_are_refused(found: Finding) -> None:
+    with pytest.raises(ValueError, match=r"finding at|edit outside|overlap"):
+        validate(found, 10)
+
+
+def test_findings_within_the_text_are_fine() -> None:
+    validate(finding("AMP900", fix((0, 10, ""), (0, 0, "a"), (10, 10, "b"))), 10)
+
+
+class Analyser:
+    """Counts each letter A to Z in a text as a finding of that name."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, text: str) -> Counter[str]:
+        self.calls += 1
+        return Counter(letter for letter in text if letter.isupper())
+
+
+def trial(text: str, *findings: Finding) -> tuple[list[Finding], int]:
+    analyse = Analyser()
+    before = analyse(text)
+    return try_out(text, list(findings), before, analyse), analyse.calls - 1
+
+
+def test_a_fix_that_does_its_work_is_kept() -> None:
+    found = finding("A", fix((0, 1, "x")))
+    assert trial("A.B", found) == ([found], 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [("C", "reported as C"), ("B", "reported as B"), ("A", "still be reported as A"), ("AA", "reported as A")],
+)
+def test_a_fix_that_does_not_is_withheld_and_says_why(content: str, why: str) -> None:
+    (found,), _ = trial("A.B", finding("A", fix((0, 1, content))))
+    assert found.fix is None
+    assert found.withheld is not None
+    assert why in found.withheld
+
+
+def test_a_fix_whose_text_can_t_be_parsed_is_withheld() -> None:
+    found = finding("A", fix((0, 1, "(")))
+    (after,) = try_out("A", [found], Counter("A"), lambda text: Counter(["AMP001"]))
+    assert after.fix is None
+    assert after.withheld == "the fixed code could not be parsed"
+
+
+def test_a_fix_that_findings_share_has_to_remove_them_all() -> None:
+    shared = fix((0, 1, "x"))
+    findings, _ = trial("A.A", finding("A", shared), finding("A", shared))
+    assert [each.fix for each in findings] == [None, None]
+    shared = fix((0, 1, "x"), (2, 3, "x"))
+    findings, calls = trial("A.A", finding("A", shared), finding("A", shared))
+    assert [each.fix for each in findings] == [shared, shared]
+    assert calls == 1
+
+
+def test_good_fixes_are_tried_together() -> None:
+    text = "A." * 500
+    findings = [finding("A", fix((2 * i, 2 * i + 1, "x"))) for i in range(500)]
+    assert trial(text, *findings) == (findings, 1)
+
+
+def test_one_bad_fix_does_not_cost_the_good_ones() -> None:
+    text = "A." * 100
+    findings = [finding("A", fix((2 * i, 2 * i + 1, "C" if i == 42 else "x"))) for i in range(100)]
+    after, calls = trial(text, *findings)
+    assert [i for i, each in enumerate(after) if each.fix is None] == [42]
+    assert calls < 20
+
+
+def test_overlapping_fixes_are_tried_apart() -> None:
+    findings = [finding("A", fix((0, 1, "x"))), finding("A", fix((0, 2, "C")))]
+    after, calls = trial("A.", *findings)
+    assert [each.fix is None for each in after] == [False, True]
+    assert calls == 2
+
+
+def test_many_bad_fixes_do_not_cost_a_trial_each() -> None:
+    text = "A." * 300
+    after, calls = trial(text, *(finding("A", fix((2 * i, 2 * i + 1, "C"))) for i in range(300)))
+    assert calls <= TRIALS
+    assert all(each.fix is None and each.withheld for each in after)
+
+
+def test_advice_is_not_tried() -> None:
+    found = finding("A", Fix(Applicability.DISPLAY, "Do it by hand"))
+    assert trial("A", found, finding("B")) == ([found, finding("B")], 0)
+
+
+OLD = "".join(f"line {i}\n" for i in range(12))
+TEXTS = {
+    "plain": (OLD.encode(), OLD.replace("line 6", "other").encode()),
+    "crlf": (OLD.replace("\n", "\r\n").encode(), OLD.replace("\n", "\r\n").replace("line 6", "é").encode()),
+    "cr only": (OLD.replace("\n", "\r").encode(), OLD.replace("\n", "\r").replace("line 6", "x").encode()),
+    "mixed": (b"a\r\nb\nc\rd\n\x0ce\x85\xe2\x80\xa8f\n", b"a\r\nB\nc\rD\n\x0ce\x85\xe2\x80\xa8F\n"),
+    "bom": (b"\xef\xbb\xbfa = 1\nb\n", b"\xef\xbb\xbfa = 2\nb\n"),
+    "latin-1": (b"# \xe9\xe8\nx\n# \xff\n", b"# \xe9\xe8\ny\n# \xff\n"),
+    "no newline at the end": (b"a\nb", b"a\nc"),
+    "newline lost": (b"a\nb\n", b"a\nb"),
+    "newline added": (b"a\nb", b"a\nb\n"),
+    "unchanged end without newline": (OLD.encode() + b"end", OLD.replace("line 10", "x").encode() + b"end"),
+    "emptied": (b"a\n", b""),
+    "filled": (b"", b"a\n"),
+    "first and last line": (OLD.encode(), b"first\n" + OLD.encode() + b"last"),
+    "lines like a header": (b"-- a\n++ b\nc\n", b"-- x\n++ y\nc\n"),
+}
+PATHS = ["file.py", "a directory/with space.py", "pkg/naïve.py", 'quo"te.py', "back\\slash.py", "tab\there.py"]
+
+
+def patched(tool: list[str], directory: Path, path: str, old: bytes, diff: bytes) -> bytes:
+    file = directory / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(old)
+    done = subprocess.run(tool, cwd=directory, input=diff, capture_output=True, check=False)
+    assert done.returncode == 0, (done.stdout, done.stderr, diff)
+    return file.read_bytes() if file.exists() else b""
+
+
+GIT = ["git", "apply", "--whitespace=nowarn", "-"]
+PATCH = ["patch", "-p1", "--binary", "--no-backup-if-mismatch"]
+
+
+@pytest.mark.parametrize("tool", [GIT, PATCH], ids=["git", "patch"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_diffs_are_taken_by_the_tools(tmp_path: Path, tool: list[str], name: str) -> None:
+    if shutil.which(tool[0]) is None:
+        pytest.skip(f"{tool[0]} is not installed")
+    old, new = TEXTS[name]
+    diff = unified_diff(old, new, "file.py")
+    assert patched(tool, tmp_path, "file.py", old, diff) == new
+
+
+@pytest.mark.parametrize("tool", [GIT, PATCH], ids=["git", "patch"])
+@pytest.mark.parametrize("path", PATHS)
+def test_diffs_name_their_file_so_that_the_tools_find_it(tmp_path: Path, tool: list[str], path: str) -> None:
+    if shutil.which(tool[0]) is None:
+        pytest.skip(f"{tool[0]} is not installed")
+    diff = unified_diff(b"a\nb\n", b"a\nc\n", path)
+    assert patched(tool, tmp_path, path, b"a\nb\n", diff) == b"a\nc\n"
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    *[st.lists(st.sampled_from([b"a", b"b\n", b"\n", b"c\r\n", b"\r", b"\xe9", b"-- x\n"]), max_size=12).map(b"".join)]
+    * 2
+)
+def test_any_diff_is_taken_by_git(tmp_path_factory: pytest.TempPathFactory, old: bytes, new: bytes) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    diff = unified_diff(old, new, "file.py")
+    assert bool(diff) == (old != new)
+    if diff:
+        assert patched(GIT, tmp_path_factory.mktemp("any"), "file.py", old, diff) == new
+
+
+def test_an_absolute_path_is_named_below_the_prefix() -> None:
+    assert unified_diff(b"a\n", b"b\n", "/tmp/x.py").startswith(
+        b"--- a/tmp/x.py\n+++ b/tmp/x.py\n@@ -1 +1 @@\n-a\n+b\n"
+    )
+
+
+def test_a_write_keeps_the_mode_and_leaves_nothing_else_behind(tmp_path: Path) -> None:
+    file = tmp_path / "file.py"
+    file.write_bytes(b"old")
+    file.chmod(0o754)
+    write_atomically(file, b"new")
+    assert file.read_bytes() == b"new"
+    assert file.stat().st_mode & 0o7777 == 0o754
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_write_goes_through_links(tmp_path: Path) -> None:
+    target = tmp_path / "target.py"
+    target.write_bytes(b"old")
+    (tmp_path / "directory").mkdir()
+    link = tmp_path / "directory" / "link.py"
+    link.symlink_to("../target.py")
+    write_atomically(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+
+
+def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file.py"
+    file.write_bytes(b"old")
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(file, b"new")
+    assert file.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file.py"
+    file.write_bytes(b"old")
+    file.chmod(0o444)
+    # The superuser, as whom tests often run, may write everything.
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(PermissionError):
+        write_atomically(file, b"new")
+    assert file.read_bytes() == b"old"
+
+
+def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        write_atomically(tmp_path / "gone.py", b"new")

@@ -1,0 +1,137 @@
+"""The plugin in the real flake8, started as a user does, against our own report."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from amplint.findings import Severity
+from amplint.integrations import flake8 as plugin
+from amplint.rules.base import Rule
+from tests.conftest import LEGACY, Ran
+
+Write = Callable[[dict[str, str | bytes]], Path]
+Run = Callable[..., Ran]
+
+ASTRAL = """\
+import torch
+
+print("世界 é 😀"); context = torch.cuda.amp.autocast()  # ü
+def f():
+\tprint("é"); return torch.cuda.amp.GradScaler(
+        enabled=True,  # ß
+    )
+"""
+
+
+def flake8(*arguments: str, stdin: str | None = None) -> list[str]:
+    """The lines that flake8 prints, with nothing configured."""
+    command = [sys.executable, "-m", "flake8", "--isolated", "--select=AMP", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, input=stdin)
+    assert done.stderr == ""
+    assert done.returncode == bool(done.stdout)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        LEGACY,
+        ASTRAL,
+        ASTRAL.replace("\n", "\r\n"),
+        b"\xef\xbb\xbf" + ASTRAL.encode(),
+        b"# -*- coding: latin-1 -*-\n" + "é = 'ü'; import torch; torch.cuda.amp.autocast()\n".encode("latin-1"),
+        LEGACY.rstrip("\n"),
+        "x = 1\x0c\n\x0c\n" + LEGACY,
+    ],
+    ids=["plain", "astral", "crlf", "bom", "latin-1", "no newline at the end", "form feed"],
+)
+def test_same_findings_at_the_same_places(project: Write, amplint: Run, content: str | bytes) -> None:
+    project({"x.py": content})
+    ours = amplint("x.py", "--select=ALL", "--output-format=concise", "--quiet").out.replace("[*] ", "").splitlines()
+    assert ours
+    assert flake8("x.py") == ours
+
+
+def test_standard_input(project: Write) -> None:
+    project({})
+    (line,) = flake8("--stdin-display-name", "shown.py", "-", stdin=LEGACY)
+    assert line.startswith("shown.py:5:10: AMP101 ")
+
+
+def test_a_plain_flake8_reports_it_too(project: Write) -> None:
+    project({"x.py": LEGACY})
+    done = subprocess.run(
+        [sys.executable, "-m", "flake8", "--isolated", "x.py"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith("x.py:5:10: AMP101 ")
+    version = subprocess.run([sys.executable, "-m", "flake8", "--version"], capture_output=True, text=True, check=True)
+    assert "amplint: 0.1.0" in version.stdout
+
+
+def test_noqa_and_ignores_are_flake8s(project: Write) -> None:
+    call = "torch.cuda.amp.autocast()"
+    project(
+        {
+            "a.py": f"import torch\n{call}  # noqa\n{call}  # noqa: AMP101\n{call}  # noqa: E501\n",
+            "b.py": LEGACY,
+            "own.py": f"import torch\n{call}  # amplint: ignore[AMP101] it must stay\n{call}\n",
+            "off.py": f"# amplint: ignore-file\nimport torch\n{call}\n",
+        }
+    )
+    assert [line.split(" ")[0] for line in flake8("--per-file-ignores=b.py:AMP101", ".")] == [
+        "./a.py:4:1:",
+        "./own.py:3:1:",
+    ]
+    assert len(flake8("--disable-noqa", "a.py")) == 3
+
+
+def test_syntax_errors_are_left_to_flake8(project: Write) -> None:
+    project(
+        {"x.py": "import torch\ntorch.cuda.amp.autocast(\n", "y.py": b"# coding: none\ntorch.cuda.amp.autocast()\n"}
+    )
+    assert flake8("x.py", "y.py") == []
+    lines = flake8("--extend-select=E9", "x.py", "y.py")
+    assert {(line.partition(":")[0], line.split(" ")[1]) for line in lines} >= {("x.py", "E999")}
+
+
+def test_target_is_the_projects(project: Write) -> None:
+    project({"x.py": LEGACY, "pyproject.toml": "[tool.amplint]\ntarget-torch = '<2.4'\nselect = ['AMP4']\n"})
+    assert flake8("x.py") == []
+    project({"pyproject.toml": "[tool.amplint]\nignore = ['AMP1']\n"})
+    # What is selected is said to flake8, in its own way.
+    assert len(flake8("x.py")) == 1
+
+
+def test_broken_configuration_is_said(project: Write) -> None:
+    project({"x.py": LEGACY, "pyproject.toml": "[tool.amplint]\nselct = ['AMP4']\n"})
+    assert flake8("x.py") == ["x.py:1:1: AMP000 pyproject.toml:2: unknown key 'selct'; did you mean 'select'?"]
+
+
+def test_rules_that_are_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Manager:
+        ignored: list[str]
+
+        def extend_default_ignore(self, codes: list[str]) -> None:
+            self.ignored = codes
+
+    rules = [Rule("amp401_a", "", severity=Severity.ERROR), Rule("amp412_b", "", severity=Severity.NOTE, default=False)]
+    monkeypatch.setattr(plugin, "all_rules", lambda: {rule.code: rule for rule in rules})
+    manager = Manager()
+    plugin.Plugin.add_options(manager)
+    assert manager.ignored == ["AMP412"]
+
+
+def test_a_file_without_amp_is_not_parsed(project: Write) -> None:
+    project({"x.py": "import torch\n"})
+    code = (
+        "import ast, sys; from amplint.integrations.flake8 import Plugin\n"
+        "assert list(Plugin(ast.parse(''), 'x.py', ['import torch\\n']).run()) == []\n"
+        "print('libcst' in sys.modules, 'torch' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out == "False False\n"
