@@ -33,9 +33,8 @@ _DIRECTIVE = re.compile(
 )
 _ONE_CODE = re.compile(_CODE, re.IGNORECASE)
 _HINT = re.compile(r"noqa|amplint:", re.IGNORECASE)
-# A search without regard to case is slow, so the words are looked for first, in the forms that people use.
-_WORDS = (b"noqa", b"NOQA", b"NoQA", b"amplint:")
-_NAMING = re.compile(rb"noqa[^\r\n]*?amp|amplint:", re.IGNORECASE)
+# As people write it: a search without regard to case is slow.
+_NOQA = {word: re.compile(word + rb"[^\r\n]*?(?i:amp)") for word in (b"noqa", b"NOQA", b"NoQA")}
 # A comment behind a comment, as in `noqa: AMP401  # type: ignore`, and not as in `noqa: AMP401 see #12`.
 _NEXT = re.compile(r"#\s*[^\W\d]")
 _NO_CODE = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
@@ -60,7 +59,7 @@ class _Directive(NamedTuple):
 
 def names_codes(data: bytes) -> bool:
     """Whether a file's bytes may hold a comment that AMP002 judges."""
-    return any(word in data for word in _WORDS) and _NAMING.search(data) is not None
+    return b"amplint:" in data or any(word in data and naming.search(data) for word, naming in _NOQA.items())
 
 
 class Suppressions:
@@ -194,6 +193,6 @@ def _tokenize(text: str) -> tuple[list[tuple[int, int, str]], list[range]]:
                 first = 0
             elif not first and token.type not in _NO_CODE:
                 first = token.start[0]
-    except (tokenize.TokenError, SyntaxError, ValueError):
-        pass  # what can't be tokenized is reported as such, by Python's parser
+    except (tokenize.TokenError, SyntaxError, ValueError, SystemError):
+        pass  # Python's parser reports it. 3.12 and 3.13 raise SystemError for some texts with NUL.
     return comments, statements

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -393,11 +392,12 @@ class TestAsAUser:
 
     def test_interrupt(self, project: Write) -> None:
         project({"old.py": LEGACY})
-        # Standard input that never comes keeps it waiting.
         with subprocess.Popen(
             [*self.COMMAND, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         ) as process:
-            time.sleep(1)
+            assert process.stdin
+            # More than a pipe holds: once it is written, amplint reads, and waits for an end that doesn't come.
+            process.stdin.write(b"#" * 1_000_000)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate()
         assert (process.returncode, out, err) == (130, b"", b"amplint: interrupted\n")

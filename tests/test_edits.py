@@ -62,6 +62,7 @@ def test_what_one_fix_inserts_at_one_place_keeps_its_order() -> None:
     assert text == "azyB"
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 3), st.sampled_from(["", "x", "yy"])), max_size=8))
 def test_applied_fixes_are_apart_and_the_rest_of_the_text_stays(places: list[tuple[int, int, str]]) -> None:
     text = "abcdefghijkl"

@@ -81,12 +81,12 @@ def test_what_is_long_but_not_deep_is_not_refused(text: str) -> None:
 
 
 def test_the_place_of_something_deep_is_its_line() -> None:
-    row, _ = place("a = 1\nb = 2\nx = " + " + ".join(["a"] * CHAIN) + "\n")
+    row, _ = place("a = 1\nb = 2\nx = " + " + ".join(["a"] * 1100) + "\n")
     assert row == 3
 
 
 def test_a_place_counts_characters_where_ast_counts_bytes() -> None:
-    assert place("é = 'ééé'; x = a" + ".b" * CHAIN + "\n") == (1, 16)
+    assert place("é = 'ééé'; x = a" + ".b" * 1100 + "\n") == (1, 16)
 
 
 def test_a_text_that_libcst_needs_minutes_for_is_refused_at_once() -> None:
@@ -123,7 +123,7 @@ def test_a_syntax_error_is_said_with_its_place(text: str, where: tuple[int, int]
 
 def test_a_syntax_error_names_the_python_that_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """No Python can tell that syntax is newer than itself, so the version is in every message."""
-    found = refused("lazy import torch\n")
+    found = refused("newer import torch\n")
     assert found is not None
     assert f"(as Python {sys.version_info[0]}.{sys.version_info[1]} reads it)" in found.message
 

@@ -1,127 +1,21 @@
-"""What a file means, in AMP's terms. `build` makes a `Module` of a `Source`; rules ask the module, never the tree."""
+"""What a file means, in AMP's terms; the only code that sees the syntax tree.
+
+`build` makes a `Module` of a `Source`. It and libcst load on first use: rules can be imported for their trigger words without.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-import libcst as cst
-
-from amplint.model import ir
-from amplint.model.layout import Layout, Span, SpanMap
-from amplint.model.lower import Lowering
-from amplint.model.scopes import Names
-from amplint.source import Source
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amplint.target import Target
+    from amplint.model.module import CannotRead, Module, Span, build
 
-T = TypeVar("T")
 __all__ = ["CannotRead", "Module", "Span", "build"]
 
 
-class CannotRead(Exception):
-    """libcst refuses a text that Python accepts; `row` is the line (from 1) where it stopped."""
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - see above
 
-    def __init__(self, message: str, row: int) -> None:
-        super().__init__(message)
-        self.row = row
-
-
-class Module:
-    """One file: its IR, its names, its layout, and what the readers make of them."""
-
-    def __init__(self, source: Source, target: Target, program: ir.Program, tree: cst.Module) -> None:
-        self.source = source
-        self.target = target
-        self.program = program
-        self.names = Names()
-        self.layout = Layout(tree, source, SpanMap())
-        self._made: dict[Any, Any] = {}
-
-    def once(self, make: Callable[[Module], T]) -> T:
-        """What `make` makes of this module; made on the first question, for rules that share it."""
-        if make not in self._made:
-            self._made[make] = make(self)
-        return cast(T, self._made[make])
-
-    @cached_property
-    def statements(self) -> list[ir.Statement]:
-        """Every statement, in the order of the text."""
-        return list(ir.walk_statements(self.program.body))
-
-    @cached_property
-    def values(self) -> list[ir.Value]:
-        """Every value, operands before what uses them; those of lambdas' bodies too."""
-        found: list[ir.Value] = []
-
-        def add(value: ir.Value) -> None:
-            for child in value.children():
-                add(child)
-            if isinstance(value, ir.Lambda):
-                for statement in ir.walk_statements(value.function.body):
-                    for each in statement.values():
-                        add(each)
-            found.append(value)
-
-        for statement in self.statements:
-            for value in statement.values():
-                add(value)
-        return found
-
-    @cached_property
-    def functions(self) -> list[ir.Function]:
-        """Every function that is a statement, in the order of the text."""
-        return [each for each in self.statements if isinstance(each, ir.Function)]
-
-    @cached_property
-    def _meanings(self) -> dict[str, list[ir.Value]]:
-        found: dict[str, list[ir.Value]] = {}
-        for value in self.values:
-            if isinstance(value, (ir.Name, ir.Attribute)):
-                for name in self.names.of(value):
-                    found.setdefault(name, []).append(value)
-        return found
-
-    def references(self, *names: str) -> Iterator[ir.Value]:
-        """The names and attributes, read or bound, that can stand for one of the qualified `names`."""
-        seen: set[int] = set()
-        for name in names:
-            for value in self._meanings.get(name, ()):
-                if value.id not in seen:
-                    seen.add(value.id)
-                    yield value
-
-    @cached_property
-    def calls(self) -> list[ir.Call]:
-        """Every call."""
-        return [value for value in self.values if isinstance(value, ir.Call)]
-
-    def span(self, node: ir.Node) -> Span:
-        """Where a node stands in the original text."""
-        return self.layout.span(node)
-
-    def text(self, node: ir.Node) -> str:
-        """A node as it is written."""
-        start, end = self.layout.span(node)
-        return self.source.text[start:end]
-
-    def row(self, node: ir.Node) -> int:
-        """The line, from 1, on which a node starts."""
-        return self.source.row(self.layout.span(node)[0])
-
-
-def build(source: Source, target: Target) -> Module:
-    """Parse and lower a file.
-
-    Raises:
-        CannotRead: libcst does not take the text.
-    """
-    try:
-        tree = cst.parse_module(source.text)
-    except cst.ParserSyntaxError as error:
-        raise CannotRead(error.message, error.raw_line) from None
-    lowering = Lowering()
-    tree.visit(lowering)
-    return Module(source, target, lowering.program, tree)
+    return getattr(import_module(f"{__name__}.module"), name)

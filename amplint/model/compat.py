@@ -9,11 +9,21 @@ from amplint.model import ir
 from amplint.model.scopes import Assigned, Imported, Names
 
 # TORCH_2_4, is_torch_greater_equal_than_2_4, _torch_ge_2_4, pt24, digit_version, LooseVersion ...
-_VERSION_NAME = re.compile(r"(?i)version|torch_?\d|torch.*(?:_ge|_gt|_lt|_le|least|greater|less|\d)|^_?pt_?\d|^has_\w*amp|_has_")
-_CATCHES = {"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "NameError", "Exception", "BaseException"}
+_VERSION_NAME = re.compile(
+    r"(?i)version|torch_?\d|torch.*(?:_ge|_gt|_lt|_le|least|greater|less|\d)|^_?pt_?\d|^has_\w*amp|_has_"
+)
+_CATCHES = {
+    "ImportError",
+    "ModuleNotFoundError",
+    "AttributeError",
+    "TypeError",
+    "NameError",
+    "Exception",
+    "BaseException",
+}
 
 
-def tests_version(names: Names, test: ir.Value, depth: int = 4) -> bool:
+def asks_version(names: Names, test: ir.Value, depth: int = 4) -> bool:
     """Whether a condition asks for a release of a library, or for what a module offers."""
     for value in ir.walk_values(test):
         word = value.attr if isinstance(value, ir.Attribute) else value.name if isinstance(value, ir.Name) else ""
@@ -21,7 +31,7 @@ def tests_version(names: Names, test: ir.Value, depth: int = 4) -> bool:
             return True
         if isinstance(value, ir.Name) and depth and word not in ("torch", "self"):
             for binding in names.bindings(value):
-                if isinstance(binding, Assigned) and tests_version(names, binding.value, depth - 1):
+                if isinstance(binding, Assigned) and asks_version(names, binding.value, depth - 1):
                     return True
                 if isinstance(binding, Imported) and _VERSION_NAME.search(binding.name.rpartition(".")[2]):
                     return True
@@ -33,13 +43,19 @@ def guarded(names: Names, node: ir.Node, modern: list[ir.Node]) -> bool:
 
     That is: in an arm of a version test, behind one that left, the default of a `getattr`, or in one try with the new.
     """
+    parent = node.parent
+    if isinstance(parent, ir.Call) and isinstance(parent.func, ir.Name) and parent.func.name == "getattr":
+        return len(parent.args) == 3 and parent.args[2].value is node
     if not modern:
         return False
-    if isinstance(node.parent, ir.Call) and isinstance(node.parent.func, ir.Name) and node.parent.func.name == "getattr":
-        return True
-    return any(tests_version(names, test) for test in _tests_around(node)) or any(
+    return any(asks_version(names, test) for test in tests_of(node)) or any(
         _within(each, around) for around in _fallible(node) for each in modern
     )
+
+
+def may_be_missing(node: ir.Node) -> bool:
+    """Whether `node` stands in a try that catches the error of a name that does not exist."""
+    return any(True for _ in _fallible(node))
 
 
 def _within(node: ir.Node, around: ir.Node) -> bool:
@@ -49,7 +65,8 @@ def _within(node: ir.Node, around: ir.Node) -> bool:
     return up is around
 
 
-def _tests_around(node: ir.Node) -> Iterator[ir.Value]:
+def tests_of(node: ir.Node) -> Iterator[ir.Value]:
+    """The conditions under which `node` runs, or on which something before it in its suite leaves."""
     child, parent = node, node.parent
     while parent is not None:
         if isinstance(parent, ir.Conditional) and child is not parent.test:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
+from amplint.model.reaching import reaching
 from amplint.model.scopes import UNKNOWN, Assigned, Defined, Other, owner_class
 
 if TYPE_CHECKING:
@@ -18,9 +19,17 @@ OLD_AUTOCAST = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cp
 SCALER = "torch.amp.GradScaler"
 OLD_SCALER = {"torch.cuda.amp.GradScaler": "cuda", "torch.cpu.amp.GradScaler": "cpu"}
 # autocast's dtype where none is given (torch/amp/autocast_mode.py; AMP facts measured with torch 2.13).
-DEFAULT_DTYPE = {"cuda": "float16", "xpu": "float16", "mps": "float16", "cpu": "bfloat16", "hpu": "bfloat16", "xla": "bfloat16"}
+DEFAULT_DTYPE = {
+    "cuda": "float16",
+    "xpu": "float16",
+    "mps": "float16",
+    "cpu": "bfloat16",
+    "hpu": "bfloat16",
+    "xla": "bfloat16",
+}
 
 _FOLLOW = 6
+_DTYPES = {f"torch.{name}" for name in ("float16", "half", "bfloat16", "float32", "float", "float64", "double")}
 
 
 class Device(NamedTuple):
@@ -65,6 +74,7 @@ def _regions(module: Module) -> list[Region]:
 def region_of(module: Module, call: ir.Call) -> Region | None:
     """The autocast object that a call makes, if it makes one."""
     names = module.names.of(call.func)
+    order: tuple[str, ...]
     if names == {AUTOCAST}:
         order, device = ("device_type", "dtype", "enabled", "cache_enabled"), None
     elif len(names) == 1 and (old := OLD_AUTOCAST.get(next(iter(names)))) is not None:
@@ -161,7 +171,7 @@ def _is_tensor(module: Module, value: ir.Value) -> bool:
 
 def _named_device(module: Module, value: ir.Name, depth: int) -> list[Device]:
     found: list[Device] = []
-    for binding in module.names.bindings(value):
+    for binding in reaching(module.names, value):
         if isinstance(binding, Assigned):
             found += devices(module, binding.value, depth - 1)
         elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
@@ -175,9 +185,8 @@ def _parameter_device(module: Module, function: ir.Function, value: ir.Name, dep
     param = next((each for each in function.params if each.name == value.name), None)
     if param is None:
         return [Device("other", None, value)]
-    if param.annotation is not None and module.names.of(param.annotation) == {"torch.device"}:
-        return [Device("object", None, value)]
-    found = [Device("other", None, value)]
+    annotated = param.annotation is not None and module.names.of(param.annotation) == {"torch.device"}
+    found = [Device("object" if annotated else "other", None, value)]
     if param.default is not None:
         found += [each for each in devices(module, param.default, depth - 1) if each.name is not None]
     return found
@@ -200,7 +209,11 @@ def _evidence(module: Module) -> Evidence:
     chosen: list[ir.Value] = []
     for call in module.calls:
         func = call.func
-        if isinstance(func, ir.Attribute) and func.attr in ("cuda", "xpu", "npu", "mps") and not _is_module(module, func):
+        if (
+            isinstance(func, ir.Attribute)
+            and func.attr in ("cuda", "xpu", "npu", "mps")
+            and not _is_module(module, func)
+        ):
             types.add(func.attr)
             continue
         for value in _device_arguments(module, call):
@@ -217,7 +230,7 @@ def _is_module(module: Module, func: ir.Attribute) -> bool:
 
 def _device_arguments(module: Module, call: ir.Call) -> list[ir.Value]:
     """The arguments of a call that say where something goes: `.to(device)`, `device=`, `torch.device(...)`."""
-    found = []
+    found: list[ir.Value] = []
     names = module.names.of(call.func)
     if "torch.device" in names:
         found.append(call)
@@ -230,6 +243,27 @@ def _device_arguments(module: Module, call: ir.Call) -> list[ir.Value]:
     if (device := call.keyword("device")) is not None:
         found.append(device)
     return found
+
+
+def asks_for_device(module: Module, test: ir.Value, depth: int = _FOLLOW) -> bool:
+    """Whether a condition asks for the device: `device.type == "cuda"`, `torch.cuda.is_available()`, a name for it."""
+    for value in ir.walk_values(test):
+        if isinstance(value, ir.Constant) and isinstance(value.value, str) and value.value.startswith(("cuda", "cpu")):
+            return True
+        if isinstance(value, ir.Attribute) and "torch.cuda.is_available" in module.names.of(value):
+            return True
+        if isinstance(value, ir.Name) and depth:
+            for binding in reaching(module.names, value):
+                if isinstance(binding, Assigned) and asks_for_device(module, binding.value, depth - 1):
+                    return True
+    return False
+
+
+def is_old_first(module: Module, value: ir.Value) -> bool:
+    """Whether a first argument of autocast is one that the old classes take there: a bool or a dtype."""
+    if isinstance(value, ir.Constant):
+        return isinstance(value.value, bool)
+    return bool(module.names.of(value) & _DTYPES)
 
 
 def is_false(value: ir.Value | None) -> bool:

@@ -58,9 +58,15 @@ class Events:
         self._module = module
         self._objects: Objects = objects(module)
         self._effects: dict[int, bool] = {}
+        self._known: dict[int, Event | None] = {}
 
     def of(self, call: ir.Call) -> Event | None:
         """The event that a call is, if it is one."""
+        if call.id not in self._known:
+            self._known[call.id] = self._recognise(call)
+        return self._known[call.id]
+
+    def _recognise(self, call: ir.Call) -> Event | None:
         func = call.func
         names = self._module.names.of(func)
         if names & CLIPS and call.args:
@@ -188,9 +194,9 @@ def local_class(module: Module, value: ir.Value) -> ir.Class | None:
 
 def method(module: Module, cls: ir.Class, name: str, depth: int = 4) -> ir.Function | None:
     """The method that `self.name` is, in the class or in its bases in this file."""
-    for statement in ir.walk_statements(cls.body, into=False):
-        if isinstance(statement, ir.Function) and statement.name == name:
-            return statement
+    found = module.once(_methods).get((cls.id, name))
+    if found is not None:
+        return found
     for base in cls.bases:
         parent = local_class(module, base.value)
         if parent is not None and depth:
@@ -198,6 +204,11 @@ def method(module: Module, cls: ir.Class, name: str, depth: int = 4) -> ir.Funct
             if found is not None:
                 return found
     return None
+
+
+def _methods(module: Module) -> dict[tuple[int, str], ir.Function]:
+    """The methods of every class, by the class's id and their name."""
+    return {(each.cls.id, each.name): each for each in reversed(module.functions) if each.cls is not None}
 
 
 def _is_grad(value: ir.Value) -> bool:

@@ -34,6 +34,7 @@ class Objects:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._scopes: dict[int, int] = {}
+        self._keys: dict[int, str | None] = {}
         self.scalers: set[str] = set()
         self.optimizers: set[str] = set()
         self.made: dict[str, list[Made]] = {}
@@ -47,6 +48,13 @@ class Objects:
 
     def key(self, value: ir.Value, depth: int = _FOLLOW) -> str | None:
         """The key of the object that a value is; None where it is no name, attribute or fixed item."""
+        if depth < _FOLLOW:
+            return self._find_key(value, depth)
+        if value.id not in self._keys:
+            self._keys[value.id] = self._find_key(value, depth)
+        return self._keys[value.id]
+
+    def _find_key(self, value: ir.Value, depth: int) -> str | None:
         if isinstance(value, ir.Name):
             return self._name_key(value, depth)
         if isinstance(value, ir.Attribute):

@@ -138,6 +138,7 @@ class Names:
     def __init__(self, package: str = "") -> None:
         self._package = package
         self._known: dict[tuple[int, str], frozenset[str]] = {}
+        self._attributes: dict[int, frozenset[str]] = {}
         self._active: set[tuple[int, str]] = set()
 
     def of(self, value: ir.Value) -> frozenset[str]:
@@ -149,7 +150,12 @@ class Names:
         if isinstance(value, ir.Name):
             return self._of_name(value.name, value.scope)
         if isinstance(value, ir.Attribute):
-            return frozenset(_join(base, value.attr) for base in self.of(value.base)) | self._of_self(value)
+            known = self._attributes.get(value.id)
+            if known is None:
+                known = frozenset(_join(base, value.attr) for base in self.of(value.base)) | self._of_self(value)
+                if not self._active:  # within a cycle the answer is not yet whole
+                    self._attributes[value.id] = known
+            return known
         if isinstance(value, ir.Conditional):
             return self.of(value.then) | self.of(value.other)
         if isinstance(value, ir.Bool):

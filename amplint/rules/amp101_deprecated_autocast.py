@@ -6,8 +6,9 @@ annotations, under every form of import and every alias. Code that takes the new
 only on older releases, is right and stays silent.
 
 ## Why is this bad?
-Since torch 2.4 each construction prints a `FutureWarning`, and the class will go. The new class takes the device first, so
-an import that is changed without its calls raises: `autocast(True)` becomes a `ValueError`, `autocast()` a `TypeError`.
+Since torch 2.4 each construction prints a `FutureWarning`, and the class will go. The new class takes the device
+first, so an import that is changed without its calls raises: `autocast(True)` becomes a `ValueError`, `autocast()` a
+`TypeError`.
 
 ## Example
 ```python
@@ -28,13 +29,13 @@ with autocast("cuda", enabled=True, dtype=torch.bfloat16):
 ## Fix safety
 Safe: positional arguments become keywords, the device comes first, comments and layout stay.
 
-One thing differs: without `dtype`, the old class is always float16 (`torch.cpu.amp`: bfloat16) with the weight cache on,
-while the new one takes dtype and cache from an outer region and from `torch.set_autocast_dtype`. Where the file shows
-another dtype to inherit, the fix writes `dtype=torch.float16`, or is unsafe if it can't name torch.
+One thing differs: without `dtype`, the old class is always float16 (`torch.cpu.amp`: bfloat16) with the weight cache
+on, while the new one takes dtype and cache from an outer region and from `torch.set_autocast_dtype`. Where the file
+shows another dtype to inherit, the fix writes `dtype=torch.float16`, or is unsafe if it can't name torch.
 
 An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
-function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string), and not where the project admits a
-release of torch without the new name. Then the finding says why. The names that one statement imports are rewritten
+function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string), and not where the project admits
+a release of torch without the new name. Then the finding says why. The names that one statement imports are rewritten
 together, whichever of them was selected.
 
 ## Proof
@@ -58,7 +59,7 @@ from amplint.rules.rename import renames
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=('autocast & amp',), trial=False)
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & amp",), trial=False)
 
 
 @rule.check

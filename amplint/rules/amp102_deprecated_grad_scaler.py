@@ -1,14 +1,14 @@
 """`torch.cuda.amp.GradScaler` and `torch.cpu.amp.GradScaler` are deprecated.
 
 ## What it does
-Finds every use of the device's own scaler class: calls, references, `functools.partial`, base classes, annotations and
-`isinstance` tests, under every form of import and every alias. Code that takes the new name where it exists, and the old
-one only on older releases, is right and stays silent.
+Finds every use of the device's own scaler class: calls, references, `functools.partial`, base classes, annotations
+and `isinstance` tests, under every form of import and every alias. Code that takes the new name where it exists, and
+the old one only on older releases, is right and stays silent.
 
 ## Why is this bad?
-Since torch 2.4 each construction prints a `FutureWarning`, and the class will go. A new scaler is no instance of the old
-class, so mixing both breaks `isinstance` tests. The new class takes the device first: `GradScaler(1024.0)` with only the
-import changed makes 1024.0 the device, without any error, and the initial scale is silently 65536.
+Since torch 2.4 each construction prints a `FutureWarning`, and the class will go. A new scaler is no instance of the
+old class, so mixing both breaks `isinstance` tests. The new class takes the device first: `GradScaler(1024.0)` with
+only the import changed makes 1024.0 the device, without any error, and the initial scale is silently 65536.
 
 ## Example
 ```python
@@ -28,10 +28,9 @@ scaler = GradScaler("cuda", 1024.0)
 Safe: the device is put in front, every other argument keeps its meaning.
 
 An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
-function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string), and not where the project admits a
-release of torch without the new name. Then the finding says why. The names that one statement imports are rewritten
-together, whichever of them was selected.
-Subclasses are rewritten only where their constructor hands on keywords.
+function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string), and not where the project admits
+a release of torch without the new name. Then the finding says why. The names that one statement imports are rewritten
+together, whichever of them was selected. Subclasses are rewritten only where their constructor hands on keywords.
 
 ## Proof
 The fixed fixtures run under torch without the `FutureWarning`; the scalers' initial scale, growth and backoff factors,
@@ -54,7 +53,7 @@ from amplint.rules.rename import renames
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=('GradScaler & amp',), trial=False)
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler & amp",), trial=False)
 
 
 @rule.check

@@ -4,8 +4,8 @@
 Finds every use of the CUDA-only decorators for `torch.autograd.Function`.
 
 ## Why is this bad?
-Since torch 2.4 each decoration prints a `FutureWarning`. The old decorators look at CUDA's autocast state only: on another
-device, `cast_inputs` does nothing.
+Since torch 2.4 each decoration prints a `FutureWarning`. The old decorators look at CUDA's autocast state only: on
+another device, `cast_inputs` does nothing.
 
 ## Example
 ```python
@@ -33,13 +33,13 @@ class Scale(torch.autograd.Function):
 Safe: `device_type="cuda"` says what the old decorators did.
 
 An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
-function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string), and not where the project admits a
-release of torch without the new name. Then the finding says why. The names that one statement imports are rewritten
+function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string), and not where the project admits
+a release of torch without the new name. Then the finding says why. The names that one statement imports are rewritten
 together, whichever of them was selected.
 
 ## Proof
-The fixed fixtures run under torch without the `FutureWarning`, and forward and backward of the decorated function see the
-same autocast state as before.
+The fixed fixtures run under torch without the `FutureWarning`, and forward and backward of the decorated function see
+the same autocast state as before.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
@@ -58,7 +58,9 @@ from amplint.rules.rename import renames
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=('custom_fwd & amp', 'custom_bwd & amp'), trial=False)
+rule = Rule(
+    __name__, __doc__, severity=Severity.WARNING, triggers=("custom_fwd & amp", "custom_bwd & amp"), trial=False
+)
 
 
 @rule.check

@@ -6,8 +6,8 @@ Finds `torch.get_autocast_gpu_dtype`, `torch.set_autocast_gpu_dtype` and `torch.
 deprecated (it speaks of cuda) and stays silent.
 
 ## Why is this bad?
-Each call gives a `DeprecationWarning`, which Python hides outside `__main__`; then the functions will be gone. The new ones take
-the device, so one piece of code serves every device.
+Each call gives a `DeprecationWarning`, which Python hides outside `__main__`; then the functions will be gone. The
+new ones take the device, so one piece of code serves every device.
 
 ## Example
 ```python
@@ -24,16 +24,17 @@ if torch.is_autocast_enabled("cpu"):
 ```
 
 ## Fix safety
-Safe: the device becomes the first argument. No fix inside TorchScript, which has no form of these functions with a device,
-nor where the function itself is handed on.
+Safe: the device becomes the first argument. No fix inside TorchScript, which has no form of these functions with a
+device, nor where the function itself is handed on.
 
 An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
-function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string), and not where the project admits a
-release of torch without the new name. Then the finding says why. The names that one statement imports are rewritten
+function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string), and not where the project admits
+a release of torch without the new name. Then the finding says why. The names that one statement imports are rewritten
 together, whichever of them was selected.
 
 ## Proof
-The fixed fixtures run under torch without the `DeprecationWarning` and return the same state, inside and outside a region.
+The fixed fixtures run under torch without the `DeprecationWarning` and return the same state, inside and outside a
+region.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
@@ -51,7 +52,13 @@ from amplint.rules.rename import renames
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=('autocast_gpu_dtype', 'autocast_cpu_', 'autocast_xla_', 'autocast_ipu_'), trial=False)
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("autocast_gpu_dtype", "autocast_cpu_", "autocast_xla_", "autocast_ipu_"),
+    trial=False,
+)
 
 
 @rule.check

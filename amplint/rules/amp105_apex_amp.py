@@ -4,8 +4,8 @@
 Finds every use of `apex.amp`: `initialize`, `scale_loss`, `master_params`, its decorators and its state.
 
 ## Why is this bad?
-apex's mixed precision has been unmaintained since torch 1.6 brought its own: it patches torch's functions, has to be built
-from source, and breaks with new releases of torch.
+apex's mixed precision has been unmaintained since torch 1.6 brought its own: it patches torch's functions, has to be
+built from source, and breaks with new releases of torch.
 
 ## Example
 ```python
@@ -29,7 +29,8 @@ scaler.update()
 No fix: the region has to be put round the forward pass, which `amp.initialize` patched behind the scenes.
 
 ## Proof
-None: apex is not installed where the fixtures run (`shows=none`). The step under "Use instead" is one of the fixtures'.
+None: apex is not installed where the fixtures run (`shows=none`). The step under "Use instead" is one of the
+fixtures'.
 
 ## References
 - [torch.amp examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
@@ -54,7 +55,7 @@ rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("apex",))
 _INSTEAD = {
     "initialize": 'wrap the forward in `torch.autocast("cuda")` and make a `torch.amp.GradScaler("cuda")`',
     "scale_loss": "call `scaler.scale(loss).backward()`",
-    "master_params": "clip `model.parameters()` after `scaler.unscale_(optimizer)`: autocast keeps parameters in float32",
+    "master_params": "clip `model.parameters()` after `scaler.unscale_(optimizer)`: they stay in float32",
     "state_dict": "save `scaler.state_dict()`",
     "load_state_dict": "call `scaler.load_state_dict(...)`",
     "half_function": 'use `@torch.autocast("cuda")`',

@@ -1,9 +1,10 @@
 """A name or an argument of AMP that torch does not have.
 
 ## What it does
-Finds names that exist in no release of torch (`torch.cuda.autocast`, `torch.cuda.GradScaler`, ...), keyword arguments that the
-function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`), `torch.amp.custom_fwd` and `custom_bwd` without their
-`device_type`, and `autocast` or `GradScaler` used in a file that binds them nowhere (silent with a star import or `exec`).
+Finds names that exist in no release of torch (`torch.cuda.autocast`, `torch.cuda.GradScaler`, ...), keyword arguments
+that the function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`), `torch.amp.custom_fwd` and
+`custom_bwd` without their `device_type`, and `autocast` or `GradScaler` used in a file that binds them nowhere
+(silent with a star import or `exec`).
 
 ## Why is this bad?
 It raises: ImportError, AttributeError, TypeError or NameError. Often only where AMP is switched on, hours into a job.
@@ -23,8 +24,9 @@ with torch.autocast(device_type="cuda"):
 ```
 
 ## Fix safety
-Safe where the meaning is plain: the keyword's right name, the place where torch has the name, the missing import where the call has the
-new class's arguments, `device_type="cuda"` where all evidence is cuda (unsafe without evidence). Otherwise there is none.
+Safe where the meaning is plain: the keyword's right name, the place where torch has the name, the missing import
+where the call has the new class's arguments, `device_type="cuda"` where all evidence is cuda (unsafe without
+evidence). Otherwise there is none.
 
 ## Proof
 The fixtures raise before and run after.
@@ -41,13 +43,14 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.compat import guarded
+from amplint.model.compat import guarded, may_be_missing
 from amplint.model.dtypes import AUTOCAST, SCALER
 from amplint.model.scopes import UNBOUND
 from amplint.rules.base import Rule
 from amplint.rules.devices import Choice, choose
-from amplint.rules.editing import add_last_argument, indentation, insert
-from amplint.rules.uses import module_name
+from amplint.rules.editing import add_last_argument, insert, line_end
+from amplint.rules.legacy import LEGACY
+from amplint.rules.uses import module_name, rewrite_use
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -56,7 +59,7 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast", "G
 
 _NEW = {AUTOCAST: "1.12", SCALER: "2.3", "torch.amp.custom_fwd": "2.4", "torch.amp.custom_bwd": "2.4"}
 # No release has these; the right name has to be one of torch.amp.
-_MISSING = {f"torch.{device}.{new.rpartition('.')[2]}": new for device in ("cuda", "cpu", "xpu", "mps") for new in _NEW} | {
+_MISSING = {f"torch.{device}.{new.rpartition('.')[2]}": new for device in ("cuda", "cpu", "mps") for new in _NEW} | {
     f"torch.{name}": f"torch.amp.{name}" for name in ("custom_fwd", "custom_bwd")
 }
 _SCALER_ARGUMENTS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
@@ -68,7 +71,13 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "torch.cuda.amp.GradScaler": _SCALER_ARGUMENTS,
     "torch.cpu.amp.GradScaler": _SCALER_ARGUMENTS,
 }
-_MEANT = {"device": "device_type", "device_type": "device", "enable": "enabled", "cache": "cache_enabled", "amp_dtype": "dtype"}
+_MEANT = {
+    "device": "device_type",
+    "device_type": "device",
+    "enable": "enabled",
+    "cache": "cache_enabled",
+    "amp_dtype": "dtype",
+}
 
 
 @rule.check
@@ -84,21 +93,18 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _missing_names(module: Module) -> Iterator[Finding]:
-    imported = set()
     for statement in module.statements:
         if isinstance(statement, ir.Import) and statement.module is not None:
             for alias in statement.aliases:
                 full = f"{statement.module}.{alias.name}"
                 if full in _MISSING and not _optional(module, statement, full):
-                    imported.add(full)
-                    new = _MISSING[full]
                     message = f"`{full}` exists in no release of torch: ImportError; import it from `torch.amp`"
-                    yield rule.finding(module.layout.span(alias), message, fix=_import_fix(module, statement, new))
+                    yield rule.finding(module.layout.span(alias), message, fix=_import_fix(module, statement, full))
     for full, new in _MISSING.items():
         for value in module.references(full):
-            if isinstance(value, ir.Attribute) and full not in imported and not _optional(module, value, full):
+            if isinstance(value, ir.Attribute) and not _optional(module, value, full):
                 message = f"`{full}` exists in no release of torch: AttributeError; the class is `{new}`"
-                yield rule.finding(module.span(value), message, fix=_name_fix(module, value, new))
+                yield rule.finding(module.span(value), message, fix=_name_fix(module, value, full))
 
 
 def _optional(module: Module, node: ir.Node, full: str) -> bool:
@@ -110,18 +116,38 @@ def _optional(module: Module, node: ir.Node, full: str) -> bool:
     return guarded(module.names, node, others)
 
 
-def _import_fix(module: Module, statement: ir.Import, new: str) -> Fix | None:
-    if len(statement.aliases) != 1 or not module.target.guarantees(_NEW[new]) or new.endswith(("fwd", "bwd")):
+def _import_fix(module: Module, statement: ir.Import, full: str) -> Fix | None:
+    if len(statement.aliases) != 1 or not module.target.guarantees(_NEW[_MISSING[full]]):
         return None
-    return Fix(Applicability.SAFE, "Import it from `torch.amp`", (Edit(*module.layout.import_module(statement), "torch.amp"),))
+    edits = [Edit(*module.layout.import_module(statement), "torch.amp")]
+    for value in module.references(full):
+        if isinstance(value, ir.Name) and not value.bound:
+            around = _argument_edits(module, value, full)
+            if around is None:
+                return None
+            edits += around
+    return Fix(Applicability.SAFE, "Import it from `torch.amp`", tuple(edits))
 
 
-def _name_fix(module: Module, value: ir.Attribute, new: str) -> Fix | None:
-    torch = module_name(module, "torch")
-    if torch is None or not module.target.guarantees(_NEW[new]) or new.endswith(("fwd", "bwd")):
+def _name_fix(module: Module, value: ir.Attribute, full: str) -> Fix | None:
+    torch, new = module_name(module, "torch"), _MISSING[full]
+    around = _argument_edits(module, value, full)
+    if torch is None or around is None or not module.target.guarantees(_NEW[new]):
         return None
     path = f"{torch}.{new.removeprefix('torch.')}"
-    return Fix(Applicability.SAFE, f"Write `{path}`", (Edit(*module.span(value), path),))
+    return Fix(Applicability.SAFE, f"Write `{path}`", (Edit(*module.span(value), path), *around))
+
+
+def _argument_edits(module: Module, value: ir.Value, full: str) -> tuple[Edit, ...] | None:
+    """The edits that give a use of the new name its device, where it has none; None where that is unclear."""
+    device, name = full.split(".")[1:]
+    call = value.parent
+    if isinstance(call, ir.Call) and call.func is value and call.positional:
+        first = call.positional[0]
+        if isinstance(first, ir.Constant) and isinstance(first.value, str):
+            return ()
+    rewrite = rewrite_use(module, LEGACY[f"torch.cuda.amp.{name}"]._replace(device=device), value)
+    return None if rewrite.refusal or rewrite.doubt else rewrite.edits
 
 
 def _unbound_names(module: Module) -> Iterator[Finding]:
@@ -132,7 +158,7 @@ def _unbound_names(module: Module) -> Iterator[Finding]:
         for value in module.references(UNBOUND + word):
             called = value.parent if isinstance(value.parent, ir.Call) and value.parent.func is value else None
             decorates = isinstance(value.parent, ir.Function) and value in value.parent.decorators
-            if called is not None or decorates:
+            if (called is not None or decorates) and not may_be_missing(value):
                 fix = _import_it(module, called, word, new) if called is not None else None
                 message = f"`{word}` is bound nowhere in this file: NameError; import it from `torch.amp`"
                 yield rule.finding(module.span(value), message, fix=fix)
@@ -149,9 +175,13 @@ def _import_it(module: Module, call: ir.Call, word: str, new: str) -> Fix | None
             last = statement
         elif last is not None:
             break
-    if last is None or indentation(module, last) is None or last.module == "__future__":
+    if last is None:
         return None
-    at = insert(module.span(last)[0], f"from torch.amp import {word}{module.source.newline}")
+    end = line_end(module, module.span(last)[1])
+    newline = module.source.newline
+    if module.source.text[end - 1] not in "\r\n":
+        return None
+    at = insert(end, f"from torch.amp import {word}{newline}")
     return Fix(Applicability.SAFE, f"Import `{word}` from `torch.amp`", (at,))
 
 
@@ -186,4 +216,6 @@ def _custom_without_device(module: Module) -> Iterator[Finding]:
             edit = add_last_argument(module, parent, f"device_type={device.text}")
         else:
             continue
-        yield rule.finding(module.span(value), message, fix=Fix(device.applicability, f"Name the device: {device.text}", (edit,)))
+        yield rule.finding(
+            module.span(value), message, fix=Fix(device.applicability, f"Name the device: {device.text}", (edit,))
+        )

@@ -1,16 +1,17 @@
 """A `torch.amp.GradScaler` is made without its device, which then is cuda.
 
 ## What it does
-Finds `torch.amp.GradScaler(...)` without `device`. Silent where the arguments are unpacked (`**kwargs`) and where the scaler is
-switched off by a literal `enabled=False`.
+Finds `torch.amp.GradScaler(...)` without `device`. Silent where the arguments are unpacked (`**kwargs`), where the
+scaler is switched off by a literal `enabled=False`, and where `enabled` or a test around it asks for the device.
 
 ## Why is this bad?
-The default device is cuda whatever the code trains on. Where CUDA is not available the scaler only warns and switches itself
-off: `scale()` returns the loss as it is, small float16 gradients become zero, infinities reach the weights. On a loss of order
-1e-4, 3.7 % of the gradients are lost and the update is off by 10 %.
+The default device is cuda whatever the code trains on. Where CUDA is not available the scaler only warns and switches
+itself off: `scale()` returns the loss as it is, small float16 gradients become zero, infinities reach the weights. On
+a loss of order 1e-4, 3.7 % of the gradients are lost and the update is off by 10 %.
 
-It is an error where the code shows that float16 can meet another device than cuda (an explicit dtype with a device chosen at run
-time, or xpu's and mps's default), and a warning else: with the CPU's default, bfloat16, a scaler that is off does no harm.
+It is an error where the code shows that float16 can meet another device than cuda (an explicit dtype with a device
+chosen at run time, or xpu's and mps's default), and a warning else: with the CPU's default, bfloat16, a scaler that
+is off does no harm.
 
 ## Example
 ```python
@@ -25,13 +26,13 @@ scaler = torch.amp.GradScaler(device.type)
 ```
 
 ## Fix safety
-Safe where the fix writes the literal device of the file's regions, or "cuda" because all evidence is cuda. Unsafe where the device
-is chosen at run time: there the scaler was off on other devices and now is on, so that a checkpoint saved before (an empty state)
-no longer loads, and `scaler.step(optimizer, closure=...)` raises.
+Safe where the fix writes the literal device of the file's regions, or "cuda" because all evidence is cuda. Unsafe
+where the device is chosen at run time: there the scaler was off on other devices and now is on, so that a checkpoint
+saved before (an empty state) no longer loads, and `scaler.step(optimizer, closure=...)` raises.
 
 ## Proof
-Without CUDA the fixture's scaler switches itself off with a warning and its gradients underflow; with the device named, gradients
-agree with the float32 reference within float16's noise.
+Without CUDA the fixture's scaler switches itself off with a warning and its gradients underflow; with the device
+named, gradients agree with the float32 reference within float16's noise.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
@@ -45,7 +46,8 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.dtypes import DEFAULT_DTYPE, SCALER, is_false, region_devices, regions
+from amplint.model.compat import tests_of
+from amplint.model.dtypes import DEFAULT_DTYPE, SCALER, asks_for_device, is_false, region_devices, regions
 from amplint.rules.base import Rule
 from amplint.rules.devices import choose
 from amplint.rules.editing import add_first_argument
@@ -62,8 +64,15 @@ def check(module: Module) -> Iterator[Finding]:
     for call in module.calls:
         if module.names.of(call.func) != {SCALER} or call.unpacks("*") or call.unpacks("**"):
             continue
-        if call.positional or call.keyword("device") or call.keyword("device_type") or is_false(call.keyword("enabled")):
+        if (
+            call.positional
+            or call.keyword("device")
+            or call.keyword("device_type")
+            or is_false(call.keyword("enabled"))
+        ):
             continue  # device_type is AMP107's
+        if _device_is_asked(module, call):
+            continue
         other = _float16_elsewhere(module)
         message = "`GradScaler` without a device is for cuda; on any other device it switches itself off"
         if other is not None:
@@ -75,6 +84,14 @@ def check(module: Module) -> Iterator[Finding]:
             withheld="the file does not show which device it trains on" if choose(module, call) is None else None,
             severity=Severity.ERROR if other is not None else None,
         )
+
+
+def _device_is_asked(module: Module, call: ir.Call) -> bool:
+    """Whether the code itself decides by the device whether there is a scaler: in `enabled`, or in a test around it."""
+    enabled = call.keyword("enabled")
+    if enabled is not None and asks_for_device(module, enabled):
+        return True
+    return any(asks_for_device(module, test) for test in tests_of(call))
 
 
 def _fix(module: Module, call: ir.Call) -> Fix | None:
@@ -94,6 +111,10 @@ def _float16_elsewhere(module: Module) -> ir.Call | None:
         for device in region_devices(module, region):
             if device.type == "cuda":
                 continue
-            if half or (region.dtype is None and device.type not in (None, "cpu") and DEFAULT_DTYPE.get(device.type or "") == "float16"):
+            if half or (
+                region.dtype is None
+                and device.type not in (None, "cpu")
+                and DEFAULT_DTYPE.get(device.type or "") == "float16"
+            ):
                 return region.call
     return None

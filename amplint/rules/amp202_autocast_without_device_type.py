@@ -1,13 +1,14 @@
 """`torch.autocast` is used without its device_type.
 
 ## What it does
-Finds `torch.autocast(...)` and `torch.amp.autocast(...)` without `device_type`: called with nothing or keywords only, with the old
-class's first argument (`autocast(True)`, `autocast(torch.float16)`), as a decorator without parentheses, and as `with torch.autocast:`.
-Silent where the arguments are unpacked.
+Finds `torch.autocast(...)` and `torch.amp.autocast(...)` without `device_type`: called with nothing or keywords only,
+with the old class's first argument (`autocast(True)`, `autocast(torch.float16)`), as a decorator without parentheses,
+and as `with torch.autocast:`. Silent where the arguments are unpacked.
 
 ## Why is this bad?
-It raises: `TypeError: autocast.__init__() missing 1 required positional argument: 'device_type'`, or `ValueError` where something else
-stands in its place. It is what is left when only the import of `torch.cuda.amp.autocast` was changed.
+It raises: `TypeError: autocast.__init__() missing 1 required positional argument: 'device_type'`, or `ValueError`
+where something else stands in its place. It is what is left when only the import of `torch.cuda.amp.autocast` was
+changed.
 
 ## Example
 ```python
@@ -26,11 +27,13 @@ with autocast("cuda", enabled=use_amp):
 ```
 
 ## Fix safety
-Safe where the device is the literal of the file's other regions, or "cuda" because all evidence is cuda. Unsafe where it is chosen at
-run time, or where the file shows none ("cuda": what the old class meant). Old positional arguments become keywords.
+Safe where the device is the literal of the file's other regions, or "cuda" because all evidence is cuda. Unsafe where
+it is chosen at run time, or where the file shows none ("cuda": what the old class meant). Old positional arguments
+become keywords.
 
 ## Proof
-The fixtures raise before and run after; the region's device, dtype and `enabled` are those that the old class would have had.
+The fixtures raise before and run after; the region's device, dtype and `enabled` are those that the old class would
+have had.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -43,7 +46,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.dtypes import AUTOCAST, regions
+from amplint.model.dtypes import AUTOCAST, is_old_first, regions
 from amplint.rules.base import Rule
 from amplint.rules.devices import Choice, choose
 from amplint.rules.editing import add_first_argument, insert
@@ -55,6 +58,7 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",))
 
 _CUDA = Choice('"cuda"', Applicability.UNSAFE)
 _OLD_ORDER = ("enabled", "dtype", "cache_enabled")
+_NEW_ORDER = ("dtype", "enabled", "cache_enabled")
 
 
 @rule.check
@@ -65,35 +69,33 @@ def check(module: Module) -> Iterator[Finding]:
             continue  # device= is AMP107's
         if region.device_type is None:
             yield _finding(module, region.call, "without `device_type` raises TypeError", _call_edits)
-        elif region.call.positional and _is_old_argument(module, region.call.positional[0]):
+        elif region.call.positional and is_old_first(module, region.call.positional[0]):
             given = module.text(region.call.positional[0])
             yield _finding(module, region.call, f"gets `{given}` as `device_type` and raises ValueError", _call_edits)
     for value in module.references(AUTOCAST):
         if module.names.of(value) == {AUTOCAST}:
             parent = value.parent
             if isinstance(parent, ir.Function) and value in parent.decorators:
-                yield _finding(module, value, "without parentheses gets the function as `device_type` and raises ValueError", _bare)
+                yield _finding(
+                    module, value, "without parentheses gets the function as `device_type` and raises ValueError", _bare
+                )
             elif isinstance(parent, ir.With) and any(item.context is value for item in parent.items):
                 yield _finding(module, value, "is a class here, not a region: `with` raises TypeError", _bare)
 
 
-def _is_old_argument(module: Module, value: ir.Value) -> bool:
-    """A bool or a dtype, which the old class takes first."""
-    if isinstance(value, ir.Constant):
-        return isinstance(value.value, bool)
-    return bool(module.names.of(value) & {"torch.float16", "torch.half", "torch.bfloat16", "torch.float32", "torch.float"})
-
-
 def _finding(module: Module, value: ir.Value, what: str, edits: _Edits) -> Finding:
     device = choose(module, value) or _CUDA
-    fix = Fix(device.applicability, f"Name the device: `autocast({device.text}, ...)`", edits(module, value, device.text))
+    fix = Fix(
+        device.applicability, f"Name the device: `autocast({device.text}, ...)`", edits(module, value, device.text)
+    )
     return rule.finding(module.span(value), f"`torch.autocast` {what}; name the device first", fix=fix)
 
 
 def _call_edits(module: Module, value: ir.Value, device: str) -> tuple[Edit, ...]:
     assert isinstance(value, ir.Call)
     edits = [add_first_argument(module, value, device)]
-    order = ("dtype", *_OLD_ORDER[2:]) if _starts_with_dtype(value) else _OLD_ORDER
+    # A dtype in front is the new class's order without its device.
+    order = _NEW_ORDER if _starts_with_dtype(value) else _OLD_ORDER
     for parameter, given in zip(order, value.positional, strict=False):
         start = module.layout.outer(given)[0]
         if start == edits[0].start:

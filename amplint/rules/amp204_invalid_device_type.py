@@ -1,14 +1,14 @@
 """autocast's `device_type` is not the type of a device.
 
 ## What it does
-Finds a `device_type` of `torch.autocast` (and of `custom_fwd`, `custom_bwd`) that is a `torch.device`, a string with an index
-("cuda:0", an f-string, `str(tensor.device)`), a number or None, or a name that torch does not know ("gpu", "CUDA"). It follows
-variables and attributes as far as the file shows them.
+Finds a `device_type` of `torch.autocast` (and of `custom_fwd`, `custom_bwd`) that is a `torch.device`, a string with
+an index ("cuda:0", an f-string, `str(tensor.device)`), a number or None, or a name that torch does not know ("gpu",
+"CUDA"). It follows variables and attributes as far as the file shows them.
 
 ## Why is this bad?
-`device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" RuntimeError. "cuda:0" was refused up to
-torch 2.3; since then it is taken, but skips the test whether CUDA is available (so it is a warning, and an error only where the project
-admits torch 2.3).
+`device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" RuntimeError. "cuda:0" was
+refused up to torch 2.3; since then it is taken, but skips the test whether CUDA is available (so it is a warning, and
+an error only where the project admits torch 2.3).
 
 ## Example
 ```python
@@ -25,11 +25,12 @@ with torch.autocast(device_type=device.type):
 ```
 
 ## Fix safety
-Safe: `.type` of a device, the name without its index. Unsafe where the region has a dtype that is not a half type: with an index such a
-region switches itself off, without it stays on.
+Safe: `.type` of a device, the name without its index. Unsafe where the region has a dtype that is not a half type:
+with an index such a region switches itself off, without it stays on.
 
 ## Proof
-The fixtures raise before, or (with an index) run as an unchecked region; after the fix they run, with the same dtype in the region.
+The fixtures raise before, or (with an index) run as an unchecked region; after the fix they run, with the same dtype
+in the region.
 
 ## References
 - [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
@@ -42,7 +43,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.dtypes import AUTOCAST, Device, devices
+from amplint.model.dtypes import AUTOCAST, Device, devices, region_of
 from amplint.rules.base import Rule
 
 if TYPE_CHECKING:
@@ -75,12 +76,15 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
     found = devices(module, value)
-    text = module.text(value)
     if all(each.kind == "object" for each in found):
-        fix = Fix(Applicability.SAFE, "Pass the device's type", (_edit(module, value, f"{_operand(module, value)}.type"),))
-        return rule.finding(module.span(value), f"`{text}` is a torch.device, for which autocast raises ValueError; pass its `.type`", fix=fix)
+        fix = Fix(
+            Applicability.SAFE, "Pass the device's type", (_edit(module, value, f"{_operand(module, value)}.type"),)
+        )
+        message = f"`{module.text(value)}` is a torch.device, for which autocast raises ValueError; pass its `.type`"
+        return rule.finding(module.span(value), message, fix=fix)
     if isinstance(value, ir.Constant) and not isinstance(value.value, (str, bool)):
-        return rule.finding(module.span(value), f"`device_type={text}` raises ValueError; pass a string such as \"cuda\"")
+        message = f'`device_type={module.text(value)}` raises ValueError; pass a string such as "cuda"'
+        return rule.finding(module.span(value), message)
     for each in found:
         if each.kind != "str" or each.name is None:
             continue
@@ -90,7 +94,8 @@ def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
             return _misnamed(module, value, each)
     if _is_str_of_tensor_device(module, value):
         assert isinstance(value, ir.Call)
-        return _with_index(module, call, value, f"`{text}` carries the index of the tensor's device", f"{module.text(value.positional[0])}.type")
+        what = f"`{module.text(value)}` carries the index of the tensor's device"
+        return _with_index(module, call, value, what, f"{module.text(value.positional[0])}.type")
     return None
 
 
@@ -105,12 +110,13 @@ def _misnamed(module: Module, value: ir.Value, device: Device) -> Finding:
 
 def _indexed(module: Module, call: ir.Call, value: ir.Value, device: Device) -> Finding:
     if device.value is value:
-        text = f'"{device.type}"'
-        return _with_index(module, call, value, f"`{module.text(value)}` carries an index", text)
+        return _with_index(module, call, value, f"`{module.text(value)}` carries an index", f'"{device.type}"')
     torch = "torch" if module.names.of(call.func) and "torch" in module.program.scope.bindings else None
     text = f"torch.device({module.text(value)}).type" if torch else None
     where = f"line {module.row(device.value)}"
-    return _with_index(module, call, value, f"`{module.text(value)}` can be {device.name!r} ({where}), with an index", text)
+    return _with_index(
+        module, call, value, f"`{module.text(value)}` can be {device.name!r} ({where}), with an index", text
+    )
 
 
 def _with_index(module: Module, call: ir.Call, value: ir.Value, what: str, text: str | None) -> Finding:
@@ -119,9 +125,10 @@ def _with_index(module: Module, call: ir.Call, value: ir.Value, what: str, text:
     message = f"{what}, which {effect}; pass the type alone" if refused else f"{what}; {effect}: pass the type alone"
     fix = None
     if text is not None:
-        dtype = call.keyword("dtype")
-        half = dtype is None or bool(module.names.of(dtype) & _HALF)
-        applicability = Applicability.SAFE if half else Applicability.UNSAFE
+        region = region_of(module, call)
+        given = module.names.of(region.dtype) if region is not None and region.dtype is not None else frozenset()
+        other = any(name.startswith("torch.") and name not in _HALF for name in given)
+        applicability = Applicability.UNSAFE if other else Applicability.SAFE
         fix = Fix(applicability, f"Pass `{text}`", (_edit(module, value, text),))
     return rule.finding(module.span(value), message, fix=fix, severity=Severity.ERROR if refused else Severity.WARNING)
 

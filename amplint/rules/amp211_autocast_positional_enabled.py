@@ -1,13 +1,13 @@
 """A bool is passed to `torch.autocast` as its second argument, which is the dtype.
 
 ## What it does
-Finds `torch.autocast("cuda", True)` and the like: a second positional argument that is evidently a bool (a literal, a comparison, a
-variable or parameter that is only ever a bool).
+Finds `torch.autocast("cuda", True)` and the like: a second positional argument that is evidently a bool (a literal, a
+comparison, a variable or parameter that is only ever a bool).
 
 ## Why is this bad?
-The second parameter of `torch.autocast` is `dtype`; `enabled` is the third. Entering the region raises
-`TypeError: set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not bool`. It is what is left when the device was
-put in front of the old class's arguments.
+The second parameter of `torch.autocast` is `dtype`; `enabled` is the third. Entering the region raises `TypeError:
+set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not bool`. It is what is left when the device
+was put in front of the old class's arguments.
 
 ## Example
 ```python
@@ -22,8 +22,9 @@ with torch.autocast("cuda", enabled=use_amp):
 ```
 
 ## Fix safety
-Safe: the call raised whenever its region was entered. Further positional arguments are named too (`dtype`, `cache_enabled`, the old
-class's order). In torch 1.10 the second parameter was `enabled`: where the project admits that release, the rule is silent.
+Safe: the call raised whenever its region was entered. Further positional arguments are named too (`dtype`,
+`cache_enabled`, the old class's order). In torch 1.10 the second parameter was `enabled`: where the project admits
+that release, the rule is silent.
 
 ## Proof
 The fixtures raise on entering the region before, and run after.
@@ -38,7 +39,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
-from amplint.model.dtypes import is_bool, regions
+from amplint.model.dtypes import is_bool, is_old_first, regions
 from amplint.rules.base import Rule
 from amplint.rules.editing import insert
 
@@ -59,12 +60,15 @@ def check(module: Module) -> Iterator[Finding]:
         given = region.call.positional
         if region.device is not None or region.opaque or len(given) < 2 or not is_bool(module, given[1]):
             continue
+        if is_old_first(module, given[0]):
+            continue  # AMP202's: no device at all
         edits = tuple(
-            insert(module.layout.outer(value)[0], f"{name}=") for name, value in zip(_OLD_ORDER, given[1:], strict=False)
+            insert(module.layout.outer(value)[0], f"{name}=")
+            for name, value in zip(_OLD_ORDER, given[1:], strict=False)
         )
         text = module.text(given[1])
         yield rule.finding(
             module.span(given[1]),
-            f"the second argument of `torch.autocast` is the dtype, so `{text}` raises TypeError; write `enabled={text}`",
+            f"`torch.autocast` takes the dtype second, so `{text}` raises TypeError: write `enabled={text}`",
             fix=Fix(Applicability.SAFE, f"Write `enabled={text}`", edits),
         )

@@ -13,8 +13,10 @@ Nothing else has to be touched: the registry, `amplint rule`, the README's table
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from amplint.findings import Finding, Fix, Severity
 
@@ -34,12 +36,27 @@ DOC_HEADINGS = (
 )
 
 
+# What a rule's module defines beyond its header, and how the header is read from its text without importing it: rules
+# import the model, which a file without AMP should not pay for.
+_DEFINED = ("doc", "severity", "trial", "run")
+_TRIGGERS = re.compile(r"\btriggers=\(([^)]*)\)")
+_WORDS = re.compile(r'"([^"]*)"')
+_OFF = re.compile(r"\bdefault=False\b")
+
+
 class Rule:
     """One rule. `triggers` are alternatives; within one, every word joined by `&` has to occur in the file.
 
     `triggers` are searched for in the file's bytes before anything is parsed, so each has to be a word without which
     the rule can't fire. `trial` says that a fix is offered only after the new text was analysed with all rules.
+
+    A rule from the registry knows its header (code, name, triggers, default); the rest it imports on first use.
     """
+
+    doc: str
+    severity: Severity
+    trial: bool
+    run: Check | None
 
     def __init__(
         self,
@@ -51,16 +68,35 @@ class Rule:
         default: bool = True,
         trial: bool = True,
     ) -> None:
-        stem = module_name.rpartition(".")[2]
-        code, _, name = stem.partition("_")
-        self.code = code.upper()
-        self.name = name.replace("_", "-")
+        self._read_header(module_name, triggers, default)
         self.doc = doc or ""
         self.severity = severity
-        self.default = default
         self.trial = trial
+        self.run = None
+
+    def _read_header(self, module_name: str, triggers: tuple[str, ...], default: bool) -> None:
+        self.module_name = module_name
+        code, _, name = module_name.rpartition(".")[2].partition("_")
+        self.code = code.upper()
+        self.name = name.replace("_", "-")
+        self.default = default
         self.triggers = tuple(tuple(word.strip().encode() for word in each.split("&")) for each in triggers)
-        self.run: Check | None = None
+
+    @classmethod
+    def from_text(cls, module_name: str, text: str) -> Rule:
+        """The rule of a module that is not imported yet, by the module's text."""
+        rule = cls.__new__(cls)
+        found = _TRIGGERS.search(text)
+        rule._read_header(module_name, tuple(_WORDS.findall(found[1])) if found else (), _OFF.search(text) is None)
+        return rule
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _DEFINED:
+            raise AttributeError(name)
+        defined = import_module(self.module_name).rule
+        for each in _DEFINED:
+            self.__dict__.setdefault(each, getattr(defined, each))
+        return self.__dict__[name]
 
     def check(self, function: Check) -> Check:
         """Register the function that yields this rule's findings for one module."""

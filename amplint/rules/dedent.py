@@ -26,48 +26,67 @@ class Refused(NamedTuple):
     reason: str
 
 
-def end_region(module: Module, region: ir.With, item: ir.Item, first: ir.Statement, *, safe: bool) -> Fix | Refused:
-    """End `region` before `first`, a statement directly in its suite.
+def end_region(
+    module: Module, region: ir.With, item: ir.Item, offending: list[ir.Statement], *, safe: bool
+) -> Fix | Refused:
+    """End `region` before each of the `offending` statements, which stand directly in its suite, in order.
 
     `item` is the autocast among the with's items. `safe` is what the caller knows of the statements that move.
     """
     body = region.body.statements
-    index = body.index(first)
-    stop = index
-    while stop < len(body) and is_movable(module, body[stop]):
-        stop += 1
-    if stop == index:
+    runs = _runs(module, body, offending)
+    if runs is None:
         return Refused("what stands with it in one statement belongs to the region")
     outer, inner = indentation(module, region), indentation(module, body[0])
     if outer is None or inner is None or not inner.startswith(outer) or any(indentation(module, s) is None for s in body):
         return Refused("the region shares a line with other code")
-    if len(region.items) > 1:
-        return _split_items(module, region, item, index, stop, inner.removeprefix(outer), safe)
     unit = inner.removeprefix(outer)
-    edits = _shift(module, _tail_start(module, region, index), _end(module, body[stop - 1]), -len(unit), inner)
+    applicability = Applicability.SAFE if safe else Applicability.UNSAFE
+    if len(region.items) > 1:
+        if len(runs) > 1 or runs[0][1] < len(body):
+            return Refused("leaving the `with` would leave its other contexts too")
+        return _split_items(module, region, item, runs[0][0], unit, applicability)
     header = _header(module, region)
-    if index == 0 or stop < len(body):
-        if header is None:
-            return Refused("a comment or a line break in the `with` line would be lost or doubled")
-    if index == 0:
+    reopened = runs[-1][1] < len(body) or len(runs) > 1
+    if header is None and (reopened or runs[0][0] == 0):
+        return Refused("a comment or a line break in the `with` line would be lost or doubled")
+    edits = []
+    if runs[0][0] == 0:
         start = module.span(region)[0]
         edits.append(Edit(line_start(module, start), line_end(module, start), ""))
-    if stop < len(body):
-        at = _tail_start(module, region, stop)
-        edits.append(insert(at, f"{outer}{header}{module.source.newline}"))
-    row = module.row(first)
-    message = "End the region before it" if stop == len(body) else "End the region before it, and open another one behind it"
-    applicability = Applicability.SAFE if safe else Applicability.UNSAFE
-    return Fix(applicability, f"{message} (line {row})", tuple(sorted(edits)))
+    for first, stop in runs:
+        edits += _shift(module, _tail_start(module, region, first), _end(module, body[stop - 1]), -len(unit), inner)
+        if stop < len(body):
+            edits.append(insert(_tail_start(module, region, stop), f"{outer}{header}{module.source.newline}"))
+    title = "End the region before it" + (", and open another one behind it" if reopened else "")
+    return Fix(applicability, title, tuple(sorted(edits)))
+
+
+def _runs(
+    module: Module, body: list[ir.Statement], offending: list[ir.Statement]
+) -> list[tuple[int, int]] | None:
+    """The stretches of the suite that leave: from an offending statement on as long as statements can move."""
+    runs: list[tuple[int, int]] = []
+    for statement in offending:
+        first = body.index(statement)
+        if runs and first < runs[-1][1]:
+            continue
+        stop = first
+        while stop < len(body) and is_movable(module, body[stop]):
+            stop += 1
+        if stop == first:
+            return None
+        runs.append((first, stop))
+    return runs
 
 
 def _split_items(
-    module: Module, region: ir.With, item: ir.Item, index: int, stop: int, unit: str, safe: bool
+    module: Module, region: ir.With, item: ir.Item, index: int, unit: str, applicability: Applicability
 ) -> Fix | Refused:
     """`with a, autocast():` becomes two nested ones, of which only autocast's ends."""
     body = region.body.statements
     header = _header(module, region)
-    if header is None or index == 0 or stop < len(body) or region.items[-1] is not item or region.is_async:
+    if header is None or index == 0 or region.items[-1] is not item or region.is_async:
         return Refused("leaving the `with` would leave its other contexts too")
     end = module.layout.comma(region.items[-2])
     if end is None:
@@ -77,7 +96,6 @@ def _split_items(
     start = module.span(region)[0]
     edits = [Edit(end[0], line_end(module, start), f":{module.source.newline}{inner}with {context}:{module.source.newline}")]
     edits += _shift(module, _tail_start(module, region, 0), _end(module, body[index - 1]), len(unit), inner, unit)
-    applicability = Applicability.SAFE if safe else Applicability.UNSAFE
     return Fix(applicability, "Nest the region alone, and end it before it", tuple(sorted(edits)))
 
 

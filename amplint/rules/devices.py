@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Applicability
 from amplint.model import ir
-from amplint.model.dtypes import Device, devices, evidence, region_devices, regions
+from amplint.model.dtypes import Device, devices, evidence, is_old_first, region_devices, regions
 from amplint.model.scopes import Assigned, Scope
 
 if TYPE_CHECKING:
@@ -30,11 +30,15 @@ def choose(module: Module, at: ir.Node) -> Choice | None:
     for region in regions(module):
         found = region_devices(module, region)
         literals |= {each.type for each in found if each.type}
-        if region.device_type is not None and not isinstance(region.device_type, ir.Constant):
-            written.append(region.device_type)
+        given = region.device_type
+        if given is not None and not isinstance(given, ir.Constant) and not is_old_first(module, given):
+            written.append(given)
     shown = evidence(module)
     if len(literals) == 1 and not written:
-        return Choice(f'"{literals.pop()}"', Applicability.SAFE)
+        literal = literals.pop()
+        # A region for a device that the file's tensors are not on may be an aside.
+        agreed = literal == "cuda" or shown.types <= {literal, "cpu"}
+        return Choice(f'"{literal}"', Applicability.SAFE if agreed else Applicability.UNSAFE)
     if not written and not literals and shown.types == {"cuda"} and not shown.chosen:
         return Choice('"cuda"', Applicability.SAFE)
     for value in (*written, *shown.chosen):

@@ -19,7 +19,7 @@ def rewrite_from_import(
     """Import the aliases in `moved` (by id: their new home and name) from where they are now.
 
     Where every alias moves to one module, only that module's name changes; else the moved ones get a statement of their
-    own, or join one that the suite already has. None: the statement shares its line with others in a way that forbids it.
+    own, or join one that the suite already has. None: the statement shares its line in a way that forbids it.
     """
     homes = {home for home, _ in moved.values()}
     if len(moved) == len(statement.aliases) and len(homes) == 1:
@@ -72,7 +72,7 @@ def _existing(module: Module, statement: ir.Import, home: str) -> ir.Import | No
 
 
 def _without(module: Module, statement: ir.Import, gone: list[ir.Alias]) -> list[Edit]:
-    """Remove aliases with their commas; at least one other stays. A line that held only such an alias goes as a whole."""
+    """Remove aliases with their commas; at least one other stays. A line that held nothing else goes as a whole."""
     edits = []
     text = module.source.text
     kept = [alias for alias in statement.aliases if alias not in gone]
@@ -131,7 +131,9 @@ def drop_plain_import(module: Module, statement: ir.Import) -> list[Edit]:
     others = [
         each
         for each in statement.block.statements
-        if isinstance(each, ir.Import) and each.module is None and each is not statement
+        if isinstance(each, ir.Import)
+        and each.module is None
+        and each is not statement
         and any(alias.bound == "torch" and alias.asname is None for alias in each.aliases)
     ]
     if others and alone_on_lines(module, statement) and others[0].id < statement.id:
@@ -149,5 +151,7 @@ def torch_instead(module: Module, statement: ir.Import, useless: ir.Alias | None
         return [remove_lines(module, statement)] if alone_on_lines(module, statement) else []
     edits = _without(module, statement, [useless]) if useless is not None else []
     if needed:
-        edits.append(insert(start, "import torch; " if indent is None else f"import torch{module.source.newline}{indent}"))
+        edits.append(
+            insert(start, "import torch; " if indent is None else f"import torch{module.source.newline}{indent}")
+        )
     return edits

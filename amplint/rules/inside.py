@@ -64,10 +64,9 @@ def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
         return None, "the region is a decorator or entered by hand: restructure it, so that it holds the forward and the loss"
     region, item = holder
     within = [each for each in module.once(_all_inside) if each.region.at == found.region.at]
-    first = min((top_statement(each.event.call, region) for each in within), key=lambda statement: statement.id)
-    moved = [each for each in within if top_statement(each.event.call, region).id >= first.id]
-    safe = not _has_bare_function(module) and all(_is_safe_step(module, each.event) for each in moved)
-    result = end_region(module, region, item, first, safe=safe)
+    tops = {statement.id: statement for each in within for statement in [top_statement(each.event.call, region)]}
+    safe = not _has_bare_function(module) and all(_is_safe_step(module, each.event) for each in within)
+    result = end_region(module, region, item, [tops[number] for number in sorted(tops)], safe=safe)
     if isinstance(result, Refused):
         return None, result.reason
     if result.applicability is Applicability.UNSAFE and not _has_bare_function(module):

@@ -15,17 +15,21 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Edit, Finding, Fix
 from amplint.model import ir
 from amplint.model.compat import guarded
-from amplint.model.scopes import LOCAL, NOTHING, STAR_EXPORTS, Assigned, Imported, canonical
+from amplint.model.scopes import LOCAL, NOTHING, STAR_EXPORTS, Imported, Scope, canonical
+from amplint.rules.editing import has_comment
 from amplint.rules.imports import alias_edit, drop_plain_import, rewrite_from_import, star_edit, torch_instead
 from amplint.rules.legacy import LEGACY, LEGACY_MODULES, Legacy
-from amplint.rules.uses import Rewrite, follows, module_name, reads_of, rewrite_use
+from amplint.rules.uses import Rewrite, follows, in_fstring, module_name, reads_of, rewrite_use
 
 if TYPE_CHECKING:
     from amplint.model import Module
     from amplint.rules.base import Rule
 
-_PATCHED = re.compile(r"^[\w.]+\.(autocast|GradScaler|custom_fwd|custom_bwd|[gs]et_autocast_\w+)$")
-_STAR = "*"
+_NAME = r"(autocast|GradScaler|custom_fwd|custom_bwd|(?:[gs]et|is)_autocast_\w+)"
+_PATCHED = re.compile(rf"[\w.]+\.{_NAME}")
+_BARE = re.compile(_NAME)
+# Calls that take an object and the name of one of its attributes: setattr, monkeypatch.setattr, mock.patch.object ...
+_PATCHERS = ("setattr", "delattr", "object")
 
 
 @dataclass(eq=False, slots=True)
@@ -36,6 +40,7 @@ class Use:
     - "chain": from the module torch (`torch.cuda.amp.autocast`); the import stays
     - "module": from an import of torch.cuda.amp or the like (`amp.autocast`)
     - "name": the import binds the object itself
+    - "reach": through an assignment of a module (`amp = torch.cuda.amp`; here is `amp.autocast`)
     - "alias": an assignment handed it on (`ac = torch.cuda.amp.autocast`; here is `ac`); never reported by itself
     """
 
@@ -57,11 +62,9 @@ class Renames:
             new: [*module.references(new), *(each.statement for each in imports_of(module, new))]
             for new in {f"{entry.module}.{entry.name}" for entry in LEGACY.values()}
         }
-        self._patched = {
-            found.group(1)
-            for value in module.values
-            if isinstance(value, ir.Constant) and isinstance(value.value, str) and (found := _PATCHED.match(value.value))
-        }
+        self._patched = set(_patched(module))
+        self._reads: dict[int, bool] = {}
+        self._fixes: dict[int, Fix | None] = {}
         self.uses: list[Use] = []
         if module.target.reaches("2.4"):  # before 2.4 nothing is deprecated
             for entry in LEGACY.values():
@@ -76,14 +79,14 @@ class Renames:
         read: set[int] = set()
         for value in module.references(legacy.old):
             kind, binding, statement = self._origin(value)
-            if binding is not None:
-                read.add(id(binding.alias))
-            if isinstance(value, ir.Name) and value.bound:
+            if isinstance(value, ir.Name):
+                read |= {id(each.alias) for each in module.names.bindings(value) if isinstance(each, Imported)}
+            if (isinstance(value, ir.Name) and value.bound) or _is_stored(module, value):
                 continue
             names = module.names.of(value)
             if names & self._modern.keys() or guarded(module.names, value, modern):
                 continue
-            rewrite = self._refusal(legacy, names) or rewrite_use(module, legacy, value)
+            rewrite = self._refusal(legacy, names, value) or rewrite_use(module, legacy, value)
             yield Use(legacy, value, kind, binding, statement, rewrite, value.id)
         for binding in imports_of(module, legacy.old):
             if id(binding.alias) not in read and not guarded(module.names, binding.statement, modern):
@@ -91,18 +94,16 @@ class Renames:
                 yield Use(legacy, None, "name", binding, binding.statement, Rewrite(refusal), binding.statement.id)
 
     def _origin(self, value: ir.Value) -> tuple[str, Imported | None, ir.Import | None]:
-        root = value
-        while isinstance(root, ir.Attribute):
-            root = root.base
+        root = _root(value)
         if not isinstance(root, ir.Name):
-            return "alias", None, None
+            return "reach", None, None
         bindings = self.module.names.bindings(root)
         if not bindings:
             stars = [s for s in self.module.program.scope.stars if root.name in STAR_EXPORTS.get(s.module or "", ())]
             return "name", None, stars[-1] if stars else None
         imported = [each for each in bindings if isinstance(each, Imported)]
         if not imported:
-            return "alias", None, None
+            return "alias" if root is value else "reach", None, None
         # `import torch` and `import torch.cuda.amp` bind the same name; the second is the one that may become useless.
         binding = next((each for each in imported if each.alias.name in LEGACY_MODULES), imported[0])
         if root is value:
@@ -111,7 +112,7 @@ class Renames:
             return "chain", binding, binding.statement
         return "module", binding, binding.statement
 
-    def _refusal(self, legacy: Legacy, names: frozenset[str]) -> Rewrite | None:
+    def _refusal(self, legacy: Legacy, names: frozenset[str], value: ir.Value) -> Rewrite | None:
         target = self.module.target
         since = "1.10" if legacy.style == "keywords" else legacy.since
         if not target.guarantees(since):
@@ -123,6 +124,11 @@ class Renames:
             return Rewrite("the file also defines a replacement of its own, with the old signature")
         if names - {legacy.old, NOTHING}:
             return Rewrite("the name also stands for something else here")
+        if in_fstring(value):
+            return Rewrite("it stands in an f-string, where a quoted device can end the string")
+        renamed = isinstance(value, ir.Name) and legacy.name != value.name == legacy.old.rpartition(".")[2]
+        if renamed and any(legacy.name in scope.bindings for scope in _scopes(self.module)):
+            return Rewrite(f"the file already uses the name `{legacy.name}`")
         return None
 
     # --- grouping ---------------------------------------------------------------------------------------------------
@@ -162,12 +168,11 @@ class Renames:
         if self.module.source.filename.endswith("__init__.py"):
             return "an __init__.py exports what it imports, so other files may use the name"
         bound = use.binding.alias.bound if use.binding is not None else use.legacy.old.rpartition(".")[2]
-        for statement in self.module.program.body.statements:
-            value = getattr(statement, "value", None)
-            targets = getattr(statement, "targets", None) or (getattr(statement, "target", None),)
-            if value is not None and any(isinstance(each, ir.Name) and each.name == "__all__" for each in targets):
-                if any(isinstance(each, ir.Constant) and each.value == bound for each in ir.walk_values(value)):
-                    return "__all__ exports the name, so other files may use it"
+        for statement in ir.walk_statements(self.module.program.body, into=False):
+            values = [each for value in statement.values() for each in ir.walk_values(value)]
+            exports = any(isinstance(each, ir.Name) and each.name == "__all__" for each in values)
+            if exports and any(isinstance(each, ir.Constant) and each.value == bound for each in values):
+                return "__all__ exports the name, so other files may use it"
         return None
 
     # --- fixing -----------------------------------------------------------------------------------------------------
@@ -187,10 +192,15 @@ class Renames:
             if withheld is None:
                 fix = self._fix(use)
                 if fix is None:
-                    withheld = "the import can't be rewritten without touching what else stands on its line"
+                    withheld = "the import can't be rewritten without losing what else stands on its lines"
             yield rule.finding(where, message(use.legacy, self._path(use.legacy)), fix=fix, withheld=withheld)
 
     def _fix(self, use: Use) -> Fix | None:
+        if use.group not in self._fixes:
+            self._fixes[use.group] = self._make_fix(use)
+        return self._fixes[use.group]
+
+    def _make_fix(self, use: Use) -> Fix | None:
         if use.kind == "name":
             together = [
                 each
@@ -209,13 +219,22 @@ class Renames:
         imported = self._import_edits(use, together)
         if imported is None:
             return None
+        edits += imported
+        if any(has_comment(self.module, edit.start, edit.end) for edit in edits):
+            return None
         doubts = [each.rewrite.doubt for each in together if each.rewrite.doubt is not None]
         title = f"Replace `{use.legacy.old}` by `{self._path(use.legacy)}`" + (f" ({doubts[0]})" if doubts else "")
         applicability = Applicability.UNSAFE if doubts else Applicability.SAFE
-        return Fix(applicability, title, tuple(sorted({*edits, *imported})))
+        return Fix(applicability, title, tuple(sorted(set(edits))))
 
     def _only_reads(self, use: Use) -> bool:
         """Whether nothing reads the module that the import binds but old names that can all be renamed."""
+        key = id(use.binding)
+        if key not in self._reads:
+            self._reads[key] = self._find_only_reads(use)
+        return self._reads[key]
+
+    def _find_only_reads(self, use: Use) -> bool:
         through = [each for each in self.uses if each.binding is use.binding]
         roots = {_root(each.value).id for each in through if each.value is not None}
         return all(self._blocked(each) is None for each in through) and not any(
@@ -254,17 +273,23 @@ class Renames:
         start, end = self.module.span(value)
         if use.kind == "chain":
             return [Edit(self.module.span(_root(value))[1], end, path.removeprefix("torch"))]
-        if use.kind == "module":
-            if self._whole_module(use):
+        if use.kind in ("module", "reach"):
+            if use.kind == "module" and self._whole_module(use):
                 return []
             torch = module_name(self.module, "torch") or "torch"
             return [Edit(start, end, torch + path.removeprefix("torch"))]
         old = use.legacy.old.rpartition(".")[2]
-        return [Edit(start, end, use.legacy.name)] if isinstance(value, ir.Name) and value.name == old != use.legacy.name else []
+        return (
+            [Edit(start, end, use.legacy.name)]
+            if isinstance(value, ir.Name) and value.name == old != use.legacy.name
+            else []
+        )
 
     def _import_edits(self, use: Use, together: list[Use]) -> list[Edit] | None:
         module = self.module
         statement = use.statement
+        if use.kind == "reach":
+            return [] if module_name(module, "torch") is not None else None
         if use.kind == "alias" or statement is None:
             return []
         if use.kind == "chain":
@@ -302,6 +327,31 @@ def imports_of(module: Module, name: str) -> Iterator[Imported]:
             for alias in statement.aliases:
                 if canonical(f"{statement.module}.{alias.name}") == name:
                     yield Imported(name, statement, alias)
+
+
+def _patched(module: Module) -> Iterator[str]:
+    """The names that strings speak of in order to replace them."""
+    for value in module.values:
+        if isinstance(value, ir.Constant) and isinstance(value.value, str):
+            found = _PATCHED.fullmatch(value.value)
+            if found is None and isinstance(value.parent, ir.Call):
+                func = value.parent.func
+                word = func.attr if isinstance(func, ir.Attribute) else getattr(func, "name", "")
+                found = _BARE.fullmatch(value.value) if word in _PATCHERS else None
+            if found is not None:
+                yield found.group(1)
+
+
+def _is_stored(module: Module, value: ir.Value) -> bool:
+    """Whether `value` is `self.attribute`, which a method has stored: that is reported where it is stored."""
+    return isinstance(value, ir.Attribute) and any(True for _ in module.names.stored(value))
+
+
+def _scopes(module: Module) -> Iterator[Scope]:
+    yield module.program.scope
+    for statement in module.statements:
+        if isinstance(statement, (ir.Function, ir.Class)):
+            yield statement.scope
 
 
 def renames(module: Module) -> Renames:

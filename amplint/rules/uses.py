@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Edit
 from amplint.model import ir
+from amplint.model.dtypes import DEFAULT_DTYPE, Region, is_false, region_devices, region_of
 from amplint.model.scopes import Assigned, Imported
 from amplint.rules.editing import add_first_argument, add_last_argument, insert
-from amplint.rules.legacy import LEGACY, Legacy
+from amplint.rules.legacy import Legacy
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
+_SCRIPT = {f"torch.jit.{name}" for name in ("script", "script_method", "export", "script_if_tracing")}
 _TESTS = ("Is", "IsNot", "Equal", "NotEqual", "In", "NotIn")
 
 
@@ -34,17 +36,35 @@ def rewrite_use(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
         return _bare_decorator(module, legacy, value)
     if legacy.module == "torch":
         return Rewrite("it is handed on, and the new function takes other arguments")
-    if _in_annotation(value) or _only_tested(module, value):
+    if _in_annotation(value) or _in_type(module, value) or _only_tested(module, value):
         return Rewrite()
     if isinstance(parent, ir.Attribute):
         return Rewrite() if parent.attr != "__init__" else _base_init(module, legacy, parent)
     if isinstance(parent, ir.Class):
         return _base(module, legacy, parent)
-    if isinstance(parent, ir.Call) and "functools.partial" in module.names.of(parent.func) and parent.args[0].value is value:
+    if (
+        isinstance(parent, ir.Call)
+        and "functools.partial" in module.names.of(parent.func)
+        and parent.args[0].value is value
+    ):
         return _partial(module, legacy, parent)
-    if isinstance(parent, ir.Assign) and parent.annotation is None and all(isinstance(t, ir.Name) for t in parent.targets):
+    if (
+        isinstance(parent, ir.Assign)
+        and parent.annotation is None
+        and all(isinstance(t, ir.Name) for t in parent.targets)
+    ):
         return Rewrite() if _alias_is_read(module, parent) else Rewrite("it is bound to a name that is not used here")
     return Rewrite("it is handed on to where amplint can't see the call")
+
+
+def in_fstring(value: ir.Value) -> bool:
+    """Whether `value` stands between the braces of an f-string."""
+    up: ir.Node | None = value
+    while isinstance(up, ir.Value):
+        if isinstance(up, ir.FString):
+            return True
+        up = up.parent
+    return False
 
 
 def follows(module: Module, value: ir.Value) -> bool:
@@ -63,7 +83,11 @@ def _call(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
     named = _names_device(call)
     if legacy.style == "front":
         if named:  # it raised; under the new name it is right
-            return Rewrite() if named == "device" and not call.positional else Rewrite("its arguments are not those of the old class")
+            return (
+                Rewrite()
+                if named == "device" and not call.positional
+                else Rewrite("its arguments are not those of the old class")
+            )
         if _scripted(module, call) and legacy.module == "torch":
             return Rewrite("TorchScript has no form of it with a device")
         return Rewrite(edits=(add_first_argument(module, call, f'"{legacy.device}"'),))
@@ -72,9 +96,15 @@ def _call(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
     if len(call.positional) > len(legacy.parameters):
         return Rewrite("it has more arguments than the old class takes")
     if named:
-        return Rewrite() if named == "device_type" and not call.positional else Rewrite("its arguments are not those of the old class")
+        return (
+            Rewrite()
+            if named == "device_type" and not call.positional
+            else Rewrite("its arguments are not those of the old class")
+        )
     edits = list(_as_keywords(module, legacy, call.positional))
-    pin = None if _gives(call, "dtype", 1) else _pinned_dtype(module, legacy)
+    # What is switched off has no use for a dtype.
+    free = _gives(call, "dtype", 1) or is_false(call.keyword("enabled") or next(iter(call.positional), None))
+    pin = None if free else _pinned_dtype(module, legacy)
     if pin is not None and pin.content:
         edits.append(add_last_argument(module, call, pin.content))
     edits.append(add_first_argument(module, call, f'"{legacy.device}"'))
@@ -88,7 +118,11 @@ def _names_device(call: ir.Call) -> str | None:
 
 def _as_keywords(module: Module, legacy: Legacy, positional: tuple[ir.Value, ...]) -> Iterator[Edit]:
     for parameter, value in zip(legacy.parameters, positional, strict=False):
-        yield insert(module.layout.outer(value)[0], f"{parameter}=")
+        start, end = module.layout.outer(value)
+        bare = isinstance(value, ir.Walrus) and (start, end) == module.span(value)
+        yield insert(start, f"{parameter}=(" if bare else f"{parameter}=")
+        if bare:  # `f(x=y := 1)` is no syntax
+            yield insert(end, ")")
 
 
 def _merged(edits: list[Edit]) -> tuple[Edit, ...]:
@@ -100,7 +134,9 @@ def _merged(edits: list[Edit]) -> tuple[Edit, ...]:
     if same and contents.startswith(", "):  # nothing between the parentheses: the pinned dtype comes behind
         contents = contents[2:]
         return (*rest, Edit(device.start, device.end, f"{device.content}, {contents}"))
-    separator = ", " if same and not device.content.endswith((" ", "\n")) and not device.content.rstrip().endswith(",") else ""
+    separator = (
+        ", " if same and not device.content.endswith((" ", "\n")) and not device.content.rstrip().endswith(",") else ""
+    )
     return (*rest, Edit(device.start, device.end, device.content + separator + contents))
 
 
@@ -119,7 +155,7 @@ def _pinned_dtype(module: Module, legacy: Legacy) -> _Pin | None:
     torch.cuda.amp.autocast() is float16 with the cache on whatever surrounds it; torch.autocast("cuda") takes the
     dtype and the cache of an outer region, and the default that torch.set_autocast_dtype set.
     """
-    default = "float16" if legacy.device == "cuda" else "bfloat16"
+    default = DEFAULT_DTYPE[legacy.device]
     dtype = cache = False
     for call in module.calls:
         name = call.func.attr if isinstance(call.func, ir.Attribute) else getattr(call.func, "name", "")
@@ -127,17 +163,28 @@ def _pinned_dtype(module: Module, legacy: Legacy) -> _Pin | None:
             dtype = True
         elif name == "set_autocast_cache_enabled":
             cache = True
-        elif "autocast" in name and (given := call.keyword("dtype")) is not None:
+        region = region_of(module, call)
+        given = region.dtype if region is not None else call.keyword("dtype") if "autocast" in name else None
+        if given is not None and _same_device(module, region, legacy.device):
             dtype = dtype or not module.names.of(given) <= {f"torch.{default}"}
-        if "autocast" in name and call.keyword("cache_enabled") is not None:
+        if (region is not None and region.cache_enabled is not None) or (
+            "autocast" in name and call.keyword("cache_enabled") is not None
+        ):
             cache = True
     if not dtype and not cache:
         return None
     torch = module_name(module, "torch")
     if dtype and torch is None:
-        return _Pin("", f"the old form is always {default}; inside another region the new one takes that region's dtype")
+        return _Pin(
+            "", f"the old form is always {default}; inside another region the new one takes that region's dtype"
+        )
     pins = [f"dtype={torch}.{default}"] if dtype else []
     return _Pin(", ".join(pins + (["cache_enabled=True"] if cache else [])), None)
+
+
+def _same_device(module: Module, region: Region | None, device: str) -> bool:
+    """Whether a region can be for the device."""
+    return region is None or any(each.type in (None, device) for each in region_devices(module, region))
 
 
 def module_name(module: Module, qualified: str) -> str | None:
@@ -151,7 +198,7 @@ def module_name(module: Module, qualified: str) -> str | None:
 def _scripted(module: Module, node: ir.Node) -> bool:
     function = ir.function_of(node)
     while function is not None:
-        if any("torch.jit.script" in module.names.of(each) for each in function.decorators):
+        if any(_SCRIPT & module.names.of(each) for each in function.decorators):
             return True
         for call in module.calls:
             if "torch.jit.script" in module.names.of(call.func) and call.positional:
@@ -188,6 +235,18 @@ def _in_annotation(value: ir.Value) -> bool:
     if isinstance(parent, ir.Function):
         return parent.returns is child or any(param.annotation is child for param in parent.params)
     return False
+
+
+def _in_type(module: Module, value: ir.Value) -> bool:
+    """`Optional[it]`, `cast(it, x)`: a type, of which nothing can be made."""
+    parent = value.parent
+    if isinstance(parent, ir.Sequence):
+        parent = parent.parent
+    if isinstance(parent, ir.Call):
+        return module.names.of(parent.func) == {"typing.cast"} and parent.args[0].value is value
+    return isinstance(parent, ir.Subscript) and all(
+        name.startswith(("typing.", "typing_extensions.")) for name in module.names.of(parent.base)
+    )
 
 
 def _only_tested(module: Module, value: ir.Value) -> bool:
@@ -234,8 +293,7 @@ def _base_init(module: Module, legacy: Legacy, init: ir.Attribute) -> Rewrite:
 
 
 def _partial(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
-    first = call.args[0]
-    end = module.span(first)[1]
+    end = module.layout.span(call.args[0])[1]
     if legacy.style == "device_type":
         return Rewrite(edits=(insert(end, f', device_type="{legacy.device}"'),))
     device = insert(end, f', "{legacy.device}"')
@@ -257,7 +315,9 @@ def _called_without_positional(module: Module, partial: ir.Call) -> bool:
         return False
     reads = list(reads_of(module, parent))
     return bool(reads) and all(
-        isinstance(read.parent, ir.Call) and read.parent.func is read and not read.parent.positional
+        isinstance(read.parent, ir.Call)
+        and read.parent.func is read
+        and not read.parent.positional
         and not read.parent.unpacks("*")
         for read in reads
     )
@@ -274,8 +334,3 @@ def reads_of(module: Module, assign: ir.Assign) -> Iterator[ir.Name]:
 
 def _alias_is_read(module: Module, assign: ir.Assign) -> bool:
     return any(True for _ in reads_of(module, assign))
-
-
-def is_legacy(names: frozenset[str]) -> bool:
-    """Whether one of the names is an old one."""
-    return any(name in LEGACY for name in names)

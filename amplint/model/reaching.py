@@ -1,0 +1,61 @@
+"""Which bindings of a name a read can still see: those that no later assignment on every way to it replaces."""
+
+from __future__ import annotations
+
+from amplint.model import ir
+from amplint.model.scopes import Assigned, Binding, Defined, Imported, Names
+
+
+def reaching(names: Names, read: ir.Name) -> list[Binding]:
+    """The bindings of `read` without those that are surely replaced before it, or made only after it."""
+    bindings = names.bindings(read)
+    home = read.scope.home(read.name)
+    if len(bindings) < 2 or home is None or home.kind == "class":
+        return bindings
+    around: list[ir.Statement] = []
+    later = False  # a function inside runs after its home's own statements
+    node = read.parent
+    while node is not None and not (isinstance(node, ir.Function) and node.scope is home):
+        later = later or isinstance(node, ir.Function)
+        if isinstance(node, ir.Statement):
+            around.append(node)
+        node = node.parent
+    replaced = max((_place(each) for each in bindings if _is_sure(each, around, later)), default=0)
+    loops = [each for each in around if isinstance(each, (ir.For, ir.While))]
+    return [
+        each
+        for each in bindings
+        if _place(each) >= replaced
+        and (later or _place(each) < read.id or any(_stands_in(each, loop) for loop in loops))
+    ]
+
+
+def _is_sure(binding: Binding, around: list[ir.Statement], later: bool) -> bool:
+    """Whether a binding is a plain assignment that every way to the read passes."""
+    if not isinstance(binding, Assigned) or not isinstance(binding.target.parent, ir.Assign):
+        return False
+    assign = binding.target.parent
+    if later:
+        return isinstance(assign.block.owner, (ir.Function, ir.Program))
+    return any(each.block is assign.block and assign.id < each.id for each in around)
+
+
+def _node(binding: Binding) -> ir.Node | None:
+    if isinstance(binding, Assigned):
+        return binding.target
+    if isinstance(binding, Imported):
+        return binding.statement
+    return binding.what if isinstance(binding, Defined) else binding.node
+
+
+def _place(binding: Binding) -> float:
+    """Where a binding stands in the order of the text; beyond its end, where that isn't known."""
+    node = _node(binding)
+    return node.id if node is not None else float("inf")
+
+
+def _stands_in(binding: Binding, loop: ir.Statement) -> bool:
+    node = _node(binding)
+    while node is not None and node is not loop:
+        node = node.parent
+    return node is not None

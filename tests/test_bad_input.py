@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from amplint.engine import check, check_bytes, fix_bytes
+from amplint.rules import all_rules
+from amplint.settings import Settings
+
+EVERYTHING = Settings(frozenset(all_rules()), isolated=True)
+LEGACY = b"\nfrom torch.cuda.amp import GradScaler\nscaler = GradScaler()\n"
+
+
+def found(data: bytes) -> list[tuple[str, int, int, str]]:
+    """Code, row, column and message of each finding."""
+    result = check_bytes(data, "file.py", EVERYTHING)
+    if result.source is None:
+        assert result.findings == ()
+        return []
+    return [(each.code, *result.source.location(each.start), each.message) for each in result.findings]
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"\xef\xbb\xbf", b"\x0c", b"#", b"# \xc3\xa9", b"\r\r\r", b"\t"])
+def test_there_is_nothing_in_nothing(data: bytes) -> None:
+    assert found(data) == []
+    assert fix_bytes(data, "file.py", EVERYTHING, unsafe=True).data == data
+
+
+@pytest.mark.parametrize("amp", [b"", LEGACY], ids=["without", "with AMP"])
+@pytest.mark.parametrize(
+    ("data", "row", "message"),
+    [
+        (b"a = 1\nb = '\xe9'\n", 2, "not valid utf-8: invalid continuation byte at byte 11"),
+        (b"a = 1\nb = \0\n", 2, "source code cannot contain null bytes"),
+        (b"# coding: latin-1\n\0", 2, "source code cannot contain null bytes"),
+        ("a = 1\n".encode("utf-16"), 1, "source code cannot contain null bytes"),
+        (b"\x80\x04\x95\x00\x00 a pickle", 1, "source code cannot contain null bytes"),
+    ],
+)
+def test_bytes_that_are_no_text_are_one_line(data: bytes, row: int, message: str, amp: bytes) -> None:
+    assert found(data + amp) == [("AMP001", row, 1, message)]
+
+
+@pytest.mark.parametrize("cookie", [b"# coding: latin-1", b"# -*- coding: cp1252 -*-", b"# coding: latin-1-unix"])
+def test_declared_encodings_are_honoured(cookie: bytes) -> None:
+    data = cookie + b"\n# \xe9\xe8" + LEGACY
+    assert [each[:3] for each in found(data)] == [("AMP102", 4, 10)]
+    fixed = fix_bytes(data, "file.py", EVERYTHING, unsafe=False).data
+    assert fixed == cookie + b'\n# \xe9\xe8\nfrom torch.amp import GradScaler\nscaler = GradScaler("cuda")\n'
+
+
+def test_an_unknown_encoding_is_one_line() -> None:
+    assert found(b"# coding: nope" + LEGACY) == [("AMP001", 1, 1, "unknown encoding 'nope'")]
+
+
+@pytest.mark.parametrize(
+    ("data", "row", "message"),
+    [
+        (b"x = 1\nz = [\n", 2, "was never closed"),
+        (b"def f(:\n    pass\n", 1, "invalid syntax"),
+        (b"print 'hello'\n", 1, "Missing parentheses"),
+        (b"x = " + b"(" * 3000 + b")" * 3000, 1, "too many nested parentheses"),
+        (b"if a:\n    pass\n" + b"elif b:\n    pass\n" * 10_000, None, "can't read it"),
+        (b"x = " + b" + ".join([b"a"] * 10_000), None, "can't read it"),
+        (b"x = a" + b".b()" * 10_000, None, "can't read it"),
+        (b"\n".join(b" " * n + b"if a:" for n in range(150)), 101, "too many levels of indentation"),
+    ],
+)
+def test_what_can_t_be_parsed_is_one_line(data: bytes, row: int | None, message: str) -> None:
+    started = time.monotonic()
+    ((code, found_row, _, said),) = found(data + LEGACY)
+    assert code == "AMP001"
+    assert row in (None, found_row)
+    assert message in said
+    assert time.monotonic() - started < 10
+    assert fix_bytes(data + LEGACY, "file.py", EVERYTHING, unsafe=True).data == data + LEGACY
+
+
+def test_syntax_newer_than_the_interpreter_names_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("amplint.guard._PYTHON", "Python 3.5")
+    ((_, row, _, message),) = found(b"x = 1\nnewer import torch\n" + LEGACY)
+    assert (row, message) == (2, "invalid syntax (as Python 3.5 reads it)")
+
+
+def test_syntax_that_only_python_knows_is_said_to_be_our_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when libcst is older than the interpreter."""
+    monkeypatch.setattr("amplint.analysis.refusal", lambda source: None)
+    ((code, _, _, message),) = found(b"x = 1\nnewer import torch\n" + LEGACY)
+    assert code == "AMP001"
+    assert message.startswith("amplint can't read it yet: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"x = " + b" + ".join([b"a"] * 500),
+        b"x = a" + b".b()" * 300,
+        b"if a:\n    pass\n" + b"elif b:\n    pass\n" * 300,
+    ],
+)
+def test_what_is_long_hides_nothing(text: bytes) -> None:
+    ((code, row, column, _),) = found(text + LEGACY)
+    assert (code, row, column) == ("AMP102", text.count(b"\n") + 3, 10)
+
+
+def test_a_big_file_takes_no_long_time() -> None:
+    clean = b"".join(b"def f%d(x):\n    return x + %d\n\n" % (i, i) for i in range(160_000))
+    assert len(clean) > 5_000_000
+    started = time.monotonic()
+    assert found(clean) == []
+    assert time.monotonic() - started < 1
+    ((code, row, _, message),) = found(clean + LEGACY)
+    assert time.monotonic() - started < 10
+    assert (code, row) == ("AMP001", 1)
+    assert "characters" in message
+
+
+FRAGMENTS = [
+    "import torch",
+    "from torch.cuda.amp import autocast, GradScaler",
+    "torch.cuda.amp.autocast()",
+    "GradScaler(",
+    "with autocast():",
+    "@autocast()",
+    "def f(self):",
+    "scaler.scale(loss).backward()",
+    "scaler.step(optimizer)",
+    "for x in y:",
+    "if a:",
+    "elif b:",
+    "else:",
+    "try:",
+    "finally:",
+    "# noqa: AMP102",
+    "# amplint: ignore[AMP1]",
+    "# amplint: ignore-file[AMP4]",
+    "\n",
+    "\n    ",
+    "\n        ",
+    "\r\n",
+    "\r",
+    "\f",
+    "\\",
+    "\t",
+    " ",
+    ";",
+    ":",
+    "(",
+    ")",
+    "'",
+    '"""',
+    'f"{',
+    "}",
+    "é",
+    "\u2028",
+    "\ufeff",
+    "\0",
+    "\ud800",
+]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=25).map("".join))
+def test_no_text_is_too_odd(text: str) -> None:
+    for finding in check(text):
+        assert finding.code != "AMP000", finding.message
+        assert 0 <= finding.start <= finding.end <= len(text.removeprefix("\ufeff"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.binary(max_size=60),
+    st.sampled_from([b"", b"# coding: latin-1\n", b"# coding: utf-7\n", b"# coding: shift_jis\n", b"\xef\xbb\xbf"]),
+    st.sampled_from([b"", LEGACY]),
+)
+def test_no_bytes_are_too_odd(junk: bytes, head: bytes, tail: bytes) -> None:
+    data = head + junk + tail
+    assert all(code != "AMP000" for code, *_ in found(data))
+    once = fix_bytes(data, "file.py", EVERYTHING, unsafe=True)
+    again = fix_bytes(once.data, "file.py", EVERYTHING, unsafe=True)
+    assert again.data == once.data
+    assert again.result.findings == once.result.findings

@@ -1,0 +1,258 @@
+"""Every fixture, through lint, fix and torch.
+
+`fixtures/AMP101_deprecated_autocast/<variant>/` holds `bad.py` and `fixed.py` (or `bad/` and `fixed/` with several
+files). `bad.py` starts with a marker,
+
+    # amplint-fixture: fix=safe shows=warning device=cuda
+
+and says on each line what is found there: `# expect: AMP101` or `# expect: AMP101, AMP102`. Nothing else may be found.
+`fix` is what makes `fixed.py` of it: `safe`, `unsafe` (with unsafe fixes too), or `hand`, where amplint offers none and
+`fixed.py` is how a person would write it; all fixed files are clean of the rule. `fixed.py` is compared with what the
+fixer writes after the marker line and the `# expect:` comments were taken out. `shows` is what executing it shows;
+`device=cuda` asks for a torch that believes in CUDA. `silent/*.py` are correct programs: nothing is found in them.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from amplint import check, fix
+from amplint.engine import check_bytes
+from amplint.rules import all_rules
+from amplint.settings import Settings
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+SHOWS = {
+    *("exception", "warning", "gradient", "update", "learning", "autocast-state", "dtype", "skips", "scale", "cost"),
+    "none",
+}
+_MARKER = re.compile(r"# amplint-fixture:((?: \w+=[\w-]+)+)\n")
+_EXPECT = re.compile(r"[ \t]*# expect: (AMP\d{3}(?:, AMP\d{3})*)[ \t]*$", re.MULTILINE)
+
+
+class Variant(NamedTuple):
+    """One variant of a rule: its files by name, before and after."""
+
+    code: str
+    name: str
+    bad: Path
+    fixed: Path
+
+    @property
+    def marker(self) -> dict[str, str]:
+        first = next(iter(sorted(self.bad.glob("*.py")))) if self.bad.is_dir() else self.bad
+        found = _MARKER.match(first.read_text())
+        assert found, f"{first} has no marker line"
+        return dict(each.split("=") for each in found.group(1).split())
+
+    def files(self) -> list[tuple[Path, Path]]:
+        if not self.bad.is_dir():
+            return [(self.bad, self.fixed)]
+        return [(each, self.fixed / each.name) for each in sorted(self.bad.glob("*.py"))]
+
+
+def _folders() -> list[Path]:
+    return sorted(each for each in FIXTURES.iterdir() if each.is_dir() and not each.name.startswith((".", "_")))
+
+
+def _variants() -> list[Variant]:
+    found = []
+    for folder in _folders():
+        for each in sorted(folder.iterdir()):
+            if each.name != "silent" and each.is_dir() and not each.name.startswith(("_", ".")):
+                single = (each / "bad.py").exists()
+                found.append(
+                    Variant(
+                        folder.name[:6],
+                        each.name,
+                        each / ("bad.py" if single else "bad"),
+                        each / ("fixed.py" if single else "fixed"),
+                    )
+                )
+    return found
+
+
+VARIANTS = _variants()
+SILENT = sorted(FIXTURES.glob("*/silent/*.py"))
+IDS = [f"{each.code}-{each.name}" for each in VARIANTS]
+
+
+def plain(text: str) -> str:
+    """A fixture's text without what only this test reads."""
+    return _EXPECT.sub("", _MARKER.sub("", text, count=1))
+
+
+def default_codes() -> set[str]:
+    return {rule.code for rule in all_rules().values() if rule.default}
+
+
+def settings_for(code: str) -> Settings:
+    """The default rules, and the one that the fixture is for."""
+    return Settings(frozenset(default_codes() | {code}), isolated=True)
+
+
+def found_in(path: Path, code: str) -> Counter[tuple[int, str]]:
+    result = check_bytes(path.read_bytes(), str(path), settings_for(code))
+    assert result.source is not None or not result.findings
+    return Counter((result.source.row(each.start), each.code) for each in result.findings if result.source)
+
+
+def expected_in(path: Path) -> Counter[tuple[int, str]]:
+    text = path.read_text()
+    return Counter(
+        (text.count("\n", 0, found.end()) + 1, code) for found in _EXPECT.finditer(text) for code in found[1].split(", ")
+    )
+
+
+def test_a_folder_for_each_rule_that_finds_something() -> None:
+    rules = {rule.code: rule for rule in all_rules().values() if rule.run}
+    folders = {each.name[:6]: each.name for each in _folders()}
+    assert folders == {code: f"{code}_{rule.name.replace('-', '_')}" for code, rule in rules.items()}
+
+
+@pytest.mark.parametrize("folder", _folders(), ids=lambda folder: folder.name[:6])
+def test_a_folder_has_variants_and_silent_files(folder: Path) -> None:
+    assert any(each.code == folder.name[:6] for each in VARIANTS)
+    assert list((folder / "silent").glob("*.py"))
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=IDS)
+def test_marker(variant: Variant) -> None:
+    marker = variant.marker
+    assert marker.keys() <= {"fix", "shows", "device"}
+    assert marker["fix"] in ("safe", "unsafe", "hand")
+    assert marker["shows"] in SHOWS
+    assert marker.get("device") in (None, "cuda")
+    if marker["shows"] == "none":
+        assert "shows=none" in all_rules()[variant.code].sections()["Proof"], "the documentation has to say why"
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=IDS)
+def test_bad_is_found(variant: Variant) -> None:
+    expected = Counter({(path.name, *each): n for path, _ in variant.files() for each, n in expected_in(path).items()})
+    found = Counter(
+        {(path.name, *each): n for path, _ in variant.files() for each, n in found_in(path, variant.code).items()}
+    )
+    assert found == expected
+    assert any(code == variant.code for _, _, code in expected)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=IDS)
+def test_fixed_is_what_the_fixer_makes(variant: Variant) -> None:
+    kind = variant.marker["fix"]
+    for bad, fixed in variant.files():
+        before, after = plain(bad.read_text()), fixed.read_text()
+        settings = settings_for(variant.code)
+        if kind == "hand":
+            own = [each for each in check(before, str(bad), settings) if each.code == variant.code]
+            assert all(each.withheld or each.fix is None or not each.fix.edits for each in own)
+        else:
+            assert fix(before, str(bad), settings, unsafe=kind == "unsafe") == after
+            assert fix(after, str(bad), settings, unsafe=True) == after
+            if kind == "unsafe":  # the safe ones are not enough
+                assert fix(before, str(bad), settings) != after
+        assert not any(code == variant.code for _, code in found_in(fixed, variant.code))
+        assert "# expect" not in after
+        assert "amplint-fixture" not in after
+
+
+@pytest.mark.parametrize("path", SILENT, ids=lambda path: f"{path.parents[1].name[:6]}-{path.stem}")
+def test_silent(path: Path) -> None:
+    assert not found_in(path, path.parents[1].name[:6])
+
+
+# --- execution ------------------------------------------------------------------------------------------------------
+
+_RUN_ALL = """
+import json, runpy, sys, traceback, warnings
+import torch
+import torch.cuda.amp.common
+real = torch.cuda.amp.common.amp_definitely_not_available
+out = {}
+for key, path, cuda in json.load(sys.stdin):
+    torch.cuda.amp.common.amp_definitely_not_available = (lambda: False) if cuda else real
+    torch.cuda.is_bf16_supported = lambda *_, **__: True
+    torch.manual_seed(0)
+    folder = path.rpartition("/")[0]
+    sys.path.insert(0, folder)
+    before = set(sys.modules)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            runpy.run_path(path, run_name="__main__")
+            error = None
+        except BaseException:
+            error = traceback.format_exc()
+    sys.path.remove(folder)
+    for name in set(sys.modules) - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
+            del sys.modules[name]
+    for device in ("cuda", "cpu"):
+        torch.set_autocast_enabled(device, False)
+    out[key] = error, [f"{w.category.__name__}: {w.message}" for w in caught]
+print("\\n" + json.dumps(out))
+"""
+# What torch says about the old API, and about a scaler that switches itself off.
+_ABOUT_AMP = re.compile(r"(?i)(Future|Deprecation|User)Warning:.*(autocast|GradScaler|custom_[fb]wd)")
+
+
+def _main(path: Path) -> Path:
+    return path / "main.py" if path.is_dir() else path
+
+
+@cache
+def executed() -> dict[str, tuple[str | None, list[str]]]:
+    """What running each fixture gave: the traceback, if it raised, and its warnings. One process runs them all."""
+    jobs = []
+    for each, key in zip(VARIANTS, IDS, strict=True):
+        cuda = each.marker.get("device") == "cuda"
+        if each.marker["shows"] != "none":
+            jobs += [(f"{key} bad", str(_main(each.bad)), cuda), (f"{key} fixed", str(_main(each.fixed)), cuda)]
+    command = [sys.executable, "-c", _RUN_ALL]
+    done = subprocess.run(command, input=json.dumps(jobs), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, tuple[str | None, list[str]]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=IDS)
+def test_fixed_runs(variant: Variant) -> None:
+    pytest.importorskip("torch")
+    if variant.marker["shows"] == "none":
+        pytest.skip("not executed: the documentation says why")
+    error, warned = executed()[f"{variant.code}-{variant.name} fixed"]
+    assert error is None, error
+    if variant.marker["shows"] in ("warning", "exception"):
+        assert not [each for each in warned if _ABOUT_AMP.match(each)]
+
+
+@pytest.mark.parametrize("variant", [each for each in VARIANTS if each.marker["shows"] in ("exception", "warning")])
+def test_bad_shows(variant: Variant) -> None:
+    pytest.importorskip("torch")
+    error, warned = executed()[f"{variant.code}-{variant.name} bad"]
+    if variant.marker["shows"] == "exception":
+        assert error is not None
+    else:
+        assert error is None, error
+        assert [each for each in warned if _ABOUT_AMP.match(each)]
+
+
+@pytest.mark.parametrize("code", [rule.code for rule in all_rules().values()])
+def test_documentation(code: str) -> None:
+    rule = all_rules()[code]
+    sections = rule.sections()
+    assert all(sections.values())
+    assert rule.summary.endswith(".")
+    for name in ("Example", "Use instead"):
+        for block in re.findall(r"```python\n(.*?)```", sections[name], re.DOTALL):
+            ast.parse(block)
