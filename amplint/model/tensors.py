@@ -81,6 +81,14 @@ class Tensors:
             return Event("clip", statement.target, subject=statement.target, how="norm")
         return None
 
+    def by_hand_call(self, call: ir.Call, state: State) -> Event | None:
+        """`p.grad.mul_(max_norm / total_norm)`, likewise."""
+        func = call.func
+        if isinstance(func, ir.Attribute) and func.attr in ("mul_", "div_", "copy_") and self.is_grad(func.base):
+            if any(self.is_norm(arg.value, state) for arg in call.args):
+                return Event("clip", call, subject=func.base, how="norm")
+        return None
+
     @staticmethod
     def is_grad(value: ir.Value) -> bool:
         """`p.grad` or `p.grad.data`."""

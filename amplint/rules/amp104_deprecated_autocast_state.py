@@ -34,7 +34,7 @@ together, whichever of them was selected.
 
 ## Proof
 The fixed fixtures run under torch without the `DeprecationWarning` and return the same state, inside and outside a
-region.
+region. Code that TorchScript has compiled does not warn (`shows=none`).
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

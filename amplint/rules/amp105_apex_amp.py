@@ -73,7 +73,7 @@ def check(module: Module) -> Iterator[Finding]:
     for value in module.values:
         if isinstance(value, (ir.Attribute, ir.Name)) and not (isinstance(value, ir.Name) and value.bound):
             for name in sorted(module.names.of(value)):
-                if name.startswith("apex.amp.") and name.count(".") == 2:
+                if name.startswith("apex.amp.") and name.count(".") == 2 and not name.endswith("__"):
                     used = True
                     instead = _INSTEAD.get(name.rpartition(".")[2], _OTHERWISE)
                     yield _finding(module.span(value), f"`{name}` is unmaintained; {instead}", instead)

@@ -50,7 +50,8 @@ from amplint.rules.base import Rule
 from amplint.rules.devices import Choice, choose
 from amplint.rules.editing import add_last_argument, insert, line_end
 from amplint.rules.legacy import LEGACY
-from amplint.rules.uses import module_name, rewrite_use
+from amplint.rules.pins import module_name
+from amplint.rules.uses import rewrite_use
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -32,7 +32,8 @@ saved before (an empty state) no longer loads, and `scaler.step(optimizer, closu
 
 ## Proof
 Without CUDA the fixture's scaler switches itself off with a warning and its gradients underflow; with the device
-named, gradients agree with the float32 reference within float16's noise.
+named, gradients agree with the float32 reference within float16's noise. Where everything is on cuda, nothing shows
+(`shows=none`): the default is right there.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)

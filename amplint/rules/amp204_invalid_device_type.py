@@ -121,8 +121,8 @@ def _indexed(module: Module, call: ir.Call, value: ir.Value, device: Device) -> 
 
 def _with_index(module: Module, call: ir.Call, value: ir.Value, what: str, text: str | None) -> Finding:
     refused = not module.target.guarantees("2.4")
-    effect = "torch before 2.4 refuses" if refused else "autocast then skips its check that CUDA is available"
-    message = f"{what}, which {effect}; pass the type alone" if refused else f"{what}; {effect}: pass the type alone"
+    effect = ", which torch before 2.4 refuses" if refused else "; autocast's checks know only the name without it"
+    message = f"{what}{effect}: pass the type alone"
     fix = None
     if text is not None:
         region = region_of(module, call)

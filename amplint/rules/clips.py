@@ -69,6 +69,8 @@ class ClipFix:
 
     def build(self) -> tuple[Fix | None, str | None]:
         """The fix, or why there is none."""
+        if self._visit.event.how == "norm":
+            return None, "the norm was read further up, so unscale_ belongs before that"
         scalers = {scaler for scaler, _ in self._visit.stepped}
         if not self._visit.steps or len(scalers) != 1:
             return None, "no step of the scaler follows in this function, so the optimizer to unscale is not known"
@@ -89,6 +91,8 @@ class ClipFix:
             return None, "the optimizer or scaler is bound only behind the clip"
         if self._on_micro_steps():
             return self._move(call, step)
+        if self._half_parameters():
+            return None, "with half parameters unscale_ raises: keep them in float32"
         guard = self._guard(step)
         if guard is None:
             return None, "the gradients are scaled on some paths only, under a condition that can't be repeated here"
@@ -286,8 +290,6 @@ class ClipFix:
             if isinstance(value, ir.Attribute) and "scale" in value.attr and value.attr != "unscale_" and value.attr != "scale":
                 if ir.function_of(value) is function and value.attr in ("get_scale", "_scale"):
                     return "the function also compensates by the scale itself"
-        if self._half_parameters():
-            return "with half parameters unscale_ raises"
         return ""
 
     def _half_parameters(self) -> bool:

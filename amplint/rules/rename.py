@@ -19,7 +19,8 @@ from amplint.model.scopes import LOCAL, NOTHING, STAR_EXPORTS, Imported, Scope, 
 from amplint.rules.editing import has_comment
 from amplint.rules.imports import alias_edit, drop_plain_import, rewrite_from_import, star_edit, torch_instead
 from amplint.rules.legacy import LEGACY, LEGACY_MODULES, Legacy
-from amplint.rules.uses import Rewrite, follows, in_fstring, module_name, reads_of, rewrite_use
+from amplint.rules.pins import module_name
+from amplint.rules.uses import Rewrite, follows, in_fstring, reads_of, rewrite_use
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -83,6 +84,8 @@ class Renames:
                 read |= {id(each.alias) for each in module.names.bindings(value) if isinstance(each, Imported)}
             if (isinstance(value, ir.Name) and value.bound) or _is_stored(module, value):
                 continue
+            if isinstance(value, ir.Name) and self._from_guarded(value, legacy, modern):
+                continue
             names = module.names.of(value)
             if names & self._modern.keys() or guarded(module.names, value, modern):
                 continue
@@ -92,6 +95,15 @@ class Renames:
             if id(binding.alias) not in read and not guarded(module.names, binding.statement, modern):
                 refusal = "it is imported and not used here, so it may be another file's import"
                 yield Use(legacy, None, "name", binding, binding.statement, Rewrite(refusal), binding.statement.id)
+
+    def _from_guarded(self, value: ir.Name, legacy: Legacy, modern: list[ir.Node]) -> bool:
+        """Whether a name comes from an import of the old name that runs only where the new one is missing."""
+        imports = [
+            each.statement
+            for each in self.module.names.bindings(value)
+            if isinstance(each, Imported) and canonical(each.name) == legacy.old
+        ]
+        return bool(imports) and all(guarded(self.module.names, each, modern) for each in imports)
 
     def _origin(self, value: ir.Value) -> tuple[str, Imported | None, ir.Import | None]:
         root = _root(value)

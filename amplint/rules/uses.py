@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Edit
 from amplint.model import ir
-from amplint.model.dtypes import DEFAULT_DTYPE, Region, is_false, region_devices, region_of
-from amplint.model.scopes import Assigned, Imported
+from amplint.model.scopes import Assigned
 from amplint.rules.editing import add_first_argument, add_last_argument, insert
 from amplint.rules.legacy import Legacy
+from amplint.rules.pins import pins
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 _SCRIPT = {f"torch.jit.{name}" for name in ("script", "script_method", "export", "script_if_tracing")}
-_TESTS = ("Is", "IsNot", "Equal", "NotEqual", "In", "NotIn")
 
 
 class Rewrite(NamedTuple):
@@ -102,13 +101,11 @@ def _call(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
             else Rewrite("its arguments are not those of the old class")
         )
     edits = list(_as_keywords(module, legacy, call.positional))
-    # What is switched off has no use for a dtype.
-    free = _gives(call, "dtype", 1) or is_false(call.keyword("enabled") or next(iter(call.positional), None))
-    pin = None if free else _pinned_dtype(module, legacy)
-    if pin is not None and pin.content:
-        edits.append(add_last_argument(module, call, pin.content))
+    pin = pins(module, legacy, call)
+    if pin.arguments:
+        edits.append(add_last_argument(module, call, ", ".join(pin.arguments)))
     edits.append(add_first_argument(module, call, f'"{legacy.device}"'))
-    return Rewrite(edits=_merged(edits), doubt=pin.doubt if pin else None)
+    return Rewrite(edits=_merged(edits), doubt=pin.doubt)
 
 
 def _names_device(call: ir.Call) -> str | None:
@@ -138,61 +135,6 @@ def _merged(edits: list[Edit]) -> tuple[Edit, ...]:
         ", " if same and not device.content.endswith((" ", "\n")) and not device.content.rstrip().endswith(",") else ""
     )
     return (*rest, Edit(device.start, device.end, device.content + separator + contents))
-
-
-def _gives(call: ir.Call, keyword: str, index: int) -> bool:
-    return call.keyword(keyword) is not None or len(call.positional) > index or call.unpacks("**")
-
-
-class _Pin(NamedTuple):
-    content: str
-    doubt: str | None
-
-
-def _pinned_dtype(module: Module, legacy: Legacy) -> _Pin | None:
-    """What the old class pins and the new one inherits, where this file has something else to inherit.
-
-    torch.cuda.amp.autocast() is float16 with the cache on whatever surrounds it; torch.autocast("cuda") takes the
-    dtype and the cache of an outer region, and the default that torch.set_autocast_dtype set.
-    """
-    default = DEFAULT_DTYPE[legacy.device]
-    dtype = cache = False
-    for call in module.calls:
-        name = call.func.attr if isinstance(call.func, ir.Attribute) else getattr(call.func, "name", "")
-        if name.startswith("set_autocast_") and name.endswith("dtype"):
-            dtype = True
-        elif name == "set_autocast_cache_enabled":
-            cache = True
-        region = region_of(module, call)
-        given = region.dtype if region is not None else call.keyword("dtype") if "autocast" in name else None
-        if given is not None and _same_device(module, region, legacy.device):
-            dtype = dtype or not module.names.of(given) <= {f"torch.{default}"}
-        if (region is not None and region.cache_enabled is not None) or (
-            "autocast" in name and call.keyword("cache_enabled") is not None
-        ):
-            cache = True
-    if not dtype and not cache:
-        return None
-    torch = module_name(module, "torch")
-    if dtype and torch is None:
-        return _Pin(
-            "", f"the old form is always {default}; inside another region the new one takes that region's dtype"
-        )
-    pins = [f"dtype={torch}.{default}"] if dtype else []
-    return _Pin(", ".join(pins + (["cache_enabled=True"] if cache else [])), None)
-
-
-def _same_device(module: Module, region: Region | None, device: str) -> bool:
-    """Whether a region can be for the device."""
-    return region is None or any(each.type in (None, device) for each in region_devices(module, region))
-
-
-def module_name(module: Module, qualified: str) -> str | None:
-    """The module-level name that an import binds to the module `qualified` and nothing else."""
-    for name, bindings in module.program.scope.bindings.items():
-        if all(isinstance(each, Imported) and each.name == qualified for each in bindings):
-            return name
-    return None
 
 
 def _scripted(module: Module, node: ir.Node) -> bool:
@@ -250,14 +192,18 @@ def _in_type(module: Module, value: ir.Value) -> bool:
 
 
 def _only_tested(module: Module, value: ir.Value) -> bool:
-    """isinstance(x, it), `it is None`, `if it:`: nothing is made, so the name is all that changes."""
+    """isinstance(x, it), `it is None`, `if it:`: nothing is made, so the name is all that changes.
+
+    The old classes are subclasses of the new ones, so isinstance holds for both; `x is it` would no longer.
+    """
     parent = value.parent
     if isinstance(parent, ir.Sequence) and parent.kind == "tuple":
         parent = parent.parent
     if isinstance(parent, ir.Call):
         return bool({"builtins.isinstance", "builtins.issubclass"} & module.names.of(parent.func))
     if isinstance(parent, ir.Compare):
-        return all(op in _TESTS for op in parent.ops)
+        others = [each for each in parent.children() if each is not value]
+        return all(isinstance(each, ir.Constant) and each.value is None for each in others)
     if isinstance(parent, (ir.If, ir.While, ir.Conditional)):
         return parent.test is value
     return isinstance(parent, (ir.Assert, ir.Unary)) or isinstance(value.parent, ir.Expr)
@@ -306,7 +252,12 @@ def _partial(module: Module, legacy: Legacy, call: ir.Call) -> Rewrite:
         return Rewrite("it has more arguments than the old class takes")
     if not positional and call.keyword("enabled") is None and not _called_without_positional(module, call):
         return Rewrite("what calls the partial may pass `enabled` by position, which would become the dtype")
-    return Rewrite(edits=(device, *_as_keywords(module, legacy, positional)))
+    pin = pins(module, legacy, call, skip=1)
+    added = "".join(f", {each}" for each in pin.arguments)
+    if len(call.args) == 1:
+        return Rewrite(edits=(insert(end, f"{device.content}{added}"),), doubt=pin.doubt)
+    last = (insert(module.layout.span(call.args[-1])[1], added),) if added else ()
+    return Rewrite(edits=(device, *_as_keywords(module, legacy, positional), *last), doubt=pin.doubt)
 
 
 def _called_without_positional(module: Module, partial: ir.Call) -> bool:

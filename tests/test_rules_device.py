@@ -1,0 +1,204 @@
+"""Details of AMP107, AMP201, AMP202, AMP204 and AMP211: evidence, severity, target versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import Applicability, Severity, check, fix
+from amplint.rules import all_rules
+from amplint.settings import Settings
+
+HEAD = "import torch\n"
+CHOSEN = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\nmodel.to(device)\n'
+
+
+def at(target: str) -> Settings:
+    return Settings(frozenset(all_rules()), target_torch=target, isolated=True)
+
+
+def codes(text: str, settings: Settings | None = None) -> list[str]:
+    return [each.code for each in check(HEAD + text, settings=settings)]
+
+
+@pytest.mark.parametrize(
+    ("region", "severity"),
+    [
+        ("torch.autocast(device.type, dtype=torch.float16)", Severity.ERROR),
+        ("torch.autocast('xpu')", Severity.ERROR),
+        ("torch.autocast(device.type)", Severity.WARNING),
+        ("torch.autocast(device.type, dtype=torch.bfloat16)", Severity.WARNING),
+        ("torch.autocast('cuda', dtype=torch.float16)", Severity.WARNING),
+        ("torch.autocast('cpu')", Severity.WARNING),
+    ],
+)
+def test_201_is_an_error_where_float16_meets_another_device(region: str, severity: Severity) -> None:
+    (found,) = check(f"{HEAD}{CHOSEN}scaler = torch.amp.GradScaler()\nwith {region}:\n    pass\n")
+    assert (found.code, found.severity) == ("AMP201", severity)
+
+
+@pytest.mark.parametrize(
+    ("code", "device"),
+    [
+        ("model.cuda()\n", '"cuda"'),
+        ('model.to("cuda")\nwith torch.autocast("cuda"):\n    pass\n', '"cuda"'),
+        ('with torch.autocast("cpu"):\n    pass\n', '"cpu"'),
+        ("with torch.cuda.amp.autocast():  # noqa: AMP101\n    pass\n", '"cuda"'),
+    ],
+)
+def test_201_safe_device(code: str, device: str) -> None:
+    text = f"{HEAD}{code}scaler = torch.amp.GradScaler(enabled=x)\n"
+    assert f"GradScaler({device}, enabled=x)" in fix(text)
+
+
+@pytest.mark.parametrize(
+    ("code", "device"),
+    [
+        (CHOSEN, "device.type"),
+        ('device = "cuda" if flag else "cpu"\nmodel.to(device)\n', "device"),
+        ('model.cuda()\nwith torch.autocast("cpu"):\n    pass\n', '"cpu"'),
+    ],
+)
+def test_201_unsafe_device(code: str, device: str) -> None:
+    text = f"{HEAD}{code}scaler = torch.amp.GradScaler()\n"
+    assert fix(text) == text
+    assert f"GradScaler({device})" in fix(text, unsafe=True)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "torch.amp.GradScaler(enabled=torch.cuda.is_available())",
+        "torch.amp.GradScaler(enabled=on and device.type == 'cuda')",
+        "torch.amp.GradScaler(enabled=device.type != 'cpu')",
+        "torch.amp.GradScaler(enabled=False)",
+        "torch.amp.GradScaler(**options)",
+        "x = torch.amp.GradScaler() if device.type == 'cuda' else None",
+    ],
+)
+def test_201_silent(code: str) -> None:
+    assert not codes(f"{CHOSEN}{code}\n")
+
+
+def test_202_needs_no_evidence_to_be_found() -> None:
+    (found,) = check(f"{HEAD}with torch.autocast(enabled=x):\n    pass\n")
+    assert found.fix is not None
+    assert found.fix.applicability is Applicability.UNSAFE
+
+
+def test_202_orders_old_arguments_by_the_first() -> None:
+    text = f"{HEAD}model.cuda()\na = torch.autocast(False, x)\nb = torch.autocast(torch.float16, False)\n"
+    assert fix(text).splitlines()[2:] == [
+        'a = torch.autocast("cuda", enabled=False, dtype=x)',
+        'b = torch.autocast("cuda", dtype=torch.float16, enabled=False)',
+    ]
+
+
+def test_204_an_index_is_an_error_where_torch_2_3_is_admitted() -> None:
+    text = f'{HEAD}with torch.autocast("cuda:0"):\n    pass\n'
+    severities = {target: check(text, settings=at(target))[0].severity for target in ("2.3", "2.4")}
+    assert severities == {"2.3": Severity.ERROR, "2.4": Severity.WARNING}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "safe"),
+    [
+        ("", True),
+        (", torch.bfloat16", True),
+        (", dtype=x", True),
+        (", dtype=torch.float32", False),
+        (", torch.float64", False),
+    ],
+)
+def test_204_dropping_the_index_is_safe_but_for_other_dtypes(dtype: str, safe: bool) -> None:
+    (found,) = check(f'{HEAD}with torch.autocast("cuda:0"{dtype}):\n    pass\n')
+    assert found.fix is not None
+    assert (found.fix.applicability is Applicability.SAFE) is safe
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ('d = "cuda:0"\nd = d.split(":")[0]\ntorch.autocast(d)', []),
+        ('d = "cuda:0"\nif x:\n    d = "cuda"\ntorch.autocast(d)', ["AMP204"]),
+        ('d = "cuda"\ntorch.autocast(d)\nd = "cuda:0"', []),
+        ('d = "cuda"\nfor i in x:\n    torch.autocast(d)\n    d = "cuda:0"', ["AMP204"]),
+        ('d = "cuda:0"\nd = torch.device(d)\ntorch.autocast(d.type)', []),
+        ('d = "cuda:0"\nd = torch.device(d)\ntorch.autocast(d)', ["AMP204"]),
+        ('d = "cuda:0"\nd = d[:4]\ndef f():\n    torch.autocast(d)', []),
+        ('d = "cuda"\ndef f():\n    torch.autocast(d)\nd = "cuda:0"', ["AMP204"]),
+        ('def f(d="cuda:0"):\n    d = d[:4]\n    torch.autocast(d)', []),
+        ('def f(d="cuda:0"):\n    torch.autocast(d)', ["AMP204"]),
+        ("def f(d: torch.device):\n    torch.autocast(d)", ["AMP204"]),
+        ('def f(d: torch.device = "cuda"):\n    torch.autocast(d)', []),
+        ("torch.autocast(x.device if hasattr(x, 'device') else x)", []),
+        ("torch.autocast(str(x.device))", ["AMP204"]),
+        ("torch.autocast(str(args.device))", []),
+    ],
+)
+def test_204_follows_the_order_of_assignments(body: str, expected: list[str]) -> None:
+    assert codes(body + "\n") == expected
+
+
+def test_211_is_silent_where_the_second_parameter_was_enabled() -> None:
+    text = 'torch.autocast("cuda", True)\n'
+    assert codes(text, at("1.10")) == []
+    assert codes(text, at("1.11")) == ["AMP211"]
+
+
+@pytest.mark.parametrize("second", ["True", "x > 1", "not x", "bool(x)", "a and b"])
+def test_211_bools(second: str) -> None:
+    text = f'{HEAD}def f(x, a: bool, b=False):\n    return torch.autocast("cuda", {second})\n'
+    assert fix(text) == text.replace(second + ")\n", f"enabled={second})\n")
+
+
+@pytest.mark.parametrize("second", ["x", "None", "torch.float16", "c", "dtype or None"])
+def test_211_silent(second: str) -> None:
+    assert not codes(f'def f(x, dtype, c=None):\n    return torch.autocast("cuda", {second})\n')
+
+
+@pytest.mark.parametrize(
+    ("code", "fixed"),
+    [
+        ("torch.cuda.GradScaler()", 'torch.amp.GradScaler("cuda")'),
+        ("torch.cuda.autocast(True)", 'torch.amp.autocast("cuda", enabled=True)'),
+        ("torch.cuda.autocast('cuda')", "torch.amp.autocast('cuda')"),
+        ("torch.amp.GradScaler(device_type='cpu')", "torch.amp.GradScaler(device='cpu')"),
+        ("torch.autocast(device='cpu')", "torch.autocast(device_type='cpu')"),
+        ("torch.autocast('cpu', enable=x)", "torch.autocast('cpu', enabled=x)"),
+        ("torch.autocast('cpu', precision=16)", None),
+        ("torch.amp.GradScaler('cpu', device_type='cpu')", None),
+    ],
+)
+def test_107_names_and_arguments(code: str, fixed: str | None) -> None:
+    assert codes(code + "\n") == ["AMP107"]
+    assert fix(f"{HEAD}{code}\n") == f"{HEAD}{fixed or code}\n"
+
+
+def test_107_imports_what_a_call_in_the_new_form_needs() -> None:
+    text = '"""Doc."""\nimport os\nimport torch  # it\n\nwith autocast("cuda"):\n    pass\n'
+    assert fix(text) == text.replace("# it\n", "# it\nfrom torch.amp import autocast\n")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from x import *\nautocast('cuda')",
+        "exec(x)\nautocast('cuda')",
+        "try:\n    autocast('cuda')\nexcept NameError:\n    pass",
+        "try:\n    from torch.cuda import autocast\nexcept ImportError:\n    from torch.amp import autocast",
+        "def f(autocast):\n    autocast('cuda')",
+        "print(torch.xpu.autocast)",
+    ],
+)
+def test_107_silent(code: str) -> None:
+    assert not codes(code + "\n")
+
+
+def test_105_reports_uses_or_else_the_import() -> None:
+    assert [
+        check(text)[0].start for text in ("from apex import amp\n", "from apex import amp\namp.initialize(m)\n")
+    ] == [
+        17,
+        21,
+    ]
+    assert not check("from apex.optimizers import FusedAdam\nfrom x import amp\namp.initialize(m)\n")

@@ -1,0 +1,177 @@
+"""Details of AMP101 to AMP104: what is refused and why, what stays silent, and what the target version changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import Applicability, check, fix
+from amplint.rules import all_rules
+from amplint.settings import Settings
+
+BOTH = "from torch.cuda.amp import autocast, GradScaler\nscaler = GradScaler(2.0)\nwith autocast(True):\n    pass\n"
+
+
+def at(target: str) -> Settings:
+    return Settings(frozenset(all_rules()), target_torch=target, isolated=True)
+
+
+def test_a_project_that_never_reaches_2_4_has_nothing_deprecated() -> None:
+    decorated = "import torch\nf = torch.cuda.amp.custom_fwd(g)\ntorch.get_autocast_gpu_dtype()\n"
+    assert not check(BOTH + decorated, settings=at(">=1.10,<2.4"))
+    assert {each.code for each in check(BOTH + decorated, settings=at(">=1.10"))} == {
+        "AMP101",
+        "AMP102",
+        "AMP103",
+        "AMP104",
+    }
+
+
+def test_each_name_is_decided_by_itself() -> None:
+    settings = at("2.0")
+    assert fix(BOTH, settings=settings) == (
+        "from torch.amp import autocast\nfrom torch.cuda.amp import GradScaler\n"
+        'scaler = GradScaler(2.0)\nwith autocast("cuda", enabled=True):\n    pass\n'
+    )
+    (scaler,) = (each for each in check(BOTH, settings=settings) if each.code == "AMP102")
+    assert scaler.withheld is not None
+    assert "torch.amp.GradScaler needs torch 2.3" in scaler.withheld
+    assert "--target-torch 2.0" in scaler.withheld
+
+
+@pytest.mark.parametrize("target", ["1.10", "1.11"])
+def test_below_1_12_the_new_class_is_torch_autocast(target: str) -> None:
+    text = "import torch\nwith torch.cuda.amp.autocast(False):\n    pass\n"
+    assert fix(text, settings=at(target)) == 'import torch\nwith torch.autocast("cuda", enabled=False):\n    pass\n'
+    imported = "from torch.cuda.amp import autocast\nwith autocast():\n    pass\n"
+    assert fix(imported, settings=at(target)) == 'from torch import autocast\nwith autocast("cuda"):\n    pass\n'
+
+
+def test_1_12_has_torch_amp() -> None:
+    assert "torch.amp import autocast" in fix(BOTH, settings=at("1.12"))
+
+
+def test_below_1_10_there_is_no_new_class() -> None:
+    assert fix(BOTH, settings=at("1.9")) == BOTH
+    assert all(each.withheld for each in check(BOTH, settings=at("1.9")))
+
+
+def test_scaler_at_2_3_and_decorators_at_2_4() -> None:
+    text = "import torch\nscaler = torch.cuda.amp.GradScaler()\n\n\n@torch.cuda.amp.custom_fwd\ndef f(ctx):\n    pass\n"
+    assert [each.fix is not None for each in check(text, settings=at("2.3"))] == [True, False]
+    assert [each.fix is not None for each in check(text, settings=at("2.4"))] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("from torch.cuda.amp import autocast\n", "imported and not used"),
+        ("from torch.cuda.amp import autocast\n__all__ = ['autocast']\nautocast()\n", "__all__"),
+        ("from torch.cuda.amp import autocast\n__all__ = []\n__all__ += ['autocast']\nautocast()\n", "__all__"),
+        ("from torch.cuda.amp import autocast\n__all__ = []\n__all__.append('autocast')\nautocast()\n", "__all__"),
+        ("from torch.cuda.amp import autocast\nautocast(*flags)\n", "unpacked with *"),
+        ("from torch.cuda.amp import autocast\nuse(autocast)\nautocast()\n", "handed on|line 2"),
+        ("from torch.cuda.amp import autocast\nREGION = [autocast]\n", "handed on"),
+        ("from torch.cuda.amp import autocast\nclass A(autocast):\n    pass\n", "constructor of its own"),
+        ("import torch\nclass A(torch.cuda.amp.GradScaler, object):\n    pass\n", "several base classes"),
+        ("import torch\nprint(f'{torch.cuda.amp.autocast()}')\n", "f-string"),
+        ("import torch\nx = (torch.cuda  # why\n     .amp.autocast)()\n", "losing what else stands"),
+        ("import torch\npatch('torch.cuda.amp.autocast')\ntorch.cuda.amp.autocast()\n", "a string names it"),
+        ("import torch\nsetattr(torch.cuda.amp, 'autocast', x)\ntorch.cuda.amp.autocast()\n", "a string names it"),
+        (
+            "from torch import get_autocast_gpu_dtype\nget_autocast_dtype = 1\nget_autocast_gpu_dtype()\n",
+            "already uses",
+        ),
+        ("import torch\n@torch.jit.script\ndef f():\n    return torch.is_autocast_cpu_enabled()\n", "TorchScript"),
+        ("import torch\nif type(s) is torch.cuda.amp.GradScaler:\n    pass\n", "handed on"),
+        ("import torch\nif s in (torch.cuda.amp.GradScaler, int):\n    pass\n", "handed on"),
+        ("import torch\nf = torch.get_autocast_gpu_dtype\nf()\n", "handed on"),
+        (
+            "try:\n    from torch.cuda.amp import autocast\nexcept E:\n    class autocast: ...\nautocast()\n",
+            "replacement",
+        ),
+        ("import torch\nclass A:\n    def f(self):\n        self.region = torch.cuda.amp.autocast\n", "handed on"),
+    ],
+)
+def test_refused(text: str, reason: str) -> None:
+    found = check(text)
+    assert found
+    assert all(each.fix is None and each.withheld for each in found)
+    assert any(part in (found[0].withheld or "") for part in reason.split("|"))
+    assert fix(text, unsafe=True) == text
+
+
+def test_init_module_exports_what_it_imports() -> None:
+    text = "from torch.cuda.amp import autocast\nautocast()\n"
+    (found,) = check(text, "package/__init__.py")
+    assert found.withheld is not None
+    assert "__init__.py" in found.withheld
+
+
+def test_one_name_stays_where_its_neighbour_goes() -> None:
+    text = "from torch.cuda.amp import GradScaler, autocast  # both\nuse(GradScaler)\nautocast()\n"
+    assert fix(text) == (
+        "from torch.amp import autocast\nfrom torch.cuda.amp import GradScaler  # both\nuse(GradScaler)\n"
+        'autocast("cuda")\n'
+    )
+
+
+def test_line_ends_and_indentation_stay() -> None:
+    text = "def f():\r\n\tfrom torch.cuda.amp import autocast, common\r\n\treturn autocast(), common\r\n"
+    assert fix(text) == (
+        "def f():\r\n\tfrom torch.amp import autocast\r\n\tfrom torch.cuda.amp import common\r\n"
+        '\treturn autocast("cuda"), common\r\n'
+    )
+
+
+def test_a_walrus_gets_parentheses() -> None:
+    text = "import torch\nx = torch.cuda.amp.autocast(on := True)\n"
+    assert fix(text) == 'import torch\nx = torch.amp.autocast("cuda", enabled=(on := True))\n'
+
+
+def test_the_device_goes_on_a_line_of_its_own() -> None:
+    text = "import torch\ns = torch.cuda.amp.GradScaler(\n    # small\n    2.0,\n)\n"
+    assert fix(text) == 'import torch\ns = torch.amp.GradScaler(\n    # small\n    "cuda",\n    2.0,\n)\n'
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "fixed"),
+    [
+        ("(dtype=torch.bfloat16)", "()", '("cuda", dtype=torch.float16)'),
+        ("(True, torch.bfloat16)", "(flag)", '("cuda", enabled=flag, dtype=torch.float16)'),
+        ("(dtype=torch.bfloat16)", "(enabled=False)", '("cuda", enabled=False)'),
+        ("(dtype=torch.bfloat16)", "(False)", '("cuda", enabled=False)'),
+        ("(dtype=torch.float16)", "()", '("cuda")'),
+        ("(cache_enabled=False)", "(flag)", '("cuda", enabled=flag, cache_enabled=True)'),
+        ("(cache_enabled=True)", "(flag)", '("cuda", enabled=flag)'),
+        ("(cache_enabled=False)", "(cache_enabled=flag)", '("cuda", cache_enabled=flag)'),
+    ],
+)
+def test_what_an_outer_region_would_change_is_written_out(outer: str, inner: str, fixed: str) -> None:
+    text = f"import torch\nwith torch.cuda.amp.autocast{outer}:\n    x = torch.cuda.amp.autocast{inner}\n"
+    assert fix(text).splitlines()[2] == f"    x = torch.amp.autocast{fixed}"
+
+
+def test_another_device_s_region_changes_nothing() -> None:
+    text = 'import torch\nwith torch.autocast("cpu", dtype=torch.float16):\n    x = torch.cuda.amp.autocast()\n'
+    assert fix(text).splitlines()[2] == '    x = torch.amp.autocast("cuda")'
+
+
+def test_unknown_arguments_beside_another_dtype_are_unsafe() -> None:
+    text = "import torch\na = torch.cuda.amp.autocast(dtype=x)\nb = torch.cuda.amp.autocast(**y)\n"
+    assert [each.fix and each.fix.applicability for each in check(text)] == [Applicability.SAFE, Applicability.UNSAFE]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch\nS = getattr(torch.amp, 'GradScaler', torch.cuda.amp.GradScaler)\n",
+        "import torch\ns = torch.amp.GradScaler('cuda') if hasattr(torch, 'amp') else torch.cuda.amp.GradScaler()\n",
+        "try:\n    from torch.amp import GradScaler as G\nexcept ImportError:\n"
+        "    from torch.cuda.amp import GradScaler as G\nG('cuda')\n",
+        "class autocast: ...\nwith autocast(True):\n    pass\n",
+        "import torch\nprint(torch.is_autocast_enabled(), 'torch.cuda.amp.autocast')  # torch.cuda.amp.autocast\n",
+        "from mmengine.amp import autocast, GradScaler\nwith autocast(True):\n    GradScaler(2.0)\n",
+    ],
+)
+def test_silent(text: str) -> None:
+    assert not check(text)
