@@ -1,6 +1,7 @@
 """What a file means, in AMP's terms; the only code that sees the syntax tree.
 
-`build` makes a `Module` of a `Source`. It and libcst load on first use: rules can be imported for their trigger words without.
+`build` makes a `Module` of a `Source`. It and libcst load on first use: rules can be imported for their trigger
+words without.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amplint.model.module import CannotRead, Module, Span, build
+    from amplint.model.layout import Span
+    from amplint.model.module import CannotRead, Module, build
 
 __all__ = ["CannotRead", "Module", "Span", "build"]
 

@@ -30,10 +30,10 @@ BOUNDS = ("clamp_", "clip_", "clamp", "clip", "clamp_min_", "clamp_max_")
 # Receivers whose `backward(loss)` belongs to a framework that scales by itself.
 _FRAMEWORKS = ("accelerator", "fabric", "engine", "self", "strategy", "deepspeed", "trainer", "booster", "plugin")
 # Methods of common base classes that leave gradients and scaler alone.
-_HARMLESS = frozenset(
-    "parameters named_parameters buffers modules named_modules children state_dict train eval to cuda cpu log log_dict "
-    "log_metrics print info forward __class__".split()
-)
+_HARMLESS = {
+    "parameters", "named_parameters", "buffers", "modules", "named_modules", "children", "state_dict", "train", "eval",
+    "to", "cuda", "cpu", "log", "log_dict", "log_metrics", "print", "info", "forward", "__class__",
+}  # fmt: skip
 
 
 class Event(NamedTuple):

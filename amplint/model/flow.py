@@ -1,10 +1,10 @@
 """Reader 1: runs a function's events through its branches and loops, along every path.
 
-An abstract interpreter over the IR. What it yields are *visits*: each event with the states in which paths reach it. Rules
-read these; nothing here knows a rule.
+An abstract interpreter over the IR. What it yields are *visits*: each event with the states in which paths reach it.
+Rules read these; nothing here knows a rule.
 
-Where it can't see it goes silent: a call that may do anything leaves the gradients "unknown", a function with too many
-paths yields no visits at all.
+Where it can't see it goes silent: a call that may do anything leaves the gradients "unknown", a function with too
+many paths yields no visits at all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_STATES = 64
 MAX_ROUNDS = 6
 
 
-class TooManyPaths(Exception):
+class TooManyPathsError(Exception):
     """More states than are worth keeping apart."""
 
 
@@ -69,13 +69,13 @@ class Flow:
         self._events = events(module)
         self._objects = objects(module)
         self.conditions = self._conditions = Conditions(self._objects)
-        self._regions = Regions(module)
+        self.regions = self._regions = Regions(module)
         self._tensors = Tensors(module)
         self.visits: dict[int, Visit] = {}
         start = State(regions=self._regions.decorators(container) if isinstance(container, ir.Function) else ())
         try:
             paths = self._block(container.body, [start])
-        except TooManyPaths:
+        except TooManyPathsError:
             self.visits = {}
             return
         for state in (*paths.normal, *paths.exits):
@@ -154,7 +154,7 @@ class Flow:
                     continue
                 taken = self._conditions.assume(test, holds, state)
                 if truth is None and unscales[1 - index] and not unscales[index] and not self._counts(test):
-                    # Whether this arm is ever taken with scaled gradients can't be seen: the test may be AMP's own flag.
+                    # Whether scaled gradients ever come here can't be seen: the test may be AMP's own flag.
                     if taken.gradients.kind in ("scaled", "entry"):
                         taken = taken.but(gradients=Gradients("unknown"))
                 if arm is None:
@@ -167,9 +167,7 @@ class Flow:
 
     def _unscales(self, arm: ir.Block | None) -> bool:
         """Whether a suite holds what could unscale gradients."""
-        return arm is not None and any(
-            event.kind in ("unscale_", "opaque") for event in self._events.below(arm)
-        )
+        return arm is not None and any(event.kind in ("unscale_", "opaque") for event in self._events.below(arm))
 
     def _counts(self, test: ir.Value, depth: int = 3) -> bool:
         """Whether a test is about a counter (`(i + 1) % k == 0`), so that it is no flag of AMP's."""
@@ -243,7 +241,9 @@ class Flow:
         paths.normal = list(normal)
         # An exception can come from anywhere in the body.
         assigned = self._objects.assigned_in(statement)
-        caught = [self._forget(state.but(gradients=Gradients("unknown"), stages=frozenset()), assigned) for state in states]
+        caught = [
+            self._forget(state.but(gradients=Gradients("unknown"), stages=frozenset()), assigned) for state in states
+        ]
         for handler in statement.handlers:
             inner = self._block(handler.body, caught)
             paths.leave(inner)
@@ -319,7 +319,7 @@ class Flow:
         if state not in visit.states:
             visit.states.append(state)
             if len(visit.states) > MAX_STATES:
-                raise TooManyPaths
+                raise TooManyPathsError
         return self._after(event, state)
 
     def _after(self, event: Event, state: State) -> State:
@@ -382,7 +382,7 @@ class Flow:
 def _joined(states: Iterable[State]) -> list[State]:
     joined = list(dict.fromkeys(states))
     if len(joined) > MAX_STATES:
-        raise TooManyPaths
+        raise TooManyPathsError
     return joined
 
 

@@ -81,7 +81,7 @@ class Layout:
 
     def attr(self, node: ir.Attribute) -> Span:
         """The name after the last dot."""
-        return self._handle(node.node.node.attr if isinstance(node.node, Embedded) else node.node.attr)
+        return self._handle(node.node.attr)
 
     def keyword(self, arg: ir.Arg) -> Span:
         """The name before the `=` of a keyword argument."""

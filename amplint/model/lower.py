@@ -233,9 +233,7 @@ class Lowering(ValueLowering, cst.CSTVisitor):
         function.cls = block.owner if isinstance(block.owner, ir.Class) else self.class_around(block)
         function.outer = self.function
         function.is_async = node.asynchronous is not None
-        function.returns = (
-            self.adopt(function, self.annotation(node.returns)) if node.returns is not None else None
-        )
+        function.returns = self.adopt(function, self.annotation(node.returns)) if node.returns is not None else None
         self.scope.bind(function.name, Defined(function))
         function.params = self.params(node.params, function)
         with self.inside(function):
@@ -277,7 +275,9 @@ class Lowering(ValueLowering, cst.CSTVisitor):
             self.scope.bind(target.name, Assigned(value, target) if value is not None else Other(why, target))
         elif isinstance(target, ir.Sequence):
             pairs = value.items if isinstance(value, ir.Sequence) else ()
-            plain = len(pairs) == len(target.items) and not any(isinstance(p, ir.Starred) for p in (*pairs, *target.items))
+            plain = len(pairs) == len(target.items) and not any(
+                isinstance(p, ir.Starred) for p in (*pairs, *target.items)
+            )
             for index, item in enumerate(target.items):
                 self._bind(item, pairs[index] if plain else None, why)
         elif isinstance(target, ir.Starred):

@@ -153,7 +153,8 @@ class ValueLowering:
     def _call(self, node: cst.Call) -> ir.Value:
         func = self.value(node.func)
         args = tuple(
-            ir.Arg(self.value(arg.value), arg.keyword.value if arg.keyword else None, arg.star, arg) for arg in node.args
+            ir.Arg(self.value(arg.value), arg.keyword.value if arg.keyword else None, arg.star, arg)
+            for arg in node.args
         )
         return ir.Call(*self._new(node), func, args)
 
@@ -206,7 +207,9 @@ class ValueLowering:
 
     def _sequence(self, node: cst.Tuple | cst.List | cst.Set) -> ir.Value:
         items = tuple(
-            self._starred_value(each, self.value(each.value)) if isinstance(each, cst.StarredElement) else self.value(each.value)
+            self._starred_value(each, self.value(each.value))
+            if isinstance(each, cst.StarredElement)
+            else self.value(each.value)
             for each in node.elements
         )
         return ir.Sequence(*self._new(node), type(node).__name__.lower(), items)
@@ -308,7 +311,8 @@ class ValueLowering:
                 binds.append(node.name.value)
             return node.pattern is None or self.pattern(node.pattern, values, binds)
         if isinstance(node, cst.MatchOr):
-            return any([self.pattern(each.pattern, values, binds) for each in node.patterns])
+            found = [self.pattern(each.pattern, values, binds) for each in node.patterns]  # each of them binds
+            return any(found)
         if isinstance(node, (cst.MatchValue, cst.MatchSingleton)):
             values.append(self.value(node.value))
         elif isinstance(node, cst.MatchStar):
@@ -323,8 +327,10 @@ class ValueLowering:
             binds.extend([node.rest.value] if node.rest is not None else [])
         elif isinstance(node, cst.MatchClass):
             values.append(self.value(node.cls))
-            for each in (*node.patterns, *node.kwds):
-                self.pattern(each.value if isinstance(each, cst.MatchSequenceElement) else each.pattern, values, binds)
+            for positional in node.patterns:
+                self.pattern(positional.value, values, binds)
+            for keyword in node.kwds:
+                self.pattern(keyword.pattern, values, binds)
         return False
 
 

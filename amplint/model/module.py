@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from amplint.target import Target
 
 T = TypeVar("T")
+_FORM_FEED = re.compile(r"(?m)^[ \t\f]*\f[ \t\f]*$")
+_LONE_BACKSLASH = re.compile(r"(?m)^[ \t\f]*\\\r?$")
+_ERROR_ROW = re.compile(r"error at (\d+):")
+_EXPECTED = re.compile(r": expected one of .*", re.DOTALL)
 
 
 class CannotRead(Exception):
@@ -115,12 +120,18 @@ def build(source: Source, target: Target) -> Module:
     """Parse and lower a file.
 
     Raises:
-        CannotRead: libcst does not take the text.
+        CannotRead: libcst does not take the text, or does not keep all of it.
     """
+    # libcst drops form feeds, and positions would shift; on a line of its own a space does the same.
+    text = _FORM_FEED.sub(lambda found: " " * len(found[0]), source.text) if "\f" in source.text else source.text
     try:
-        tree = cst.parse_module(source.text)
+        tree = cst.parse_module(text)
     except cst.ParserSyntaxError as error:
-        raise CannotRead(error.message, error.raw_line) from None
+        # `raw_line` counts from another start in some errors; the message does not.
+        where = _ERROR_ROW.search(error.message)
+        raise CannotRead(_EXPECTED.sub("", error.message), int(where[1]) if where else error.raw_line) from None
+    if ("\f" in text or _LONE_BACKSLASH.search(text)) and tree.code != text:
+        raise CannotRead("a form feed or a lone backslash stands where libcst loses it", 1)
     lowering = Lowering()
     tree.visit(lowering)
     return Module(source, target, lowering.program, tree)

@@ -1,12 +1,13 @@
 """Reader 2: which values are scalers and optimizers, and what an optimizer owns.
 
-An object is known by a *key*: where it is kept (`self.scaler`, a variable of one scope), aliases followed while a name has
-one binding. Two keys are taken for two objects, one key for one object.
+An object is known by a *key*: where it is kept (`self.scaler`, a variable of one scope), aliases followed while a
+name has one binding. Two keys are taken for two objects, one key for one object.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
@@ -64,7 +65,11 @@ class Objects:
         if isinstance(value, ir.Subscript):
             base, index = self.key(value.base, depth), self.render(value.index)
             return f"{base}[{index}]" if base is not None and index is not None else None
-        if isinstance(value, ir.Call) and self._module.names.of(value.func) == {"builtins.getattr"} and len(value.positional) >= 2:
+        if (
+            isinstance(value, ir.Call)
+            and self._module.names.of(value.func) == {"builtins.getattr"}
+            and len(value.positional) >= 2
+        ):
             base, name = self.key(value.positional[0], depth), self.render(value.positional[1])
             return f"{base}.getattr({name})" if base is not None and name is not None else None
         return None
@@ -74,7 +79,7 @@ class Objects:
         home = value.scope.home(value.name)
         return f"{self._number(home)}:{value.name}" if home is not None else value.name
 
-    def sources(self, value: ir.Name | ir.Attribute) -> list[ir.Value]:
+    def sources(self, value: ir.Name | ir.Attribute) -> Sequence[ir.Value]:
         """The values that are assigned to a variable, or stored in an attribute of the enclosing class."""
         if isinstance(value, ir.Attribute):
             return [each for each in self._module.names.stored(value) if each is not None]
@@ -91,7 +96,7 @@ class Objects:
         return list(found)
 
     @staticmethod
-    def _bound_by(statement: ir.Statement) -> list[ir.Value]:
+    def _bound_by(statement: ir.Statement) -> Sequence[ir.Value]:
         targets: list[ir.Value] = []
         if isinstance(statement, ir.Assign):
             targets += statement.targets
@@ -100,8 +105,12 @@ class Objects:
         elif isinstance(statement, ir.With):
             targets += [item.target for item in statement.items if item.target is not None]
         flat = [value for target in targets for value in ir.walk_values(target)]
-        walrus = [each.target for value in statement.values() for each in ir.walk_values(value) if isinstance(each, ir.Walrus)]
-        return [each for each in flat if isinstance(each, ir.Attribute) or (isinstance(each, ir.Name) and each.bound)] + list(walrus)
+        walrus = [
+            each.target for value in statement.values() for each in ir.walk_values(value) if isinstance(each, ir.Walrus)
+        ]
+        return [
+            each for each in flat if isinstance(each, ir.Attribute) or (isinstance(each, ir.Name) and each.bound)
+        ] + list(walrus)
 
     def _name_key(self, value: ir.Name, depth: int) -> str:
         home = value.scope.home(value.name)

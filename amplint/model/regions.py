@@ -59,14 +59,20 @@ class Regions:
             key = self._objects.own_key(value) if isinstance(value, ir.Name) else self._objects.key(value)
             held = state.look_up(key)
             if held is not None and held.kind == "region":
-                return self._opened(self._calls[int(held.key)], state, conditions) if held.flag else Opened(int(held.key), None)
+                return (
+                    self._opened(self._calls[int(held.key)], state, conditions)
+                    if held.flag
+                    else Opened(int(held.key), None)
+                )
             return self._stored(value, state, conditions)
         return None
 
     def _stored(self, value: ir.Name | ir.Attribute, state: State, conditions: Conditions) -> Opened | None:
         """A region made in another method or at module level and kept in an attribute or a variable."""
         sources = self._objects.sources(value)
-        opened = [self._opened(each, state, conditions) for each in sources if isinstance(each, (ir.Call, ir.Conditional))]
+        opened = [
+            self._opened(each, state, conditions) for each in sources if isinstance(each, (ir.Call, ir.Conditional))
+        ]
         found = [each for each in opened if each is not None]
         if not found or any(each.enabled is False for each in found):
             return None
@@ -96,8 +102,16 @@ class Regions:
             return state.but(regions=state.regions[:-1])
         return state
 
+    def innermost(self, state: State, conditions: Conditions) -> Opened | None:
+        """The open region that decides whether autocast is, or can be, on; None where it is off.
 
-def is_open(state: State) -> bool:
-    """Whether autocast is, or can be, on: the innermost region decides."""
-    return bool(state.regions) and state.regions[-1].enabled is not False
-
+        What the path has learned since the region was entered counts: `enabled=use_amp` is off in `if not use_amp:`.
+        """
+        if not state.regions or state.regions[-1].enabled is False:
+            return None
+        opened = state.regions[-1]
+        if opened.enabled is None:
+            region = region_of(self._module, self._calls[opened.call])
+            if region is not None and region.enabled is not None and conditions.truth(region.enabled, state) is False:
+                return None
+        return opened

@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Union
+from typing import TypeAlias
 
 from amplint.model import ir
 
@@ -76,7 +76,7 @@ class Other:
     node: ir.Node | None
 
 
-Binding = Union[Imported, Assigned, Defined, Other]
+Binding: TypeAlias = Imported | Assigned | Defined | Other
 
 
 @dataclass(eq=False, slots=True)
@@ -144,8 +144,8 @@ class Names:
     def of(self, value: ir.Value) -> frozenset[str]:
         """The qualified names that `value` can stand for.
 
-        Besides dotted names: `UNKNOWN` for what can't be followed, `NOTHING` for None, True and False, `LOCAL` + name for what the file
-        defines itself, `UNBOUND` + name for a name that is bound nowhere in the file.
+        Besides dotted names: `UNKNOWN` for what can't be followed, `NOTHING` for None, True and False, `LOCAL` + name
+        for what the file defines itself, `UNBOUND` + name for a name that is bound nowhere in the file.
         """
         if isinstance(value, ir.Name):
             return self._of_name(value.name, value.scope)
@@ -199,7 +199,9 @@ class Names:
 
     def _of_unbound(self, name: str, module: Scope) -> frozenset[str]:
         found = {
-            canonical(f"{star.module}.{name}") for star in module.stars if name in STAR_EXPORTS.get(star.module or "", ())
+            canonical(f"{star.module}.{name}")
+            for star in module.stars
+            if name in STAR_EXPORTS.get(star.module or "", ())
         }
         if any(star.module not in STAR_EXPORTS for star in module.stars):
             found.add(UNKNOWN)
@@ -244,6 +246,6 @@ def owner_class(value: ir.Attribute) -> ir.Class | None:
 
 
 def _join(base: str, attr: str) -> str:
-    if base == UNKNOWN or base == NOTHING or base[0] in (LOCAL, UNBOUND):
+    if base in (UNKNOWN, NOTHING) or base[0] in (LOCAL, UNBOUND):
         return UNKNOWN
     return canonical(f"{base}.{attr}")

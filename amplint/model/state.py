@@ -23,7 +23,7 @@ class Abstract(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """The gradients' condition. `kind`: entry (as the caller left them), none, plain, scaled, mixed, unscaled, unknown."""
+    """The gradients' condition: entry (as the caller left them), none, plain, scaled, mixed, unscaled, unknown."""
 
     kind: str
     scaler: str = ""
@@ -31,18 +31,21 @@ class Gradients(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """An open region: the call that made it, whether it is enabled (None: that depends), and the value that was entered."""
+    """An open region: the call that made it, whether it is enabled (None: that depends), the value entered."""
 
     call: int
     enabled: bool | None
     at: int = 0
 
 
+_ENTRY = Gradients("entry")
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """One path's state. Immutable; equal states are joined."""
 
-    gradients: Gradients = Gradients("entry")
+    gradients: Gradients = _ENTRY
     stages: frozenset[tuple[str, str, Stage]] = frozenset()
     regions: tuple[Opened, ...] = ()
     facts: frozenset[tuple[str, bool]] = frozenset()
@@ -156,7 +159,9 @@ class Conditions:
             if op in ("Is", "IsNot") and isinstance(right, ir.Constant) and right.value is None:
                 return self._presence(test.left, op == "IsNot")
             if op in ("NotEqual", "NotIn", "IsNot"):
-                positive = ir.Compare(test.id, test.node, test.parent, test.left, (op.replace("Not", "") or op,), test.rights)
+                positive = ir.Compare(
+                    test.id, test.node, test.parent, test.left, (op.replace("Not", "") or op,), test.rights
+                )
                 rendered = self._objects.render(positive)
                 return [(rendered, False)] if rendered is not None else []
         if isinstance(test, ir.Name):
@@ -178,7 +183,9 @@ class Conditions:
 
     def as_test(self, value: ir.Value, state: State) -> Abstract | None:
         """A condition kept in a variable (`use_amp = scaler is not None`)."""
-        if isinstance(value, (ir.Compare, ir.Name, ir.Attribute)) or (isinstance(value, ir.Unary) and value.op == "Not"):
+        if isinstance(value, (ir.Compare, ir.Name, ir.Attribute)) or (
+            isinstance(value, ir.Unary) and value.op == "Not"
+        ):
             flag = True
             while isinstance(value, ir.Unary) and value.op == "Not":
                 value, flag = value.operand, not flag

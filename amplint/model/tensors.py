@@ -77,7 +77,11 @@ class Tensors:
 
     def by_hand(self, statement: ir.AugAssign, state: State) -> Event | None:
         """`p.grad *= max_norm / total_norm`: clipping written by hand."""
-        if statement.op in ("Multiply", "Divide") and self.is_grad(statement.target) and self.is_norm(statement.value, state):
+        if (
+            statement.op in ("Multiply", "Divide")
+            and self.is_grad(statement.target)
+            and self.is_norm(statement.value, state)
+        ):
             return Event("clip", statement.target, subject=statement.target, how="norm")
         return None
 

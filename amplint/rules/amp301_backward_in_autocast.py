@@ -1,13 +1,15 @@
 """`backward()` is called inside an autocast region.
 
 ## What it does
-Finds a backward pass, scaled or not, that a path reaches while an autocast region is open: in a `with`, under a decorator, by
-`ExitStack.enter_context`, by hand with `__enter__`. A region with `enabled=False` is none; inside one, backward is outside.
+Finds a backward pass, scaled or not, that a path reaches while an autocast region is open: in a `with`, under a
+decorator, by `ExitStack.enter_context`, by hand with `__enter__`. A region with `enabled=False` is none; inside one,
+backward is outside.
 
 ## Why is this bad?
-Backward runs each operation in the dtype that its forward had; the region has nothing to add. Where backward does its own matrix
-products (custom `autograd.Function`s, parts of the forward that were kept in float32), an open region casts them to half: gradients
-lose precision. PyTorch's documentation advises against it. It is an error where the file shows such a Function or part.
+Backward runs each operation in the dtype that its forward had; the region has nothing to add. Where backward does
+its own matrix products (custom `autograd.Function`s, parts of the forward that were kept in float32), an open region
+casts them to half: gradients lose precision. PyTorch's documentation advises against it. It is an error where the
+file shows such a Function or part.
 
 ## Example
 ```python
@@ -24,18 +26,20 @@ scaler.scale(loss).backward()
 ```
 
 ## Fix safety
-Safe where only backward, the scaler's and the optimizer's calls, schedulers, reports and plain reads leave the region, and the file
-defines no `autograd.Function` without `custom_fwd`. An undecorated Function of another file or an extension can't be seen: its backward
-may fail on mixed dtypes once it runs outside, because only the open region had hidden that. Unsafe where an optimizer's step moves along that
-is not known to be elementwise. No fix where the region is a decorator, entered by hand, or spans a loop. Other contexts of the same `with` stay open round what
+Safe where only backward, the scaler's and the optimizer's calls, schedulers, reports and plain reads leave the
+region, and the file defines no `autograd.Function` without `custom_fwd`. An undecorated Function of another file or
+an extension can't be seen: its backward may fail on mixed dtypes once it runs outside, because only the open region
+had hidden that. Unsafe where an optimizer's step moves along that is not known to be elementwise. No fix where the
+region is a decorator, entered by hand, or spans a loop. Other contexts of the same `with` stay open round what
 moves.
 
 ## Proof
-The fixtures watch autocast's state at each backward: on before, off after; where a part of the model is kept in float32, its gradients
-come nearer to the float32 reference.
+The fixtures watch autocast's state at each backward: on before, off after; where a part of the model is kept in
+float32, its gradients come nearer to the float32 reference.
 
 ## References
-- [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting): "Backward passes under autocast are not recommended"
+- [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting): "Backward passes under autocast are not
+  recommended"
 """
 
 from __future__ import annotations
@@ -61,7 +65,8 @@ def check(module: Module) -> Iterator[Finding]:
         differs = has_island(module, found) or any(True for _ in bare_functions(module))
         yield rule.finding(
             module.span(found.event.call),
-            f"backward runs inside the autocast region of line {region_row(module, found.region)}; end the region before it",
+            f"backward runs inside the autocast region of line {region_row(module, found.region)}; "
+            "end the region before it",
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if differs else None,

@@ -4,8 +4,9 @@
 Finds `scaler.step(optimizer)` and `optimizer.step()` that a path reaches while an autocast region is open.
 
 ## Why is this bad?
-An optimizer that multiplies matrices (Adafactor, Shampoo, Muon) does so in half precision there. And the region keeps half copies
-of the weights: a forward that follows the step in the same region computes with the weights from before it.
+An optimizer that multiplies matrices (Adafactor, Shampoo, Muon) does so in half precision there. And the region
+keeps half copies of the weights: a forward that follows the step in the same region computes with the weights from
+before it.
 
 ## Example
 ```python
@@ -26,13 +27,13 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe for torch.optim's elementwise optimizers, made in the same file and stepped without a closure, where only calls that no region
-changes move with them (see AMP301). Unsafe for any other: a closure's forward, or SAM's, would lose autocast. No fix where the region
-is a decorator, entered by hand, or spans a loop.
+Safe for torch.optim's elementwise optimizers, made in the same file and stepped without a closure, where only calls
+that no region changes move with them (see AMP301). Unsafe for any other: a closure's forward, or SAM's, would lose
+autocast. No fix where the region is a decorator, entered by hand, or spans a loop.
 
 ## Proof
-The fixtures watch autocast's state at each step: on before, off after. With Adafactor the update differs from the one outside; with a
-second forward in the region, the loss is computed with the old weights.
+The fixtures watch autocast's state at each step: on before, off after. With Adafactor the update differs from the
+one outside; with a second forward in the region, the loss is computed with the old weights.
 
 ## References
 - [torch.amp examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
@@ -60,7 +61,8 @@ def check(module: Module) -> Iterator[Finding]:
         offered, withheld = fix(module, found)
         yield rule.finding(
             module.span(found.event.call),
-            f"the optimizer steps inside the autocast region of line {region_row(module, found.region)}; end the region before it",
+            f"the optimizer steps inside the autocast region of line {region_row(module, found.region)}; "
+            "end the region before it",
             fix=offered,
             withheld=withheld,
         )

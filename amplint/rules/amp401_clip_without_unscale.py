@@ -1,17 +1,19 @@
 """Gradients are clipped while they are still multiplied by the loss scale.
 
 ## What it does
-Follows each function along its paths and finds `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad` and clipping written by
-hand (`p.grad.clamp_(...)`, `p.grad *= max_norm / norm`) that meet gradients of `scaler.scale(loss).backward()` before
-`scaler.unscale_(optimizer)`. A function that clips and then calls `scaler.step` counts too, where nothing in the file unscales.
+Follows each function along its paths and finds `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad`
+and clipping written by hand (`p.grad.clamp_(...)`, `p.grad *= max_norm / norm`) that meet gradients of
+`scaler.scale(loss).backward()` before `scaler.unscale_(optimizer)`. A function that clips and then calls
+`scaler.step` counts too, where nothing in the file unscales.
 
-It is silent where it can't see: the scaler or the optimizer went into a function of another file, an arm of a condition that may be AMP's
-own flag unscales, the bound is multiplied by `scaler.get_scale()`, or the scaler is switched off on that path.
+It is silent where it can't see: the scaler or the optimizer went into a function of another file, an arm of a
+condition that may be AMP's own flag unscales, the bound is multiplied by `scaler.get_scale()`, or the scaler is
+switched off on that path.
 
 ## Why is this bad?
-The gradients are 65,536 times too large (the initial scale), so nearly every norm exceeds the bound: each step is normalised to a
-length of `max_norm / 65536`. Nothing crashes. With SGD the update shrinks to 0.003 % of what it should be; Adam hides it almost
-completely, and trains a little worse.
+The gradients are 65,536 times too large (the initial scale), so nearly every norm exceeds the bound: each step is
+normalised to a length of `max_norm / 65536`. Nothing crashes. With SGD the update shrinks to 0.003 % of what it
+should be; Adam hides it almost completely, and trains a little worse.
 
 ## Example
 ```python
@@ -31,14 +33,15 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe where every path from the clip reaches `update()` before the next scaled backward: `unscale_` goes right before the clip, under the
-condition under which the gradients are scaled, for the optimizer that owns the clipped parameters. Unsafe where clipping on each micro
-step has to move to the step; where the bound exceeds 1,000 (tuned to scaled gradients, it would no longer clip); where the function
-reads the scale itself; and where the parameters are half (unscale_ raises on them). No fix where the optimizer can't be told.
+Safe where every path from the clip reaches `update()` before the next scaled backward: `unscale_` goes right before
+the clip, under the condition under which the gradients are scaled, for the optimizer that owns the clipped
+parameters. Unsafe where clipping on each micro step has to move to the step; where the bound exceeds 1,000 (tuned to
+scaled gradients, it would no longer clip); where the function reads the scale itself; and where the parameters are
+half (unscale_ raises on them). No fix where the optimizer can't be told.
 
 ## Proof
-The fixtures compare with a float32 reference step: the norm that clipping sees is 65,536 times too large before and right after, and the
-SGD update agrees within float16's noise after.
+The fixtures compare with a float32 reference step: the norm that clipping sees is 65,536 times too large before and
+right after, and the SGD update agrees within float16's noise after.
 
 ## References
 - [Gradient clipping with torch.amp](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
@@ -79,7 +82,9 @@ def check(module: Module) -> Iterator[Finding]:
             bad = scaled_states(module, flow, visit)
             if bad:
                 offered, withheld = ClipFix(module, flow, visit, bad).build()
-                yield rule.finding(module.span(visit.event.call), _message(module, visit, bad), fix=offered, withheld=withheld)
+                yield rule.finding(
+                    module.span(visit.event.call), _message(module, visit, bad), fix=offered, withheld=withheld
+                )
 
 
 def _message(module: Module, visit: Visit, bad: list[State]) -> str:

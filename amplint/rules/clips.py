@@ -8,7 +8,7 @@ from amplint.findings import Applicability, Edit, Fix
 from amplint.model import ir
 from amplint.model.flow import Flow, Visit
 from amplint.model.objects import objects
-from amplint.model.scopes import Assigned, Other
+from amplint.model.scopes import Assigned
 from amplint.model.state import State
 from amplint.rules.dedent import last_offset
 from amplint.rules.editing import indentation, insert, line_end, line_start
@@ -82,7 +82,8 @@ class ClipFix:
             if len(owners) != 1:
                 return None, "which of several optimizers owns the clipped parameters can't be seen"
         step = steps[0]
-        assert isinstance(step, ir.Call) and isinstance(step.func, ir.Attribute)
+        assert isinstance(step, ir.Call)
+        assert isinstance(step.func, ir.Attribute)
         call = f"{self._module.text(step.func.base)}.unscale_({self._module.text(step.args[0].value)})"
         place = self._place(step)
         if isinstance(place, str):
@@ -162,12 +163,10 @@ class ClipFix:
         if not isinstance(root, ir.Name):
             return False
         for binding in self._module.names.bindings(root):
-            if isinstance(binding, Assigned):
-                if root.scope.home(root.name) is not root.scope or binding.target.id < place.id:
-                    return True
-            elif not isinstance(binding, Other) or binding.node is None or isinstance(binding.node, ir.Function):
-                return True
-            elif binding.node.id < place.id:
+            if root.scope.home(root.name) is not root.scope:
+                return True  # of an outer function or the module
+            node = binding.target if isinstance(binding, Assigned) else getattr(binding, "node", None)
+            if node is None or isinstance(node, ir.Function) or node.id < place.id:
                 return True
         return False
 
@@ -215,7 +214,11 @@ class ClipFix:
                     if fact in state.facts:
                         return self._module.text(statement.test)
                     if (fact[0], not fact[1]) in state.facts:
-                        return f"not {self._module.text(statement.test)}" if isinstance(statement.test, (ir.Name, ir.Attribute)) else None
+                        return (
+                            f"not {self._module.text(statement.test)}"
+                            if isinstance(statement.test, (ir.Name, ir.Attribute))
+                            else None
+                        )
         return None
 
     # --- edits ------------------------------------------------------------------------------------------------------
@@ -240,8 +243,12 @@ class ClipFix:
         if isinstance(moved.parent, ir.If) and moved.parent.orelse is None and moved.parent.then.statements == [moved]:
             moved = moved.parent
         target = ir.statement_of(step)
-        refusal = "on micro steps unscale_ would raise: clip where the optimizer steps, after `{}`".format(call)
-        if len(self._siblings()) > 1 or not isinstance(self._statement, ir.Expr) or not self._is_boundary(moved, target):
+        refusal = f"on micro steps unscale_ would raise: clip where the optimizer steps, after `{call}`"
+        if (
+            len(self._siblings()) > 1
+            or not isinstance(self._statement, ir.Expr)
+            or not self._is_boundary(moved, target)
+        ):
             return None, refusal
         lines = indentation(module, moved), indentation(module, target)
         if lines[0] is None or lines[1] is None:
@@ -254,7 +261,9 @@ class ClipFix:
         shifted = "".join(unit + line if line.strip() else line for line in text.splitlines(keepends=True))
         at = line_start(module, module.span(target)[0])
         edits = (Edit(first, last, ""), insert(at, f"{lines[1]}{call}{module.source.newline}{shifted}"))
-        return Fix(Applicability.UNSAFE, f"Clip once per update: after `{call}`, where the optimizer steps", edits), None
+        return Fix(
+            Applicability.UNSAFE, f"Clip once per update: after `{call}`, where the optimizer steps", edits
+        ), None
 
     def _is_boundary(self, moved: ir.Statement, target: ir.Statement) -> bool:
         """Whether the step stands deeper than the clip, under an if behind it in the same suite."""
@@ -283,13 +292,17 @@ class ClipFix:
         if isinstance(event.call, ir.Call):
             for arg in event.call.args:
                 value = arg.value
-                if isinstance(value, ir.Constant) and isinstance(value.value, (int, float)) and value.value > LARGE_NORM:
+                if (
+                    isinstance(value, ir.Constant)
+                    and isinstance(value.value, (int, float))
+                    and value.value > LARGE_NORM
+                ):
                     return "the bound may have been tuned to scaled gradients"
         function = ir.function_of(event.call)
         for value in module.values:
-            if isinstance(value, ir.Attribute) and "scale" in value.attr and value.attr != "unscale_" and value.attr != "scale":
-                if ir.function_of(value) is function and value.attr in ("get_scale", "_scale"):
-                    return "the function also compensates by the scale itself"
+            if isinstance(value, ir.Attribute) and value.attr in ("get_scale", "_scale"):
+                if ir.function_of(value) is function:
+                    return "the function also reads the scale itself"
         return ""
 
     def _half_parameters(self) -> bool:

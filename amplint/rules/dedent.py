@@ -1,7 +1,7 @@
 """Ending a region earlier: the tail of a `with` moves out by shifting its lines (AMP301, AMP302).
 
-Lines are shifted only where they don't start inside a string; comments move with the statements below them. Where the moved
-tail is followed by statements that belong to the region, a second region is opened for them.
+Lines are shifted only where they don't start inside a string; comments move with the statements below them. Where the
+moved tail is followed by statements that belong to the region, a second region is opened for them.
 """
 
 from __future__ import annotations
@@ -38,14 +38,18 @@ def end_region(
     if runs is None:
         return Refused("what stands with it in one statement belongs to the region")
     outer, inner = indentation(module, region), indentation(module, body[0])
-    if outer is None or inner is None or not inner.startswith(outer) or any(indentation(module, s) is None for s in body):
+    if (
+        outer is None
+        or inner is None
+        or not inner.startswith(outer)
+        or any(indentation(module, s) is None for s in body)
+    ):
         return Refused("the region shares a line with other code")
     unit = inner.removeprefix(outer)
-    applicability = Applicability.SAFE if safe else Applicability.UNSAFE
     if len(region.items) > 1:
         if len(runs) > 1 or runs[0][1] < len(body):
             return Refused("leaving the `with` would leave its other contexts too")
-        return _split_items(module, region, item, runs[0][0], unit, applicability)
+        return _split_items(module, region, item, runs[0][0], unit, safe=safe)
     header = _header(module, region)
     reopened = runs[-1][1] < len(body) or len(runs) > 1
     if header is None and (reopened or runs[0][0] == 0):
@@ -55,16 +59,19 @@ def end_region(
         start = module.span(region)[0]
         edits.append(Edit(line_start(module, start), line_end(module, start), ""))
     for first, stop in runs:
-        edits += _shift(module, _tail_start(module, region, first), _end(module, body[stop - 1]), -len(unit), inner)
+        stretch = _tail_start(module, region, first), _end(module, body[stop - 1])
+        edits += _shift(module, stretch, inner, unit, outward=True)
         if stop < len(body):
             edits.append(insert(_tail_start(module, region, stop), f"{outer}{header}{module.source.newline}"))
     title = "End the region before it" + (", and open another one behind it" if reopened else "")
-    return Fix(applicability, title, tuple(sorted(edits)))
+    return Fix(_applicability(safe), title, tuple(sorted(edits)))
 
 
-def _runs(
-    module: Module, body: list[ir.Statement], offending: list[ir.Statement]
-) -> list[tuple[int, int]] | None:
+def _applicability(safe: bool) -> Applicability:
+    return Applicability.SAFE if safe else Applicability.UNSAFE
+
+
+def _runs(module: Module, body: list[ir.Statement], offending: list[ir.Statement]) -> list[tuple[int, int]] | None:
     """The stretches of the suite that leave: from an offending statement on as long as statements can move."""
     runs: list[tuple[int, int]] = []
     for statement in offending:
@@ -80,9 +87,7 @@ def _runs(
     return runs
 
 
-def _split_items(
-    module: Module, region: ir.With, item: ir.Item, index: int, unit: str, applicability: Applicability
-) -> Fix | Refused:
+def _split_items(module: Module, region: ir.With, item: ir.Item, index: int, unit: str, *, safe: bool) -> Fix | Refused:
     """`with a, autocast():` becomes two nested ones, of which only autocast's ends."""
     body = region.body.statements
     header = _header(module, region)
@@ -94,9 +99,12 @@ def _split_items(
     inner = indentation(module, body[0]) or ""
     context = module.source.text[module.layout.span(item)[0] : module.layout.span(item)[1]]
     start = module.span(region)[0]
-    edits = [Edit(end[0], line_end(module, start), f":{module.source.newline}{inner}with {context}:{module.source.newline}")]
-    edits += _shift(module, _tail_start(module, region, 0), _end(module, body[index - 1]), len(unit), inner, unit)
-    return Fix(applicability, "Nest the region alone, and end it before it", tuple(sorted(edits)))
+    edits = [
+        Edit(end[0], line_end(module, start), f":{module.source.newline}{inner}with {context}:{module.source.newline}")
+    ]
+    stretch = _tail_start(module, region, 0), _end(module, body[index - 1])
+    edits += _shift(module, stretch, inner, unit, outward=False)
+    return Fix(_applicability(safe), "Nest the region alone, and end it before it", tuple(sorted(edits)))
 
 
 def _header(module: Module, region: ir.With) -> str | None:
@@ -128,9 +136,9 @@ def last_offset(module: Module, statement: ir.Statement) -> int:
     return module.span(statement)[1]
 
 
-def _shift(module: Module, start: int, end: int, by: int, indent: str, unit: str = "") -> list[Edit]:
-    """Take `-by` characters from the indentation of the lines in a stretch, or add `unit`."""
-    text, source = module.source.text, module.source
+def _shift(module: Module, stretch: tuple[int, int], indent: str, unit: str, *, outward: bool) -> list[Edit]:
+    """Take `unit` from the indentation `indent` of the lines in a stretch, or add it."""
+    (start, end), source = stretch, module.source
     inside = module.once(_rows_inside_strings)
     edits = []
     for row in range(source.row(start), len(source.line_starts) + 1):
@@ -140,16 +148,13 @@ def _shift(module: Module, start: int, end: int, by: int, indent: str, unit: str
         line = source.line(row)
         if row in inside or not line.strip():
             continue
-        if by > 0:
+        if not outward:
             edits.append(insert(at, unit))
         elif line.startswith(indent):
-            keep = len(indent) + by
-            edits.append(Edit(at + keep, at + len(indent), ""))
-        elif text[at : at + len(line)].lstrip().startswith("#"):
-            continue  # a comment further left stays where it is
-        else:
+            edits.append(Edit(at + len(indent) - len(unit), at + len(indent), ""))
+        elif not line.lstrip().startswith("#"):  # a comment further left stays where it is
             lead = len(line) - len(line.lstrip(" \t"))
-            edits.append(Edit(at, at + min(lead, -by), ""))
+            edits.append(Edit(at, at + min(lead, len(unit)), ""))
     return edits
 
 

@@ -1,4 +1,4 @@
-"""What AMP301 and AMP302 share: events that run inside an open autocast region, and the fix that ends it before them."""
+"""What AMP301 and AMP302 share: events inside an open autocast region, and the fix that ends it before them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from amplint.model.dtypes import is_false, region_of
 from amplint.model.events import Event
 from amplint.model.flow import flows
 from amplint.model.objects import objects
-from amplint.model.regions import is_open
 from amplint.model.state import Opened
 from amplint.rules.dedent import Refused, enclosing_with, end_region, top_statement
 
@@ -46,7 +45,8 @@ def _all_inside(module: Module) -> list[Inside]:
     for flow in flows(module):
         for visit in flow.visits.values():
             if visit.event.kind in (*BACKWARD, *STEPS):
-                opened = next((state.regions[-1] for state in visit.states if is_open(state)), None)
+                found_open = (flow.regions.innermost(state, flow.conditions) for state in visit.states)
+                opened = next((each for each in found_open if each is not None), None)
                 if opened is not None:
                     found.append(Inside(visit.event, opened))
     return sorted(found, key=lambda each: each.event.call.id)
@@ -61,7 +61,10 @@ def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
     """The fix that ends the region before its first backward or step, or why there is none."""
     holder = enclosing_with(found.event.call, lambda item: item.context.id == found.region.at)
     if holder is None:
-        return None, "the region is a decorator or entered by hand: restructure it, so that it holds the forward and the loss"
+        return (
+            None,
+            "the region is a decorator or entered by hand: restructure it, so that it holds the forward and the loss",
+        )
     region, item = holder
     within = [each for each in module.once(_all_inside) if each.region.at == found.region.at]
     tops = {statement.id: statement for each in within for statement in [top_statement(each.event.call, region)]}
@@ -94,7 +97,8 @@ def bare_functions(module: Module) -> Iterator[ir.Class]:
     """The file's `torch.autograd.Function`s that custom_fwd and custom_bwd don't decorate."""
     for statement in module.statements:
         if isinstance(statement, ir.Class) and any(
-            "torch.autograd.Function" in module.names.of(base.value) or "torch.autograd.function.Function" in module.names.of(base.value)
+            "torch.autograd.Function" in module.names.of(base.value)
+            or "torch.autograd.function.Function" in module.names.of(base.value)
             for base in statement.bases
         ):
             decorators = [

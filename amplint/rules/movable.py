@@ -13,8 +13,39 @@ if TYPE_CHECKING:
 
 # Elementwise arithmetic is in none of autocast's lists, so it gives the same inside a region and outside.
 _ELEMENTWISE = {"Add", "Subtract", "Multiply", "Divide"}
-_NUMBERS = {f"builtins.{name}" for name in ("print", "float", "int", "len", "round", "str", "bool", "enumerate", "range", "zip", "max", "min", "isinstance")}
-_READS = {"item", "detach", "cpu", "tolist", "get_scale", "get_last_lr", "is_enabled", "format", "items", "keys", "values", "parameters", "named_parameters"}
+_NUMBERS = {
+    f"builtins.{name}"
+    for name in (
+        "print",
+        "float",
+        "int",
+        "len",
+        "round",
+        "str",
+        "bool",
+        "enumerate",
+        "range",
+        "zip",
+        "max",
+        "min",
+        "isinstance",
+    )
+}
+_READS = {
+    "item",
+    "detach",
+    "cpu",
+    "tolist",
+    "get_scale",
+    "get_last_lr",
+    "is_enabled",
+    "format",
+    "items",
+    "keys",
+    "values",
+    "parameters",
+    "named_parameters",
+}
 _REPORTS = {
     "append", "add_scalar", "add_scalars", "log", "log_dict", "log_metrics", "info", "debug", "warning", "write",
     "set_postfix", "set_postfix_str", "set_description", "set_description_str", "update", "backward",
@@ -22,7 +53,7 @@ _REPORTS = {
 
 
 def is_movable(module: Module, statement: ir.Statement) -> bool:
-    """Whether a statement is on the list: backward, the scaler's and optimizer's calls, schedulers, reports and reads."""
+    """Whether a statement is on the list: backward, scaler and optimizer calls, schedulers, reports and reads."""
     if isinstance(statement, (ir.Function, ir.Class, ir.With, ir.While, ir.Match)):
         return False
     if not all(_value(module, value) for value in statement.values()):
@@ -41,9 +72,9 @@ def _value(module: Module, value: ir.Value) -> bool:
 
 
 def _is_counting(module: Module, value: ir.Binary) -> bool:
-    return all(isinstance(each, (ir.Name, ir.Attribute, ir.Constant, ir.Binary)) for each in ir.walk_values(value)) or any(
-        isinstance(each, ir.Constant) and isinstance(each.value, str) for each in (value.left,)
-    )
+    return all(
+        isinstance(each, (ir.Name, ir.Attribute, ir.Constant, ir.Binary)) for each in ir.walk_values(value)
+    ) or any(isinstance(each, ir.Constant) and isinstance(each.value, str) for each in (value.left,))
 
 
 def _call(module: Module, call: ir.Call) -> bool:
