@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING
@@ -30,26 +28,6 @@ class UnreadableError(Exception):
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
         self.finding = finding
-
-
-def touched(data: bytes, codes: Iterable[str]) -> list[Rule]:
-    """Those of the rules with `codes` whose trigger words are in the bytes of a file."""
-    rules = [all_rules()[code] for code in sorted(codes)]
-    parts = _parts(frozenset(word for rule in rules for words in rule.triggers for word in words))
-    known: dict[bytes, bool] = {}
-
-    def present(word: bytes) -> bool:
-        if word not in known:
-            known[word] = all(map(present, parts[word])) and word in data
-        return known[word]
-
-    return [rule for rule in rules if any(all(map(present, words)) for words in rule.triggers)]
-
-
-@cache
-def _parts(words: frozenset[bytes]) -> dict[bytes, list[bytes]]:
-    """For each word the others that it contains: where one of them is missing, so is the word."""
-    return {word: sorted((part for part in words if part in word and part != word), key=len) for word in words}
 
 
 def read(source: Source, target: Target) -> Module:

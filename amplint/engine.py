@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint import analysis
+from amplint import analysis, gate
 from amplint.analysis import INTERNAL_ERROR, UnreadableError
 from amplint.edits import apply, try_out
 from amplint.findings import Applicability, Finding, Fix
 from amplint.guard import refusal, with_room
 from amplint.rules import all_rules
 from amplint.source import Source, SourceError
-from amplint.suppress import UNUSED, Suppressions, names_codes
+from amplint.suppress import Suppressions
 
 if TYPE_CHECKING:
     from amplint.settings import Settings
@@ -50,10 +50,11 @@ def fix(code: str, filename: str = "<string>", settings: Settings | None = None,
 
 
 def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = True) -> Result:
-    """The findings in a file: sorted, of the selected codes, and with `noqa` only those that no comment silences."""
-    comments_matter = noqa and UNUSED in settings.codes
-    matters = analysis.touched(data, settings.codes) or (comments_matter and names_codes(data))
-    if not matters and data.isascii() and b"\0" not in data:
+    """The findings in a file: sorted, of the selected codes, and only those that no comment silences.
+
+    Without `noqa` the comments that say `noqa` silence nothing: a host sees to them.
+    """
+    if not gate.opens(data, settings.codes):
         return Result(filename, None, ())
     try:
         source = Source.from_bytes(data, filename)
@@ -61,8 +62,8 @@ def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = 
         # Bytes that are no text become U+FFFD, so that the place can be shown.
         source = Source(filename, data.decode("utf-8", "replace"))
         found = [analysis.invalid_syntax(source, error.row, str(error))]
-        return _result(source, Suppressions(source).keep(found) if noqa else found, settings)
-    return _check(source, settings, noqa=noqa) if matters else Result(filename, None, ())
+        return _result(source, Suppressions(source).keep(found), settings)
+    return _check(source, settings, noqa=noqa) if gate.matters(data, settings.codes) else Result(filename, None, ())
 
 
 def fix_bytes(data: bytes, filename: str, settings: Settings, *, unsafe: bool) -> FixResult:
@@ -94,8 +95,8 @@ def _defaults() -> Settings:
 
 
 def _check(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
-    comments = Suppressions(source) if noqa else None
-    if comments and comments.whole_file:
+    comments = Suppressions(source, noqa=noqa)
+    if comments.whole_file:
         return Result(source.filename, source, ())
     return _result(source, with_room(lambda: _find(source, settings, comments)), settings)
 
@@ -105,10 +106,10 @@ def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> 
     return Result(source.filename, source, tuple(sorted(chosen, key=lambda each: (each.start, each.end, each.code))))
 
 
-def _find(source: Source, settings: Settings, comments: Suppressions | None) -> list[Finding]:
+def _find(source: Source, settings: Settings, comments: Suppressions) -> list[Finding]:
     """What the rules find, less what comments silence, and the comments that silence nothing."""
     data = source.text.encode("utf-8", "replace")
-    rules = analysis.touched(data, settings.codes)
+    rules = gate.touched(data, settings.codes)
     raw: list[Finding] = []
     failed: set[str] = set()
     try:
@@ -118,22 +119,22 @@ def _find(source: Source, settings: Settings, comments: Suppressions | None) -> 
         else:
             analysis.check_syntax(source)
     except UnreadableError as error:
-        return comments.keep([error.finding]) if comments else [error.finding]
-    kept = comments.keep(raw) if comments else raw
+        return comments.keep([error.finding])
+    kept = comments.keep(raw)
     to_try = [each for each in kept if each.fix and each.fix.edits and all_rules()[each.code].trial]
     if to_try:
-        others = analysis.touched(data, all_rules().keys() - settings.codes)
+        others = gate.touched(data, all_rules().keys() - settings.codes)
         before = Counter(each.code for each in (*raw, *analysis.run(others, module)[0]))
         tried = try_out(source.text, to_try, before, lambda text: _count(_like(source, text), settings))
         kept = [each for each in kept if each not in to_try] + tried
-    if comments and UNUSED in settings.codes:
+    if gate.UNUSED in settings.codes:
         kept += comments.keep(list(comments.unused(settings.codes - failed)))
     return kept
 
 
 def _count(source: Source, settings: Settings) -> Counter[str]:
     """How often each code, selected or not, is found in a text."""
-    rules = analysis.touched(source.text.encode("utf-8", "replace"), all_rules())
+    rules = gate.touched(source.text.encode("utf-8", "replace"), all_rules())
     try:
         if rules:
             found, _ = analysis.run(rules, analysis.read(source, settings.target(source.filename)))

@@ -14,10 +14,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from amplint.findings import Applicability, Edit, Finding, Fix
+from amplint.gate import UNUSED
 from amplint.rules import all_rules
 from amplint.source import LINE_END, Source
 
-UNUSED = "AMP002"
 _INTERNAL_ERROR = "AMP000"
 _UNREADABLE = "AMP001"
 
@@ -33,8 +33,6 @@ _DIRECTIVE = re.compile(
 )
 _ONE_CODE = re.compile(_CODE, re.IGNORECASE)
 _HINT = re.compile(r"noqa|amplint:", re.IGNORECASE)
-# As people write it: a search without regard to case is slow.
-_NOQA = {word: re.compile(word + rb"[^\r\n]*?(?i:amp)") for word in (b"noqa", b"NOQA", b"NoQA")}
 # A comment behind a comment, as in `noqa: AMP401  # type: ignore`, and not as in `noqa: AMP401 see #12`.
 _NEXT = re.compile(r"#\s*[^\W\d]")
 _NO_CODE = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
@@ -57,16 +55,15 @@ class _Directive(NamedTuple):
     kind: str  # "noqa", "ignore" or "file"
 
 
-def names_codes(data: bytes) -> bool:
-    """Whether a file's bytes may hold a comment that AMP002 judges."""
-    return b"amplint:" in data or any(word in data and naming.search(data) for word, naming in _NOQA.items())
-
-
 class Suppressions:
-    """The comments of one file, and which of their codes are needed."""
+    """The comments of one file, and which of their codes are needed.
 
-    def __init__(self, source: Source) -> None:
+    Without `noqa` those that say `noqa` silence nothing, because the host sees to them; AMP002 judges them all the same.
+    """
+
+    def __init__(self, source: Source, *, noqa: bool = True) -> None:
         self._source = source
+        self._noqa = noqa
         self._used: set[_Code] = set()
 
     @property
@@ -87,8 +84,9 @@ class Suppressions:
             # A line can't silence that its file was not read.
             if each.kind != "file" and (finding.code == _UNREADABLE or row not in each.rows):
                 continue
+            counts = self._noqa or each.kind != "noqa"
             if each.codes is None:
-                silenced = True
+                silenced = silenced or counts
                 continue
             # Only its own full code silences AMP002: the prefix AMP would hide that it does nothing itself.
             named = [
@@ -97,7 +95,7 @@ class Suppressions:
                 if finding.code == code.text or (finding.code != UNUSED and finding.code.startswith(code.text))
             ]
             self._used.update(named)
-            silenced = silenced or bool(named)
+            silenced = silenced or (counts and bool(named))
         return silenced
 
     def unused(self, decided: frozenset[str]) -> Iterator[Finding]:

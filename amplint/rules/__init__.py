@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from os import listdir
-from pathlib import Path
 
 from amplint.rules.base import Rule
 
@@ -12,10 +11,10 @@ from amplint.rules.base import Rule
 @cache
 def all_rules() -> dict[str, Rule]:
     """Every rule by its code, in the order of the codes."""
-    here = Path(__file__).parent
     found = {}
-    for file in sorted(listdir(here)):
+    for file in sorted(listdir(__path__[0])):
         if file.startswith("amp") and file.endswith(".py"):
-            rule = Rule.from_text(f"{__name__}.{file[:-3]}", (here / file).read_text("utf-8"))
+            with open(f"{__path__[0]}/{file}", "rb") as text:
+                rule = Rule.from_text(f"{__name__}.{file[:-3]}", text.read())
             found[rule.code] = rule
     return found

@@ -13,14 +13,13 @@ Nothing else has to be touched: the registry, `amplint rule`, the README's table
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from amplint.findings import Finding, Fix, Severity
-
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from amplint.findings import Finding, Fix, Severity
     from amplint.model import Module
 
     Check = Callable[[Module], Iterable[Finding]]
@@ -36,12 +35,10 @@ DOC_HEADINGS = (
 )
 
 
-# What a rule's module defines beyond its header, and how the header is read from its text without importing it: rules
-# import the model, which a file without AMP should not pay for.
+# What a rule's module defines beyond its header.
 _DEFINED = ("doc", "severity", "trial", "run")
-_TRIGGERS = re.compile(r"\btriggers=\(([^)]*)\)")
-_WORDS = re.compile(r'"([^"]*)"')
-_OFF = re.compile(r"\bdefault=False\b")
+# Where the header starts and ends in the module's text.
+_HEADER, _END = b"\nrule = Rule(", b")\n"
 
 
 class Rule:
@@ -83,11 +80,13 @@ class Rule:
         self.triggers = tuple(tuple(word.strip().encode() for word in each.split("&")) for each in triggers)
 
     @classmethod
-    def from_text(cls, module_name: str, text: str) -> Rule:
-        """The rule of a module that is not imported yet, by the module's text."""
+    def from_text(cls, module_name: str, text: bytes) -> Rule:
+        """The rule of a module that is not imported: modules of rules import the model, which few files need."""
         rule = cls.__new__(cls)
-        found = _TRIGGERS.search(text)
-        rule._read_header(module_name, tuple(_WORDS.findall(found[1])) if found else (), _OFF.search(text) is None)
+        header = text.partition(_HEADER)[2].partition(_END)[0]
+        triggers = header.partition(b"triggers=(")[2].partition(b")")[0]
+        words = tuple(word.decode() for word in triggers.split(b'"')[1::2])
+        rule._read_header(module_name, words, b"default=False" not in header)
         return rule
 
     def __getattr__(self, name: str) -> Any:
@@ -132,4 +131,6 @@ class Rule:
         severity: Severity | None = None,
     ) -> Finding:
         """A finding of this rule at `span` (character offsets in the file's text)."""
+        from amplint.findings import Finding  # noqa: PLC0415 - where nothing is found it isn't needed
+
         return Finding(span[0], span[1], self.code, self.name, severity or self.severity, message, fix, withheld)

@@ -7,6 +7,7 @@ are fixed together, so that the statement is rewritten once.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Edit, Finding, Fix
 from amplint.model import ir
 from amplint.model.compat import guarded
+from amplint.model.project import importer_of
 from amplint.model.scopes import LOCAL, NOTHING, STAR_EXPORTS, Imported, Scope, canonical
 from amplint.rules.editing import has_comment
 from amplint.rules.imports import alias_edit, drop_plain_import, rewrite_from_import, star_edit, torch_instead
@@ -185,6 +187,10 @@ class Renames:
             exports = any(isinstance(each, ir.Name) and each.name == "__all__" for each in values)
             if exports and any(isinstance(each, ir.Constant) and each.value == bound for each in values):
                 return "__all__ exports the name, so other files may use it"
+        if use.statement is not None and ir.function_of(use.statement) is None:
+            importer = importer_of(self.module.source.filename, bound)
+            if importer is not None:
+                return f"another file imports it from here ({os.path.basename(importer)})"
         return None
 
     # --- fixing -----------------------------------------------------------------------------------------------------

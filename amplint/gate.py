@@ -1,0 +1,74 @@
+"""What a file's bytes alone say: whether anything can be found in it, and by which rules.
+
+Most files have nothing to do with AMP. For those this search is all there is: nothing is decoded, parsed or imported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
+
+from amplint.rules import all_rules
+
+if TYPE_CHECKING:
+    from amplint.rules.base import Rule
+
+UNUSED = "AMP002"
+# As people write it: a search without regard to case is slow.
+_NOQA = (b"noqa", b"NOQA", b"NoQA")
+
+
+def opens(data: bytes, codes: frozenset[str]) -> bool:
+    """Whether anything can be found in a file when the rules with `codes` are selected."""
+    return matters(data, codes) or not _is_text(data)
+
+
+def matters(data: bytes, codes: frozenset[str]) -> bool:
+    """Whether a file's bytes hold what a rule with one of `codes` looks for."""
+    return bool(touched(data, codes)) or (UNUSED in codes and names_codes(data))
+
+
+def touched(data: bytes, codes: Iterable[str]) -> list[Rule]:
+    """Those of the rules with `codes` whose trigger words are in the bytes of a file."""
+    rules = [all_rules()[code] for code in sorted(codes)]
+    parts = _parts(frozenset(word for rule in rules for words in rule.triggers for word in words))
+    known: dict[bytes, bool] = {}
+
+    def present(word: bytes) -> bool:
+        if word not in known:
+            known[word] = all(map(present, parts[word])) and word in data
+        return known[word]
+
+    return [rule for rule in rules if any(all(map(present, words)) for words in rule.triggers)]
+
+
+@cache
+def _parts(words: frozenset[bytes]) -> dict[bytes, list[bytes]]:
+    """For each word the others that it contains: where one of them is missing, so is the word."""
+    return {word: sorted((part for part in words if part in word and part != word), key=len) for word in words}
+
+
+def names_codes(data: bytes) -> bool:
+    """Whether a file's bytes may hold a comment that AMP002 judges."""
+    return b"amplint:" in data or any(word in data and _names_ours(word, data) for word in _NOQA)
+
+
+def _names_ours(word: bytes, data: bytes) -> bool:
+    return re.search(word + rb"[^\r\n]*?(?i:amp)", data) is not None
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether the bytes are certainly a text; where they declare an encoding it takes a closer look to tell."""
+    if b"\0" in data:
+        return False
+    if data.isascii():
+        return True
+    if b"coding" in b"\n".join(data.split(b"\n", 2)[:2]):
+        return False
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,80 @@
+"""Other files of the project, read from disk on demand.
+
+So far one question: does another file import a name from this one? A rename here would break it there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+
+# What a file can be asked for by others; a file that has none of these words imports none of them.
+NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
+_WORD = re.compile("|".join(NAMES).encode())
+_FROM = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)", re.MULTILINE)
+_ATTRIBUTE = re.compile(rb"\b(\w+)[ \t]*\.[ \t]*(autocast|GradScaler|custom_fwd|custom_bwd)\b")
+_SKIPPED = {"node_modules", "site-packages", "venv", "build", "dist", "__pycache__"}
+# A tree larger than this is no project, but a disk.
+_MOST_FILES = 20_000
+
+
+def importer_of(filename: str, name: str) -> str | None:
+    """A file of the same project that takes `name` from the file `filename`; None: there is none in sight.
+
+    Files are told by their last name only (`from .compat import autocast` may mean any `compat.py`), so the answer errs
+    on the side of finding one.
+    """
+    path = os.path.abspath(filename)
+    if not os.path.isfile(path):
+        return None
+    stem = os.path.splitext(os.path.basename(path))[0]
+    found = _index(_root(os.path.dirname(path))).get((stem, name), ())
+    return next((each for each in found if each != path), None)
+
+
+def _root(folder: str) -> str:
+    """The project's folder: the nearest above with a repository or a pyproject.toml, else the top package."""
+    top = up = folder
+    while True:
+        if os.path.exists(os.path.join(up, ".git")) or os.path.exists(os.path.join(up, "pyproject.toml")):
+            return up
+        if os.path.exists(os.path.join(up, "__init__.py")):
+            top = up
+        parent = os.path.dirname(up)
+        if parent == up:
+            return top
+        up = parent
+
+
+@cache
+def _index(root: str) -> dict[tuple[str, str], tuple[str, ...]]:
+    """For (file's last name, name): the files that import it, or read it as an attribute."""
+    found: dict[tuple[str, str], list[str]] = {}
+    count = 0
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(each for each in folders if each not in _SKIPPED and not each.startswith("."))
+        for file in sorted(files):
+            if file.endswith(".py"):
+                count += 1
+                if count > _MOST_FILES:
+                    return {}
+                path = os.path.join(folder, file)
+                for key in _taken(path):
+                    found.setdefault(key, []).append(path)
+    return {key: tuple(paths) for key, paths in found.items()}
+
+
+def _taken(path: str) -> set[tuple[str, str]]:
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return set()
+    if not _WORD.search(data):
+        return set()
+    taken = {(owner.decode(), name.decode()) for owner, name in _ATTRIBUTE.findall(data)}
+    for module, names in _FROM.findall(data):
+        last = module.rpartition(b".")[2].decode("utf-8", "replace")
+        taken |= {(last, word) for word in NAMES if re.search(rb"\b%s\b" % word.encode(), names)}
+    return taken

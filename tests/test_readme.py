@@ -1,0 +1,64 @@
+"""The README: its table is that of the rules, and what it shows is what the commands print."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from amplint.rules import all_rules
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+_TABLE = re.compile(r"(?<=<!-- rules -->\n).*?(?=<!-- /rules -->)", re.DOTALL)
+_CONSOLE = re.compile(r"^```console\n\$ (amplint[^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_SHELL = re.compile(r"<!-- ([\w-]+) -->\n```sh\n([^\n]+)\n```")
+
+
+def table() -> str:
+    rows = ["| code | name | severity | what is wrong |", "|---|---|---|---|"]
+    for rule in all_rules().values():
+        rows.append(f"| {rule.code} | {rule.name} | {rule.severity.value} | {rule.summary} |")
+    return "\n".join(rows) + "\n"
+
+
+def run(command: str) -> str:
+    arguments = shlex.split(command)
+    assert arguments[0] == "amplint"
+    env = {**os.environ, "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+    )
+    return done.stdout
+
+
+def test_the_table_is_that_of_the_rules() -> None:
+    found = _TABLE.search(README.read_text("utf-8"))
+    assert found
+    assert found.group() == table(), "write it with: python -m tests.test_readme"
+
+
+@pytest.mark.parametrize(("command", "shown"), _CONSOLE.findall(README.read_text("utf-8")))
+def test_commands_print_what_is_shown(command: str, shown: str) -> None:
+    assert run(command) == shown
+
+
+def test_ci_runs_the_two_commands() -> None:
+    shown = dict(_SHELL.findall(README.read_text("utf-8")))
+    script = (ROOT / ".ci" / "run").read_text("utf-8")
+    assert set(shown) == {"install-and-run", "install-and-test"}
+    for name in shown:
+        assert f"readme {name}" in script
+    commands = [each.strip() for each in shown["install-and-run"].split("&&")]
+    assert commands[0] == "pip install ."
+    for each in commands[1:]:
+        assert "AMP401" in run(each) or "+            self.scaler.unscale_(self.optimizer)" in run(each)
+
+
+if __name__ == "__main__":
+    README.write_text(_TABLE.sub(lambda _: table(), README.read_text("utf-8")), "utf-8")
