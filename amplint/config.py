@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from amplint.paths import shown
@@ -19,7 +19,7 @@ _KEYS = (*_LISTS, "target-torch")
 class Config(NamedTuple):
     """What one configuration file says. None: nothing."""
 
-    directory: Path
+    directory: str
     selection: Selection
     exclude: tuple[str, ...] | None
     extend_exclude: tuple[str, ...]
@@ -41,7 +41,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     return document
 
 
-def parse(path: Path, data: bytes) -> Config | None:
+def parse(path: str, data: bytes) -> Config | None:
     """The configuration in the bytes of the file at `path`; None where a pyproject.toml has none.
 
     Raises:
@@ -51,8 +51,8 @@ def parse(path: Path, data: bytes) -> Config | None:
         text = data.decode("utf-8-sig")
         document = parse_toml(text)
     except ValueError as error:
-        raise SettingsError(f"{shown(str(path))}: not valid TOML: {error}") from None
-    if path.name == "pyproject.toml":
+        raise SettingsError(f"{shown(path)}: not valid TOML: {error}") from None
+    if os.path.basename(path) == "pyproject.toml":
         tool = document.get("tool")
         if not isinstance(tool, dict) or "amplint" not in tool:
             return None
@@ -60,16 +60,16 @@ def parse(path: Path, data: bytes) -> Config | None:
     else:
         table, before = document, 0
     if not isinstance(table, dict):
-        raise SettingsError(f"{shown(str(path))}: tool.amplint must be a table")
+        raise SettingsError(f"{shown(path)}: tool.amplint must be a table")
     key = ""
     try:
         for key, value in table.items():
             _validate(key, value)
     except SettingsError as error:
-        raise SettingsError(f"{shown(str(path))}{_line_of(key, text, before)}: {error}") from None
+        raise SettingsError(f"{shown(path)}{_line_of(key, text, before)}: {error}") from None
     selection = Selection(_tuple(table, "select"), _tuple(table, "extend-select") or (), _tuple(table, "ignore") or ())
     exclude, extend_exclude = _tuple(table, "exclude"), _tuple(table, "extend-exclude") or ()
-    return Config(path.parent, selection, exclude, extend_exclude, table.get("target-torch"))
+    return Config(os.path.dirname(path), selection, exclude, extend_exclude, table.get("target-torch"))
 
 
 def _validate(key: str, value: object) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.paths import absolute, shown
+from amplint.paths import absolute, parents, shown
 from amplint.selection import SettingsError
 from amplint.settings import Resolver, Settings
 
@@ -34,18 +33,15 @@ def discover(paths: Iterable[str], resolver: Resolver) -> Found:
     walk = _Walk(resolver)
     empty = []
     for path in paths:
-        given = Path(path)
-        if not path:
-            walk.errors.append("an empty path")  # which pathlib takes for the current directory
-        elif given.is_dir():
+        if os.path.isdir(path):
             before = walk.seen
             walk.directory(absolute(path))
             if walk.seen == before:
                 empty.append(path)
-        elif given.exists():
-            walk.files.setdefault(str(given.resolve()), str(absolute(path)))
+        elif os.path.exists(path):
+            walk.files.setdefault(os.path.realpath(path), absolute(path))
         else:
-            walk.errors.append(f"{path}: no such file or directory")
+            walk.errors.append(f"{path}: no such file or directory" if path else "an empty path")
     return Found(sorted(map(shown, walk.files.values())), walk.errors, empty)
 
 
@@ -56,37 +52,36 @@ class _Walk:
         self.errors: list[str] = []
         self.seen = 0
 
-    def directory(self, root: Path) -> None:
+    def directory(self, root: str) -> None:
         """Collect what is below `root`."""
         # A plain file below is found at its real place by the root's, without a look at each parent.
-        real = os.fspath(root.resolve())
-        stack: list[tuple[Path, Layers | None]] = [(root, None)]
+        real = os.path.realpath(root)
+        stack: list[tuple[str, Layers | None]] = [(root, None)]
         while stack:
             path, layers = stack.pop()
             try:
                 with os.scandir(path) as scan:
                     entries = sorted(scan, key=lambda entry: entry.name)
             except OSError as error:
-                self.errors.append(f"{shown(str(path))}: {error.strerror or error}")
+                self.errors.append(f"{shown(path)}: {error.strerror or error}")
                 continue
             layers = _layers(path, layers, {entry.name for entry in entries})
             settings = self._settings(path)
             for entry in entries:
                 # Links to directories aren't followed: they may lead back, or to what is walked anyway.
                 is_directory = entry.is_dir(follow_symlinks=False)
-                if not is_directory and not (entry.name.endswith(SUFFIXES) and Path(entry.path).is_file()):
+                if not is_directory and not (entry.name.endswith(SUFFIXES) and os.path.isfile(entry.path)):
                     continue
                 if settings.excludes(entry.path, entry.name) or (layers and _ignored(entry, is_directory, layers)):
                     continue
                 if is_directory:
-                    stack.append((path / entry.name, layers))
+                    stack.append((entry.path, layers))
                 else:
                     self.seen += 1
-                    link = entry.is_symlink()
-                    place = str(Path(entry.path).resolve()) if link else real + entry.path[len(str(root)) :]
+                    place = os.path.realpath(entry.path) if entry.is_symlink() else real + entry.path[len(root) :]
                     self.files.setdefault(place, entry.path)
 
-    def _settings(self, path: Path) -> Settings:
+    def _settings(self, path: str) -> Settings:
         try:
             return self.resolver.settings(path)
         except SettingsError:
@@ -94,19 +89,22 @@ class _Walk:
             return Settings(frozenset())
 
 
-def _layers(path: Path, layers: Layers | None, names: set[str]) -> Layers:
+def _layers(path: str, layers: Layers | None, names: set[str]) -> Layers:
     """What git ignores in `path`: known for its parent, or looked for from the start (None)."""
-    if layers is None and not any(map(_may_ignore, (path, *path.parents))):
+    if layers is None and not any(map(_may_ignore, (path, *parents(path)))):
         return ()
     if layers is None or ".gitignore" in names or ".git" in names:
+        from pathlib import Path  # noqa: PLC0415
+
         from amplint.gitignore import above, inside  # noqa: PLC0415 - pathspec, only where git ignores something
 
-        return inside(path, above(path) if layers is None else layers)
+        directory = Path(path)
+        return inside(directory, above(directory) if layers is None else layers)
     return layers
 
 
-def _may_ignore(directory: Path) -> bool:
-    return (directory / ".gitignore").exists() or (directory / ".git" / "info" / "exclude").exists()
+def _may_ignore(directory: str) -> bool:
+    return os.path.exists(f"{directory}/.gitignore") or os.path.exists(f"{directory}/.git/info/exclude")
 
 
 def _ignored(entry: os.DirEntry[str], is_directory: bool, layers: Layers) -> bool:

@@ -148,13 +148,13 @@ def _name(path: str) -> bytes:
     return data + b"\t" if b" " in data else data
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: str | Path, data: bytes) -> None:
     """Replace the contents of a file at once, keeping its mode; of a link, those of the file that it points to.
 
     Raises:
         OSError: the file may not be written, or its directory takes no new file. The file is as it was.
     """
-    target = path.resolve()
+    target = Path(path).resolve()
     mode = target.stat().st_mode
     if not os.access(target, os.W_OK):
         raise PermissionError(13, "Permission denied", str(path))

@@ -1,17 +1,24 @@
-"""Paths as the program and as the user see them."""
+"""Paths as the program and as the user see them: strings, as pathlib takes longer to import than a file to lint."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Iterator
 
 
-def absolute(path: str) -> Path:
+def absolute(path: str) -> str:
     """A path from the root, without `..`; symbolic links stay what the user wrote."""
-    return Path(os.path.normpath(Path(path).absolute()))
+    return os.path.abspath(path)
+
+
+def parents(directory: str) -> Iterator[str]:
+    """The directories above an absolute one, the nearest first."""
+    while (parent := os.path.dirname(directory)) != directory:
+        yield parent
+        directory = parent
 
 
 def shown(path: str) -> str:
     """An absolute path as it is reported: relative to the current directory where it is below it."""
-    below = str(Path.cwd()).rstrip(os.sep) + os.sep
+    below = os.getcwd().rstrip(os.sep) + os.sep
     return path[len(below) :] if path.startswith(below) else path

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from pathlib import Path
-from traceback import extract_tb
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.edits import unified_diff, write_atomically
-from amplint.engine import Result, check_bytes, fix_bytes
+from amplint import gate
 from amplint.selection import SettingsError
 from amplint.settings import Resolver, Settings
+
+if TYPE_CHECKING:
+    from amplint.engine import Result
 
 
 class Mode(Enum):
@@ -60,7 +60,8 @@ def _one(path: str, resolver: Resolver, mode: Mode, unsafe: bool) -> Outcome:
 def work(job: Job) -> Outcome:
     """Lint, and in the modes for it fix, one file."""
     try:
-        data = Path(job.path).read_bytes()
+        with open(job.path, "rb") as file:
+            data = file.read()
     except OSError as error:
         return Outcome(error=_reason(job, error))
     outcome = process(data, job)
@@ -68,7 +69,9 @@ def work(job: Job) -> Outcome:
         return outcome
     try:
         if outcome.output != data:
-            write_atomically(Path(job.path), outcome.output)
+            from amplint.edits import write_atomically  # noqa: PLC0415 - what is not fixed is not written
+
+            write_atomically(job.path, outcome.output)
     except OSError as error:
         # What stays in the file is still to be told.
         return process(data, job._replace(mode=Mode.CHECK))._replace(error=_reason(job, error))
@@ -82,6 +85,11 @@ def _reason(job: Job, error: OSError) -> str:
 def process(data: bytes, job: Job) -> Outcome:
     """Lint, and in the modes for it fix, the bytes of a file."""
     try:
+        if not gate.opens(data, job.settings.codes):
+            return Outcome(output=data if job.mode is Mode.FIX else b"")
+        from amplint.edits import unified_diff  # noqa: PLC0415 - for most files the gate is all there is
+        from amplint.engine import check_bytes, fix_bytes  # noqa: PLC0415
+
         if job.mode is Mode.CHECK:
             return Outcome(_findings(check_bytes(data, job.path, job.settings)))
         fixed = fix_bytes(data, job.path, job.settings, unsafe=job.unsafe)
@@ -98,7 +106,10 @@ def _findings(result: Result) -> Result | None:
 
 def describe(error: BaseException) -> str:
     """One line about an exception that should not have happened, with the place that a report of it needs."""
+    from os.path import basename  # noqa: PLC0415 - as rare as what is described
+    from traceback import extract_tb  # noqa: PLC0415
+
     frames = extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    place = f" ({basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
     first = next(iter(str(error).splitlines()), "")
     return f"internal error, please report it: {type(error).__name__}: {first}{place}"

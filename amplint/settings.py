@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
-import glob
 import os
 import re
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.paths import absolute
+from amplint.paths import absolute, shown
 from amplint.rules import all_rules
 from amplint.selection import Selection, SettingsError, enabled_codes
 from amplint.target import Target, declared, from_option, nothing_declared
@@ -63,7 +60,9 @@ class Settings(NamedTuple):
             return from_option(self.target_torch, self.target_origin)
         if self.isolated:
             return nothing_declared()
-        return declared(absolute(filename).parent)
+        from pathlib import Path  # noqa: PLC0415 - only files that are parsed have a target
+
+        return declared(Path(absolute(filename)).parent)
 
     def excludes(self, path: str, name: str) -> bool:
         """Whether the walk of a directory leaves out the file or directory `name` at `path` (absolute)."""
@@ -81,6 +80,8 @@ def _patterns(exclude: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str
 
 
 def _any_of(patterns: list[str]) -> re.Pattern[str]:
+    import fnmatch  # noqa: PLC0415 - only walks of directories exclude
+
     return re.compile("|".join(map(fnmatch.translate, patterns)) or r"(?!)")
 
 
@@ -97,7 +98,7 @@ class Resolver:
 
     def __init__(self, overrides: Overrides) -> None:
         self.overrides = overrides
-        self._known: dict[Path, Settings | SettingsError] = {}
+        self._known: dict[str, Settings | SettingsError] = {}
         self._bare = self._combine(None)
 
     def for_file(self, filename: str) -> Settings:
@@ -106,9 +107,9 @@ class Resolver:
         Raises:
             SettingsError: the configuration file that holds for it is broken.
         """
-        return self.settings(absolute(filename).parent)
+        return self.settings(os.path.dirname(absolute(filename)))
 
-    def settings(self, directory: Path) -> Settings:
+    def settings(self, directory: str) -> Settings:
         """The settings for files in `directory` (absolute).
 
         Raises:
@@ -125,13 +126,14 @@ class Resolver:
             raise found
         return found
 
-    def _resolve(self, directory: Path) -> Settings:
+    def _resolve(self, directory: str) -> Settings:
         if self.overrides.isolated:
             return self._bare
         for name in ("amplint.toml", "pyproject.toml"):
-            if config := _read(directory / name):
+            if config := _read(directory, name):
                 return self._combine(config)
-        return self._bare if directory.parent == directory else self.settings(directory.parent)
+        parent = os.path.dirname(directory)
+        return self._bare if parent == directory else self.settings(parent)
 
     def _combine(self, config: Config | None) -> Settings:
         flags = self.overrides
@@ -150,8 +152,10 @@ def everything() -> Selection:
 def _excludes(config: Config | None) -> tuple[str, ...]:
     if config is None:
         return DEFAULT_EXCLUDE
+    import glob  # noqa: PLC0415 - only a configuration file needs it
+
     written = config.exclude if config.exclude is not None else DEFAULT_EXCLUDE
-    base = glob.escape(config.directory.as_posix()).rstrip("/")
+    base = glob.escape(config.directory.replace(os.sep, "/")).rstrip("/")
     return tuple(_absolute(base, pattern.rstrip("/")) for pattern in (*written, *config.extend_exclude))
 
 
@@ -160,15 +164,17 @@ def _absolute(base: str, pattern: str) -> str:
     return f"{base}/{pattern.removeprefix('./')}" if "/" in pattern.lstrip("/") else pattern
 
 
-def _read(path: Path) -> Config | None:
+def _read(directory: str, name: str) -> Config | None:
+    path = os.path.join(directory, name)
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as file:
+            data = file.read()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror or error}") from None
+        raise SettingsError(f"{shown(path)}: {error.strerror or error}") from None
     # Most pyproject.toml files say nothing about amplint: those aren't parsed.
-    if b"amplint" not in data and path.name == "pyproject.toml":
+    if b"amplint" not in data and name == "pyproject.toml":
         return None
     from amplint.config import parse  # noqa: PLC0415 - the TOML parser costs more than the rest of a run
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.findings import Applicability, Finding
-from amplint.source import Source
-
 if TYPE_CHECKING:
     from amplint.engine import Result
+    from amplint.findings import Finding
+    from amplint.source import Source
 
 FORMATS = ("concise", "full", "json", "github")
 
@@ -40,22 +39,21 @@ class Report(NamedTuple):
     def places(self) -> Iterator[Place]:
         """All findings with their places."""
         for filename, source, findings in self.results:
-            known = source or Source(filename, "")
-            for finding in findings:
-                start, end = known.location(finding.start), known.location(finding.end)
-                yield Place(filename, known, finding, start, end)
+            for finding in findings if source else ():
+                start, end = source.location(finding.start), source.location(finding.end)
+                yield Place(filename, source, finding, start, end)
 
     def fixable(self, finding: Finding) -> bool:
         """Whether `--fix`, with the flags given, would fix this finding."""
-        return _applicability(finding) is Applicability.SAFE or (self.unsafe and self.hidden(finding))
+        return _applicability(finding) == "safe" or (self.unsafe and self.hidden(finding))
 
     def hidden(self, finding: Finding) -> bool:
         """Whether the finding has a fix that only `--unsafe-fixes` applies."""
-        return _applicability(finding) is Applicability.UNSAFE
+        return _applicability(finding) == "unsafe"
 
 
-def _applicability(finding: Finding) -> Applicability | None:
-    return finding.fix.applicability if finding.fix and finding.fix.edits else None
+def _applicability(finding: Finding) -> str | None:
+    return finding.fix.applicability.value if finding.fix and finding.fix.edits else None
 
 
 def render(output_format: str, report: Report, colour: bool = False) -> str:

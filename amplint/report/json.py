@@ -44,7 +44,7 @@ def as_dict(place: Place) -> dict[str, Any]:
 
 def file_path(filename: str) -> str:
     """The absolute path of a file; standard input keeps its dash."""
-    return filename if filename == "-" else str(absolute(filename))
+    return filename if filename == "-" else absolute(filename)
 
 
 def _location(place: tuple[int, int]) -> dict[str, int]:

@@ -14,7 +14,7 @@ def all_rules() -> dict[str, Rule]:
     found = {}
     for file in sorted(listdir(__path__[0])):
         if file.startswith("amp") and file.endswith(".py"):
-            with open(f"{__path__[0]}/{file}", "rb") as text:
+            with open(f"{__path__[0]}/{file}", encoding="utf-8") as text:
                 rule = Rule.from_text(f"{__name__}.{file[:-3]}", text.read())
             found[rule.code] = rule
     return found

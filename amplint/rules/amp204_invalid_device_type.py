@@ -45,6 +45,7 @@ from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.dtypes import AUTOCAST, Device, devices, region_of
 from amplint.rules.base import Rule
+from amplint.rules.uses import module_name
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -111,8 +112,8 @@ def _misnamed(module: Module, value: ir.Value, device: Device) -> Finding:
 def _indexed(module: Module, call: ir.Call, value: ir.Value, device: Device) -> Finding:
     if device.value is value:
         return _with_index(module, call, value, f"`{module.text(value)}` carries an index", f'"{device.type}"')
-    torch = "torch" if module.names.of(call.func) and "torch" in module.program.scope.bindings else None
-    text = f"torch.device({module.text(value)}).type" if torch else None
+    torch = module_name(module, "torch")
+    text = f"{torch}.device({module.text(value)}).type" if torch else None
     where = f"line {module.row(device.value)}"
     return _with_index(
         module, call, value, f"`{module.text(value)}` can be {device.name!r} ({where}), with an index", text

@@ -38,7 +38,7 @@ DOC_HEADINGS = (
 # What a rule's module defines beyond its header.
 _DEFINED = ("doc", "severity", "trial", "run")
 # Where the header starts and ends in the module's text.
-_HEADER, _END = b"\nrule = Rule(", b")\n"
+_HEADER, _END = "\nrule = Rule(", ")\n"
 
 
 class Rule:
@@ -80,13 +80,12 @@ class Rule:
         self.triggers = tuple(tuple(word.strip().encode() for word in each.split("&")) for each in triggers)
 
     @classmethod
-    def from_text(cls, module_name: str, text: bytes) -> Rule:
+    def from_text(cls, module_name: str, text: str) -> Rule:
         """The rule of a module that is not imported: modules of rules import the model, which few files need."""
         rule = cls.__new__(cls)
         header = text.partition(_HEADER)[2].partition(_END)[0]
-        triggers = header.partition(b"triggers=(")[2].partition(b")")[0]
-        words = tuple(word.decode() for word in triggers.split(b'"')[1::2])
-        rule._read_header(module_name, words, b"default=False" not in header)
+        triggers = header.partition("triggers=(")[2].partition(")")[0]
+        rule._read_header(module_name, tuple(triggers.split('"')[1::2]), "default=False" not in header)
         return rule
 
     def __getattr__(self, name: str) -> Any:
