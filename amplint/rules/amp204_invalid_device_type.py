@@ -45,7 +45,7 @@ from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.dtypes import AUTOCAST, Device, devices, region_of
 from amplint.rules.base import Rule
-from amplint.rules.uses import module_name
+from amplint.rules.pins import module_name
 
 if TYPE_CHECKING:
     from amplint.model import Module
