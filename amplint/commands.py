@@ -6,7 +6,8 @@ import argparse
 import io
 import os
 import sys
-from typing import NoReturn, TextIO
+from functools import partial
+from typing import Any, NoReturn, TextIO
 
 from amplint import __version__
 from amplint.discovery import discover
@@ -16,12 +17,16 @@ from amplint.rules import all_rules
 from amplint.run import Job, Mode, describe, process, run
 from amplint.selection import Selection, SettingsError, codes_of
 from amplint.settings import Overrides, Resolver
-from amplint.target import from_option
 
 CLEAN, FOUND, FAILED = 0, 1, 2
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, prog: str, description: str, **more: Any) -> None:
+        # To ask for the terminal's width, as argparse would for each option, takes the import of shutil.
+        lines = partial(argparse.HelpFormatter, width=88)
+        super().__init__(prog, description=description, formatter_class=lines, allow_abbrev=False, **more)
+
     def error(self, message: str) -> NoReturn:
         """One line, and not the whole usage, is what a mistake in the arguments deserves."""
         self.exit(FAILED, f"amplint: error: {message}\n")
@@ -65,7 +70,6 @@ def _check_parser() -> argparse.ArgumentParser:
         usage="amplint [check] [options] [path ...]\n       amplint rule (CODE | --all) [--output-format text|json]",
         description="Find misuse of PyTorch automatic mixed precision (AMP), and fix it.",
         epilog="Exit codes: 0 nothing found, 1 findings, 2 amplint could not do its work.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("paths", nargs="*", metavar="path", help="files and directories, or - for standard input [default: .]")
@@ -136,6 +140,8 @@ def _check(arguments: list[str]) -> int:
 
 def _overrides(options: argparse.Namespace) -> Overrides:
     if options.target_torch is not None:
+        from amplint.target import from_option  # noqa: PLC0415 - only to say here what is wrong with it
+
         try:
             from_option(options.target_torch, "--target-torch")
         except ValueError as error:
@@ -167,9 +173,7 @@ def _colour(stream: TextIO) -> bool:
 
 
 def _rule(arguments: list[str]) -> int:
-    parser = _Parser(
-        prog="amplint rule", description="Print the documentation of a rule, or of all.", allow_abbrev=False
-    )
+    parser = _Parser(prog="amplint rule", description="Print the documentation of a rule, or of all.")
     parser.add_argument("code", nargs="?", metavar="CODE", help="such as AMP401")
     parser.add_argument("--all", action="store_true", help="all rules")
     parser.add_argument("--output-format", choices=("text", "json"), default="text", help="[default: text]")

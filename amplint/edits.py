@@ -1,4 +1,4 @@
-"""From fixes to a new text: overlap and order, trial, diff, and the write that replaces a file at once."""
+"""From fixes to a new text: overlap and order, diff, and the write that replaces a file at once."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ import os
 import re
 import tempfile
 from bisect import bisect_left, insort
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
 from amplint.findings import Edit, Finding, Fix
-
-# Trials of one file's fixes. They are few where fixes are good: all of them are tried together first.
-TRIALS = 40
 
 
 def apply(text: str, fixes: Iterable[Fix]) -> tuple[str, list[Fix]]:
@@ -63,61 +59,6 @@ def validate(finding: Finding, length: int) -> None:
     for one, other in pairwise(edits):
         if other.start < one.end:
             raise ValueError(f"two edits of one fix overlap at {other.start}")
-
-
-def try_out(
-    text: str, findings: list[Finding], before: Counter[str], analyse: Callable[[str], Counter[str]]
-) -> list[Finding]:
-    """The findings, without the fixes that don't do what they are for.
-
-    A fix is kept if, applied to `text`, it takes away what it belongs to and adds nothing. `before` counts the codes
-    found in `text` by all rules, `analyse` those found in another text.
-    """
-    sharing: dict[tuple[Edit, ...], list[Finding]] = {}
-    for finding in findings:
-        if finding.fix and finding.fix.edits:
-            sharing.setdefault(finding.fix.edits, []).append(finding)
-    reasons: dict[tuple[Edit, ...], str] = {}
-    left = TRIALS
-
-    def judge(group: list[Fix]) -> None:
-        """Try fixes that can be applied together; where that goes wrong, halves of them, down to each alone."""
-        nonlocal left
-        if left == 0:
-            reasons.update((fix.edits, "too many fixes in this file fail when tried out") for fix in group)
-            return
-        left -= 1
-        expected = Counter(before)
-        expected.subtract(each.code for fix in group for each in sharing[fix.edits])
-        after = analyse(apply(text, group)[0])
-        wrong = sorted(code for code, count in after.items() if count > expected[code])
-        if wrong and len(group) > 1:
-            judge(group[: len(group) // 2])
-            judge(group[len(group) // 2 :])
-        elif wrong:
-            own = {each.code for each in sharing[group[0].edits]}
-            reasons[group[0].edits] = _reason(wrong, own, before, after)
-
-    fixes = [each[0].fix for each in sharing.values() if each[0].fix]
-    while fixes:
-        _, group = apply(text, fixes)
-        judge(group)
-        fixes = [fix for fix in fixes if fix not in group]
-    return [
-        finding._replace(fix=None, withheld=reasons[finding.fix.edits])
-        if finding.fix and finding.fix.edits in reasons
-        else finding
-        for finding in findings
-    ]
-
-
-def _reason(wrong: list[str], own: set[str], before: Counter[str], after: Counter[str]) -> str:
-    if after["AMP001"]:
-        return "the fixed code could not be parsed"
-    caused = [code for code in wrong if after[code] > before[code]]
-    if caused:
-        return f"the fixed code would be reported as {', '.join(caused)}"
-    return f"the fixed code would still be reported as {', '.join(sorted(own))}"
 
 
 def unified_diff(old: bytes, new: bytes, path: str) -> bytes:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint import analysis, gate
 from amplint.analysis import INTERNAL_ERROR, UnreadableError
-from amplint.edits import apply, try_out
+from amplint.edits import apply
 from amplint.findings import Applicability, Finding, Fix
 from amplint.guard import refusal, with_room
 from amplint.rules import all_rules
 from amplint.source import Source, SourceError
 from amplint.suppress import Suppressions
+from amplint.trial import try_out
 
 if TYPE_CHECKING:
     from amplint.settings import Settings

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.paths import absolute, shown
 from amplint.rules import all_rules
 from amplint.selection import Selection, SettingsError, enabled_codes
-from amplint.target import Target, declared, from_option, nothing_declared
 
 if TYPE_CHECKING:
     from amplint.config import Config
+    from amplint.target import Target
 
 # What no project writes itself: version control, environments, caches, build products.
 DEFAULT_EXCLUDE = (
@@ -56,12 +56,14 @@ class Settings(NamedTuple):
 
     def target(self, filename: str) -> Target:
         """The releases of torch that the project of `filename` admits."""
+        from pathlib import Path  # noqa: PLC0415 - only a file that is parsed has a target
+
+        from amplint.target import declared, from_option, nothing_declared  # noqa: PLC0415
+
         if self.target_torch is not None:
             return from_option(self.target_torch, self.target_origin)
         if self.isolated:
             return nothing_declared()
-        from pathlib import Path  # noqa: PLC0415 - only files that are parsed have a target
-
         return declared(Path(absolute(filename)).parent)
 
     def excludes(self, path: str, name: str) -> bool:

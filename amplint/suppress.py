@@ -58,7 +58,7 @@ class _Directive(NamedTuple):
 class Suppressions:
     """The comments of one file, and which of their codes are needed.
 
-    Without `noqa` those that say `noqa` silence nothing, because the host sees to them; AMP002 judges them all the same.
+    Without `noqa` those that say `noqa` silence nothing: the host sees to them. AMP002 judges them all the same.
     """
 
     def __init__(self, source: Source, *, noqa: bool = True) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import amplint.commands as amplint_commands
-import amplint.run as amplint_run
 from amplint.cli import main
 from amplint.discovery import Found
 from amplint.engine import check_bytes
@@ -111,11 +110,11 @@ def test_a_clean_file_is_not_written(project: Write, amplint: Run) -> None:
 def test_what_cannot_be_written_is_still_reported(
     project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(path: Path, data: bytes) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
+    def refuse(path: str, data: bytes) -> None:
+        raise PermissionError(13, "Permission denied", path)
 
     root = project({"old.py": LEGACY})
-    monkeypatch.setattr(amplint_run, "write_atomically", refuse)
+    monkeypatch.setattr("amplint.edits.write_atomically", refuse)
     ran = amplint("--fix", "--output-format=concise")
     assert ran.code == 2
     assert ran.err == "amplint: error: old.py: Permission denied\n"
@@ -257,7 +256,7 @@ class TestFailuresAreOneLineAndLeaveTheRestAlone:
                 raise RuntimeError("first line\nsecond")
             return check_bytes(data, filename, *_)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(amplint_run, "check_bytes", check)
+        monkeypatch.setattr("amplint.engine.check_bytes", check)
         project({"a.py": LEGACY, "old.py": LEGACY})
         ran = amplint("--output-format=concise")
         assert ran.code == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import amplint
-from amplint import analysis, engine, suppress
+from amplint import analysis, engine, gate, suppress
 from amplint.engine import ROUNDS, check, check_bytes, fix, fix_bytes
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import Module
@@ -38,7 +38,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settings]:
             )
             rule.check(function)
             rules[rule.code] = rule
-        for module in (analysis, engine, suppress):
+        for module in (analysis, engine, gate, suppress):
             monkeypatch.setattr(module, "all_rules", lambda: rules)
         chosen = [code for code in rules if select is None or code <= f"AMP90{select}"]
         return Settings(frozenset(chosen), isolated=True)
@@ -126,8 +126,21 @@ def test_findings_of_codes_that_are_not_selected_are_dropped(fakes: Callable[...
 def test_comments_count_only_where_the_host_does_not_see_to_them() -> None:
     data = b"import torch\nx = torch.cuda.amp.GradScaler()  # noqa: AMP102\ny = 1  # noqa: AMP102\n"
     assert codes(data, EVERYTHING) == ["AMP002"]
+    # Whether they are needed is ours to tell all the same.
     without = check_bytes(data, "file.py", EVERYTHING, noqa=False)
-    assert [each.code for each in without.findings] == ["AMP102"]
+    assert [each.code for each in without.findings] == ["AMP102", "AMP002"]
+
+
+def test_comments_in_our_own_form_count_for_every_host() -> None:
+    line = b"import torch\nx = torch.cuda.amp.GradScaler()"
+    for data, expected in (
+        (line + b"  # amplint: ignore[AMP102] for now\n", []),
+        (line + b"  # amplint: ignore[AMP101]\n", ["AMP102", "AMP002"]),
+        (b"# amplint: ignore-file\n" + line, []),
+        (b"# amplint: ignore-file[AMP102]\n" + line, []),
+    ):
+        found = check_bytes(data, "file.py", EVERYTHING, noqa=False).findings
+        assert [each.code for each in found] == expected, data
 
 
 def test_the_public_functions_need_only_a_text() -> None:

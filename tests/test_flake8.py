@@ -73,21 +73,43 @@ def test_a_plain_flake8_reports_it_too(project: Write) -> None:
     assert "amplint: 0.1.0" in version.stdout
 
 
+CALL = "torch.cuda.amp.autocast()"
+
+
 def test_noqa_and_ignores_are_flake8s(project: Write) -> None:
-    call = "torch.cuda.amp.autocast()"
+    lines = f"{CALL}  # noqa\n{CALL}  # noqa: AMP101\n{CALL}  # noqa: E501\n"
+    project({"a.py": f"import torch\n{lines}", "b.py": LEGACY, "c.py": f"# flake8: noqa\n{LEGACY}"})
+    assert [line.split(" ")[0] for line in flake8("--per-file-ignores=b.py:AMP101", ".")] == ["./a.py:4:1:"]
+    assert [line.split(" ")[1] for line in flake8("--disable-noqa", "a.py")] == ["AMP101"] * 3
+
+
+def test_our_own_comments_hold_in_flake8(project: Write) -> None:
     project(
         {
-            "a.py": f"import torch\n{call}  # noqa\n{call}  # noqa: AMP101\n{call}  # noqa: E501\n",
-            "b.py": LEGACY,
-            "own.py": f"import torch\n{call}  # amplint: ignore[AMP101] it must stay\n{call}\n",
-            "off.py": f"# amplint: ignore-file\nimport torch\n{call}\n",
+            "own.py": f"import torch\n{CALL}  # amplint: ignore[AMP101] it must stay\n{CALL}\n",
+            "off.py": f"# amplint: ignore-file\nimport torch\n{CALL}\n",
+            "some.py": f"# amplint: ignore-file[AMP101]\nimport torch\n{CALL}\n",
         }
     )
-    assert [line.split(" ")[0] for line in flake8("--per-file-ignores=b.py:AMP101", ".")] == [
-        "./a.py:4:1:",
-        "./own.py:3:1:",
+    for arguments in ([], ["--disable-noqa"]):
+        assert [line.split(" ")[0] for line in flake8(*arguments, ".")] == ["./own.py:3:1:"]
+
+
+def test_suppressions_that_do_nothing_are_found_as_by_the_command(project: Write, amplint: Run) -> None:
+    project(
+        {
+            "a.py": f"import torch\n{CALL}  # noqa: AMP101\nx = 1  # noqa: AMP101\n",
+            "b.py": f"import torch\ny = 1  # amplint: ignore[AMP102]\n{CALL}  # noqa: AMP101,AMP401\n",
+            "c.py": "z = 1  # noqa\nz = 2  # noqa: E501\n",
+        }
+    )
+    ours = amplint("--select=ALL", "--output-format=concise", "--quiet").out.replace("[*] ", "").splitlines()
+    assert [line.split(" ")[:2] for line in ours] == [
+        ["a.py:3:8:", "AMP002"],
+        ["b.py:2:8:", "AMP002"],
+        ["b.py:3:28:", "AMP002"],
     ]
-    assert len(flake8("--disable-noqa", "a.py")) == 3
+    assert flake8("a.py", "b.py", "c.py") == ours
 
 
 def test_syntax_errors_are_left_to_flake8(project: Write) -> None:

@@ -22,8 +22,7 @@ _SHELL = re.compile(r"<!-- ([\w-]+) -->\n```sh\n([^\n]+)\n```")
 
 def table() -> str:
     rows = ["| code | name | severity | what is wrong |", "|---|---|---|---|"]
-    for rule in all_rules().values():
-        rows.append(f"| {rule.code} | {rule.name} | {rule.severity.value} | {rule.summary} |")
+    rows += [f"| {each.code} | {each.name} | {each.severity.value} | {each.summary} |" for each in all_rules().values()]
     return "\n".join(rows) + "\n"
 
 

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from amplint.engine import check_bytes, fix_bytes
 from amplint.findings import Severity
+from amplint.gate import names_codes
 from amplint.rules import all_rules
 from amplint.settings import Settings
 from amplint.source import Source
-from amplint.suppress import Suppressions, names_codes
+from amplint.suppress import Suppressions
 
 EVERYTHING = Settings(frozenset(all_rules()), isolated=True)
 

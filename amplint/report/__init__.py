@@ -39,9 +39,10 @@ class Report(NamedTuple):
     def places(self) -> Iterator[Place]:
         """All findings with their places."""
         for filename, source, findings in self.results:
-            for finding in findings if source else ():
-                start, end = source.location(finding.start), source.location(finding.end)
-                yield Place(filename, source, finding, start, end)
+            if source:
+                for finding in findings:
+                    start, end = source.location(finding.start), source.location(finding.end)
+                    yield Place(filename, source, finding, start, end)
 
     def fixable(self, finding: Finding) -> bool:
         """Whether `--fix`, with the flags given, would fix this finding."""
@@ -59,8 +60,12 @@ def _applicability(finding: Finding) -> str | None:
 def render(output_format: str, report: Report, colour: bool = False) -> str:
     """The findings in one of `FORMATS`, ready to be written."""
     text: str
-    if output_format in ("concise", "full"):
-        text = getattr(import_module("amplint.report.text"), output_format)(report, colour)
+    if output_format == "json":
+        text = import_module("amplint.report.json").render(report)
+    elif not report.results:
+        text = ""
+    elif output_format == "github":
+        text = import_module("amplint.report.github").render(report)
     else:
-        text = import_module(f"amplint.report.{output_format}").render(report)
+        text = getattr(import_module("amplint.report.text"), output_format)(report, colour)
     return text

@@ -1,0 +1,119 @@
+"""Whether fixes do what they are for: each is applied to the text, and the new text is analysed with all rules."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from amplint.edits import apply
+from amplint.findings import Edit, Finding, Fix
+
+# Trials of one file's fixes. They are few where fixes are good: all of them are tried together first.
+TRIALS = 40
+
+_Edits: TypeAlias = tuple[Edit, ...]
+_Change: TypeAlias = tuple[tuple[str, str], ...]  # what is replaced, by what
+
+
+def try_out(
+    text: str, findings: list[Finding], before: Counter[str], analyse: Callable[[str], Counter[str]]
+) -> list[Finding]:
+    """The findings, without the fixes that don't do what they are for.
+
+    A fix is kept if, applied to `text`, it takes away what it belongs to and adds nothing. `before` counts the codes
+    found in `text` by all rules, `analyse` those found in another text.
+    """
+    trial = _Trial(text, findings, before, analyse)
+    trial.run()
+    return [
+        finding._replace(fix=None, withheld=trial.reasons[finding.fix.edits])
+        if finding.fix and finding.fix.edits in trial.reasons
+        else finding
+        for finding in findings
+    ]
+
+
+class _Trial:
+    def __init__(
+        self, text: str, findings: list[Finding], before: Counter[str], analyse: Callable[[str], Counter[str]]
+    ) -> None:
+        self.text = text
+        self.before = before
+        self.analyse = analyse
+        self.left = TRIALS
+        self.sharing: dict[_Edits, list[Finding]] = {}
+        for finding in findings:
+            if finding.fix and finding.fix.edits:
+                self.sharing.setdefault(finding.fix.edits, []).append(finding)
+        # Why fixes are withheld.
+        self.reasons: dict[_Edits, str] = {}
+
+    def run(self) -> None:
+        """Try all fixes together; where that goes wrong, ever smaller groups, down to each alone.
+
+        Fixes that make the same change at several places mostly work or fail alike. Of those that fail together one is
+        tried alone, and if it fails the others wait until the end: trials go first to where there is hope.
+        """
+        hopeful, doubtful = deque(self._groups()), deque[list[Fix]]()
+        seen: set[_Change] = set()
+        while queue := hopeful or doubtful:
+            group = queue.popleft()
+            if self._settled(group):
+                continue
+            changes = [self._change(fix) for fix in group]
+            if changes[0] != changes[-1]:
+                # Between two kinds, as near to the middle as can be.
+                borders = [i for i in range(1, len(group)) if changes[i] != changes[i - 1]]
+                at = min(borders, key=lambda i: abs(2 * i - len(group)))
+                queue += (group[:at], group[at:])
+            elif changes[0] in seen:
+                queue += (group[: len(group) // 2], group[len(group) // 2 :])
+            else:
+                seen.add(changes[0])
+                self._settled(group[:1])
+                (doubtful if group[0].edits in self.reasons else queue).append(group[1:])
+
+    def _groups(self) -> list[list[Fix]]:
+        """The fixes in groups that can be applied together, those that make the same change side by side."""
+        fixes = [each[0].fix for each in self.sharing.values() if each[0].fix]
+        order: dict[_Change, int] = {}
+        for fix in fixes:
+            order.setdefault(self._change(fix), len(order))
+        groups = []
+        while fixes:
+            _, group = apply(self.text, fixes)
+            groups.append(sorted(group, key=lambda fix: order[self._change(fix)]))
+            taken = set(group)
+            fixes = [fix for fix in fixes if fix not in taken]
+        return groups
+
+    def _change(self, fix: Fix) -> _Change:
+        return tuple((self.text[edit.start : edit.end], edit.content) for edit in fix.edits)
+
+    def _settled(self, group: list[Fix]) -> bool:
+        """Try a group; False where it has to be divided, because not all of its fixes do their work."""
+        if self.left == 0:
+            why = f"not tried out: too many fixes of this file fail ({TRIALS} trials are the limit)"
+            self.reasons.update((fix.edits, why) for fix in group)
+            return True
+        self.left -= 1
+        expected = Counter(self.before)
+        expected.subtract(each.code for fix in group for each in self.sharing[fix.edits])
+        after = self.analyse(apply(self.text, group)[0])
+        wrong = sorted(code for code, count in after.items() if count > expected[code])
+        if wrong and len(group) > 1:
+            return False
+        if wrong:
+            own = {each.code for each in self.sharing[group[0].edits]}
+            self.reasons[group[0].edits] = _reason(wrong, own, self.before, after)
+        return True
+
+
+def _reason(wrong: list[str], own: set[str], before: Counter[str], after: Counter[str]) -> str:
+    if after["AMP001"]:
+        return "the fixed code could not be parsed"
+    caused = [code for code in wrong if after[code] > before[code]]
+    if caused:
+        return f"the fixed code would be reported as {', '.join(caused)}"
+    return f"the fixed code would still be reported as {', '.join(sorted(own))}"

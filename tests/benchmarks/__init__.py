@@ -1,0 +1,1 @@
+"""Measurements, to be run by hand: times depend on the machine and are no tests."""

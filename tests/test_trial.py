@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from amplint.findings import Applicability, Edit, Finding, Fix
+from amplint.trial import TRIALS, try_out
+from tests.test_edits import finding, fix
+
+
+class Analyser:
+    """Counts each letter A to Z in a text as a finding of that name."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, text: str) -> Counter[str]:
+        self.calls += 1
+        return Counter(letter for letter in text if letter.isupper())
+
+
+def trial(text: str, *findings: Finding) -> tuple[list[Finding], int]:
+    analyse = Analyser()
+    before = analyse(text)
+    return try_out(text, list(findings), before, analyse), analyse.calls - 1
+
+
+def test_a_fix_that_does_its_work_is_kept() -> None:
+    found = finding("A", fix((0, 1, "x")))
+    assert trial("A.B", found) == ([found], 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [("C", "reported as C"), ("B", "reported as B"), ("A", "still be reported as A"), ("AA", "reported as A")],
+)
+def test_a_fix_that_does_not_is_withheld_and_says_why(content: str, why: str) -> None:
+    (found,), _ = trial("A.B", finding("A", fix((0, 1, content))))
+    assert found.fix is None
+    assert found.withheld is not None
+    assert why in found.withheld
+
+
+def test_a_fix_whose_text_can_t_be_parsed_is_withheld() -> None:
+    found = finding("A", fix((0, 1, "(")))
+    (after,) = try_out("A", [found], Counter("A"), lambda text: Counter(["AMP001"]))
+    assert after.fix is None
+    assert after.withheld == "the fixed code could not be parsed"
+
+
+def test_a_fix_that_findings_share_has_to_remove_them_all() -> None:
+    shared = fix((0, 1, "x"))
+    findings, _ = trial("A.A", finding("A", shared), finding("A", shared))
+    assert [each.fix for each in findings] == [None, None]
+    shared = fix((0, 1, "x"), (2, 3, "x"))
+    findings, calls = trial("A.A", finding("A", shared), finding("A", shared))
+    assert [each.fix for each in findings] == [shared, shared]
+    assert calls == 1
+
+
+def test_good_fixes_are_tried_together() -> None:
+    text = "A." * 500
+    findings = [finding("A", fix((2 * i, 2 * i + 1, "x"))) for i in range(500)]
+    assert trial(text, *findings) == (findings, 1)
+
+
+def test_one_bad_fix_does_not_cost_the_good_ones() -> None:
+    text = "A." * 100
+    findings = [finding("A", fix((2 * i, 2 * i + 1, "C" if i == 42 else "x"))) for i in range(100)]
+    after, calls = trial(text, *findings)
+    assert [i for i, each in enumerate(after) if each.fix is None] == [42]
+    assert calls < 20
+
+
+def test_overlapping_fixes_are_tried_apart() -> None:
+    findings = [finding("A", fix((0, 1, "x"))), finding("A", fix((0, 2, "C")))]
+    after, calls = trial("A.", *findings)
+    assert [each.fix is None for each in after] == [False, True]
+    assert calls == 2
+
+
+def test_many_bad_fixes_do_not_cost_a_trial_each() -> None:
+    text = "A." * 300
+    after, calls = trial(text, *(finding("A", fix((2 * i, 2 * i + 1, "C"))) for i in range(300)))
+    assert calls <= TRIALS
+    assert all(each.fix is None and each.withheld for each in after)
+
+
+def test_advice_is_not_tried() -> None:
+    found = finding("A", Fix(Applicability.DISPLAY, "Do it by hand"))
+    assert trial("A", found, finding("B")) == ([found, finding("B")], 0)
