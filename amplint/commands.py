@@ -14,7 +14,7 @@ from amplint.discovery import discover
 from amplint.report import FORMATS, Report, render
 from amplint.report.summary import diff_summary, statistics, summary
 from amplint.rules import all_rules
-from amplint.run import Job, Mode, describe, process, run
+from amplint.run import Job, Mode, describe, process, processors, run
 from amplint.selection import Selection, SettingsError, codes_of
 from amplint.settings import Overrides, Resolver
 
@@ -87,6 +87,9 @@ def _check_parser() -> argparse.ArgumentParser:
     )
     settings.add_argument("--isolated", action="store_true", help="read no configuration files")
     settings.add_argument("--stdin-filename", metavar="PATH", help="the name of what is read from standard input")
+    settings.add_argument(
+        "-j", "--jobs", type=_positive, metavar="N", help="processes to use for many files [default: one a processor]"
+    )
     output = parser.add_argument_group("output")
     output.add_argument("--output-format", choices=FORMATS, default="full", help="[default: full]")
     output.add_argument("--statistics", action="store_true", help="print counts by rule instead of findings")
@@ -94,6 +97,12 @@ def _check_parser() -> argparse.ArgumentParser:
     output.add_argument("-q", "--quiet", action="store_true", help="print findings and nothing else")
     add("-V", "--version", action="version", version=f"amplint {__version__}")
     return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes")
+    return int(text)
 
 
 def _check(arguments: list[str]) -> int:
@@ -116,7 +125,7 @@ def _check(arguments: list[str]) -> int:
         errors += found.errors
         for path in [] if options.quiet else found.empty:
             print(f"amplint: warning: no Python files in {path}", file=sys.stderr)
-        outcomes = list(run(found.files, resolver, mode, options.unsafe_fixes))
+        outcomes = list(run(found.files, resolver, mode, options.unsafe_fixes, options.jobs or processors()))
 
     errors += [outcome.error for outcome in outcomes if outcome.error]
     results = tuple(outcome.result for outcome in outcomes if outcome.result)
@@ -147,6 +156,9 @@ def _overrides(options: argparse.Namespace) -> Overrides:
         except ValueError as error:
             raise SettingsError(f"--target-torch: {error}") from None
     select = None if options.select is None else _selectors(options.select)
+    if select == ():
+        # An empty variable in a script, most likely: to pass every check would be the wrong answer.
+        raise SettingsError("--select: no rule is named")
     selection = Selection(select, _selectors(options.extend_select), _selectors(options.ignore))
     return Overrides(selection, options.target_torch, options.isolated)
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplint.edits import TRIALS, apply, try_out, unified_diff, validate, write_atomically
+from amplint.edits import apply, unified_diff, validate, write_atomically
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 
 

@@ -202,3 +202,33 @@ def test_105_reports_uses_or_else_the_import() -> None:
         21,
     ]
     assert not check("from apex.optimizers import FusedAdam\nfrom x import amp\namp.initialize(m)\n")
+
+
+def test_a_fallback_to_none_hides_nothing() -> None:
+    code = """
+try:
+    from torch.amp import GradScaler, autocast
+except ImportError:
+    GradScaler = autocast = None
+
+scaler = GradScaler()
+with autocast(enabled=True):
+    pass
+"""
+    assert [each.code for each in check(code)] == ["AMP201", "AMP202"]
+
+
+def test_backward_in_a_region_of_either_class() -> None:
+    code = """
+try:
+    from torch.amp import autocast
+except ImportError:
+    from torch.cuda.amp import autocast
+
+
+def step(model, batch):
+    with autocast():
+        loss = model(batch)
+        loss.backward()
+"""
+    assert [each.code for each in check(code)] == ["AMP301"]

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from amplint.findings import Applicability, Edit, Finding, Fix
+from amplint.findings import Applicability, Finding, Fix
 from amplint.trial import TRIALS, try_out
 from tests.test_edits import finding, fix
 
@@ -80,11 +80,49 @@ def test_overlapping_fixes_are_tried_apart() -> None:
     assert calls == 2
 
 
+def withheld(findings: list[Finding]) -> set[int]:
+    return {i for i, each in enumerate(findings) if each.fix is None}
+
+
 def test_many_bad_fixes_do_not_cost_a_trial_each() -> None:
     text = "A." * 300
     after, calls = trial(text, *(finding("A", fix((2 * i, 2 * i + 1, "C"))) for i in range(300)))
     assert calls <= TRIALS
-    assert all(each.fix is None and each.withheld for each in after)
+    assert withheld(after) == set(range(300))
+    assert {each.withheld for each in after} == {
+        "the fixed code would be reported as C",
+        "not tried out: too many fixes of this file fail (40 trials are the limit)",
+    }
+
+
+def test_bad_fixes_that_are_alike_do_not_use_up_the_trials_of_others() -> None:
+    # One in three is bad, each time in the same way.
+    text = "A." * 300
+    findings = [finding("A", fix((2 * i, 2 * i + 1, "xyC"[i % 3]))) for i in range(300)]
+    after, calls = trial(text, *findings)
+    assert withheld(after) == set(range(2, 300, 3))
+    assert calls <= TRIALS
+
+
+def test_a_change_that_fails_at_its_first_place_only_is_made_at_the_others() -> None:
+    findings = [finding("A", fix((2 * i, 2 * i + 1, "x"))) for i in range(20)]
+
+    def analyse(text: str) -> Counter[str]:
+        return Counter({"A": text.count("A"), "C": int(text.startswith("x"))})
+
+    text = "A." * 20
+    assert withheld(try_out(text, findings, analyse(text), analyse)) == {0}
+
+
+def test_where_trials_run_out_what_was_not_tried_says_so() -> None:
+    text = "A." * 64
+    # All different, and every other one bad.
+    findings = [finding("A", fix((2 * i, 2 * i + 1, "C" * (i + 1) if i % 2 else "x" * (i + 1)))) for i in range(64)]
+    after, calls = trial(text, *findings)
+    assert calls == TRIALS
+    reasons = [each.withheld for each in after]
+    assert all(reasons[1::2])
+    assert any(str(reason).startswith("not tried out") for reason in reasons[::2])
 
 
 def test_advice_is_not_tried() -> None:

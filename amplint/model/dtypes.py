@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.reaching import reaching
-from amplint.model.scopes import UNKNOWN, Assigned, Defined, Other, owner_class
+from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Defined, Other, owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -73,12 +73,15 @@ def _regions(module: Module) -> list[Region]:
 
 def region_of(module: Module, call: ir.Call) -> Region | None:
     """The autocast object that a call makes, if it makes one."""
-    names = module.names.of(call.func)
+    name = module.names.only(call.func)
     order: tuple[str, ...]
-    if names == {AUTOCAST}:
+    if name == AUTOCAST:
         order, device = ("device_type", "dtype", "enabled", "cache_enabled"), None
-    elif len(names) == 1 and (old := OLD_AUTOCAST.get(next(iter(names)))) is not None:
-        order, device = ("enabled", "dtype", "cache_enabled"), old
+    elif name is not None and name in OLD_AUTOCAST:
+        order, device = ("enabled", "dtype", "cache_enabled"), OLD_AUTOCAST[name]
+    elif name is None and module.names.of(call.func) - {NOTHING} <= {AUTOCAST, *OLD_AUTOCAST}:
+        # The new class where torch has it, else the old one: a region, whose arguments mean one thing or another.
+        return Region(call, None, None, None, None, None, opaque=True)
     else:
         return None
     given = dict(zip(order, call.positional, strict=False))

@@ -9,40 +9,24 @@ many paths yields no visits at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
-from amplint.model.dtypes import is_false
+from amplint.model.compat import leaves
+from amplint.model.conditions import Conditions
 from amplint.model.events import Event, events
 from amplint.model.objects import objects
-from amplint.model.protocol import TABLE, Stage
 from amplint.model.regions import Regions
-from amplint.model.state import Abstract, Conditions, Gradients, State
+from amplint.model.state import Abstract, Gradients, State
 from amplint.model.tensors import Tensors
+from amplint.model.transfer import MAX_STATES, TooManyPathsError, Transfer, Visit
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-MAX_STATES = 64
 MAX_ROUNDS = 6
-
-
-class TooManyPathsError(Exception):
-    """More states than are worth keeping apart."""
-
-
-@dataclass(slots=True)
-class Visit:
-    """An event, the states before it, and for a clip what comes behind it."""
-
-    event: Event
-    states: list[State] = field(default_factory=list)
-    stepped: set[tuple[str, str]] = field(default_factory=set)  # (scaler, optimizer) stepped before the next update
-    steps: list[ir.Value] = field(default_factory=list)
-    backward_first: bool = False  # a scaled backward comes before the next update on some path
-    ends: list[State] = field(default_factory=list)  # the function ends in these before an update
 
 
 @dataclass(slots=True)
@@ -61,6 +45,14 @@ class Paths:
         self.exits += other.exits
 
 
+class Outcome(NamedTuple):
+    """One way in which a test comes out; `by_flag` if a condition decided that may be AMP's own flag."""
+
+    state: State
+    holds: bool
+    by_flag: bool
+
+
 class Flow:
     """One function (or the module's own body) interpreted."""
 
@@ -71,16 +63,22 @@ class Flow:
         self.conditions = self._conditions = Conditions(self._objects)
         self.regions = self._regions = Regions(module)
         self._tensors = Tensors(module)
-        self.visits: dict[int, Visit] = {}
+        self._transfer = Transfer(module, self._conditions, self._tensors)
+        self.disabled = self._transfer.disabled
+        self.surely_enabled = self._transfer.surely_enabled
         start = State(regions=self._regions.decorators(container) if isinstance(container, ir.Function) else ())
         try:
             paths = self._block(container.body, [start])
         except TooManyPathsError:
-            self.visits = {}
+            self._transfer.visits = {}
             return
         for state in (*paths.normal, *paths.exits):
-            for clip in state.pending:
-                self.visits[clip].ends.append(state)
+            self._transfer.end(state)
+
+    @property
+    def visits(self) -> dict[int, Visit]:
+        """The visits of the function's events, by the id of their calls."""
+        return self._transfer.visits
 
     # --- statements -------------------------------------------------------------------------------------------------
 
@@ -94,9 +92,15 @@ class Flow:
             paths.normal = _joined(inner.normal)
         return paths
 
+    def _then(self, block: ir.Block | None, states: list[State], paths: Paths) -> None:
+        """Run a suite on some states, and add to `paths` how it is left."""
+        inner = self._block(block, _joined(states)) if block is not None else Paths(normal=states)
+        paths.leave(inner)
+        paths.normal += inner.normal
+
     def _statement(self, statement: ir.Statement, states: list[State]) -> Paths:
         if isinstance(statement, ir.If):
-            return self._branch(statement.test, statement.then, statement.orelse, states)
+            return self._branch(statement, states)
         if isinstance(statement, (ir.For, ir.While)):
             return self._loop(statement, states)
         if isinstance(statement, ir.With):
@@ -107,6 +111,8 @@ class Flow:
             return self._match(statement, states)
         if isinstance(statement, (ir.Function, ir.Class)):
             return Paths(normal=states)
+        if isinstance(statement, ir.Assert):
+            return Paths(normal=[each.state for s in states for each in self._outcomes(statement.test, s) if each.holds])
         states = [self._simple(statement, state) for state in states]
         if isinstance(statement, (ir.Return, ir.Raise)):
             return Paths(exits=states)
@@ -122,15 +128,21 @@ class Flow:
             held = self._abstract(statement.value, state)
             for target in statement.targets:
                 state = self._assign(target, held, state)
+                learned = self._conditions.learned(target, statement.value)
+                if learned is not None:
+                    state = state.with_fact(*learned)
             return state
         if isinstance(statement, ir.AugAssign):
             state = self._evaluate(statement.value, state)
             scaled = self._tensors.by_hand(statement, state)
             if scaled is not None:
-                state = self._visit(scaled, state)
+                state = self._transfer.visit(scaled, state)
             return self._assign(statement.target, None, state)
         for value in statement.values():
             state = self._evaluate(value, state)
+        if isinstance(statement, ir.Delete):
+            for value in statement.targets:
+                state = self._assign(value, None, state)
         return state
 
     def _assign(self, target: ir.Value, held: Abstract | None, state: State) -> State:
@@ -138,75 +150,104 @@ class Flow:
             for child in target.children():
                 state = self._assign(child, None, state)
             return state
-        key = self._objects.key(target) if isinstance(target, (ir.Name, ir.Attribute)) else None
+        key = self._objects.key(target) if isinstance(target, ir.Attribute) else None
         if isinstance(target, ir.Name):
             key = self._objects.own_key(target)
         return state.bind(key, held) if key is not None else state
 
-    def _branch(self, test: ir.Value, then: ir.Block | None, orelse: ir.Block | None, states: list[State]) -> Paths:
+    def _branch(self, statement: ir.If, states: list[State]) -> Paths:
         paths = Paths()
-        unscales = [self._unscales(arm) for arm in (then, orelse)]
+        arms = {True: statement.then, False: statement.orelse}
+        # Where an arm leaves, what stands behind the statement belongs to the other.
+        behind = any(arm is not None and _leaves(arm) for arm in arms.values()) and self._unscales_behind(statement)
+        unscales = {
+            holds: self._unscales(arm) or (behind and not (arm is not None and _leaves(arm)))
+            for holds, arm in arms.items()
+        }
         for before in states:
-            state = self._evaluate(test, before)
-            truth = self._conditions.truth(test, state)
-            for holds, arm, index in ((True, then, 0), (False, orelse, 1)):
-                if truth is not None and truth is not holds:
-                    continue
-                taken = self._conditions.assume(test, holds, state)
-                if truth is None and unscales[1 - index] and not unscales[index] and not self._counts(test):
-                    # Whether scaled gradients ever come here can't be seen: the test may be AMP's own flag.
-                    if taken.gradients.kind in ("scaled", "entry"):
-                        taken = taken.but(gradients=Gradients("unknown"))
-                if arm is None:
-                    paths.normal.append(taken)
-                else:
-                    inner = self._block(arm, [taken])
-                    paths.leave(inner)
-                    paths.normal += inner.normal
+            for outcome in self._outcomes(statement.test, before):
+                hidden = outcome.by_flag and unscales[not outcome.holds] and not unscales[outcome.holds]
+                state = _uncertain(outcome.state) if hidden else outcome.state
+                self._then(arms[outcome.holds], [state], paths)
         return paths
+
+    def _outcomes(self, test: ir.Value, state: State) -> Iterator[Outcome]:
+        """The ways in which a test can come out on a path, `and` and `or` taken apart."""
+        if isinstance(test, ir.Unary) and test.op == "Not":
+            for each in self._outcomes(test.operand, state):
+                yield each._replace(holds=not each.holds)
+        elif isinstance(test, ir.Bool):
+            for left in self._outcomes(test.left, state):
+                if left.holds is (test.op == "or"):
+                    yield left
+                else:
+                    for right in self._outcomes(test.right, left.state):
+                        yield right._replace(by_flag=left.by_flag or right.by_flag)
+        else:
+            state = self._evaluate(test, state)
+            truth = self._conditions.truth(test, state)
+            by_flag = not isinstance(test, ir.Constant) and not self._counts(test)
+            for holds in (True, False):
+                if truth is None or truth is holds:
+                    yield Outcome(self._conditions.assume(test, holds, state), holds, by_flag)
 
     def _unscales(self, arm: ir.Block | None) -> bool:
         """Whether a suite holds what could unscale gradients."""
         return arm is not None and any(event.kind in ("unscale_", "opaque") for event in self._events.below(arm))
 
+    def _unscales_behind(self, statement: ir.Statement) -> bool:
+        """Whether what runs behind a statement, up to the end of the loop or function, could unscale gradients."""
+        while True:
+            rest = statement.block.statements
+            rest = rest[rest.index(statement) + 1 :]
+            if self._unscales(ir.Block(statement.block.owner, "", rest)):
+                return True
+            owner = statement.block.owner
+            if not isinstance(owner, ir.Statement) or isinstance(owner, (ir.Function, ir.Class, ir.For, ir.While)):
+                return False
+            statement = owner
+
     def _counts(self, test: ir.Value, depth: int = 3) -> bool:
         """Whether a test is about a counter (`(i + 1) % k == 0`), so that it is no flag of AMP's."""
+        if isinstance(test, ir.Bool):
+            return self._counts(test.left, depth) and self._counts(test.right, depth)
         for value in ir.walk_values(test):
             if isinstance(value, ir.Binary) and value.op == "Modulo":
                 return True
+            if isinstance(value, ir.Call) and isinstance(value.func, ir.Name) and value.func.name == "len":
+                return True
             if isinstance(value, ir.Name) and depth:
-                if any(self._counts(source, depth - 1) for source in self._objects.sources(value)):
+                sources = self._objects.sources(value)
+                if sources and all(self._counts(source, depth - 1) for source in sources):
                     return True
         return False
 
     def _loop(self, loop: ir.For | ir.While, states: list[State]) -> Paths:
         """A loop until nothing new comes round; a for is taken to run at least once."""
         paths = Paths()
-        endless = isinstance(loop, ir.While) and isinstance(loop.test, ir.Constant) and bool(loop.test.value)
-        head = loop.iter if isinstance(loop, ir.For) else loop.test
         assigned = self._objects.assigned_in(loop)
-        states = [self._evaluate(head, state) for state in states]
+        done: list[State] = []
+        if isinstance(loop, ir.For):
+            states = [self._evaluate(loop.iter, state) for state in states]
         seen: set[State] = set()
         todo = [self._forget(state, assigned) for state in states]
-        done: list[State] = [] if isinstance(loop, ir.For) or endless else list(states)
         for _ in range(MAX_ROUNDS):
+            if isinstance(loop, ir.While):
+                outcomes = [each for state in todo for each in self._outcomes(loop.test, state)]
+                done += [each.state for each in outcomes if not each.holds]
+                todo = [each.state for each in outcomes if each.holds]
             todo = [state for state in _joined(todo) if state not in seen]
             if not todo:
                 break
             seen.update(todo)
             inner = self._block(loop.body, todo)
-            done += inner.breaks
+            paths.normal += inner.breaks
             paths.exits += inner.exits
             todo = [self._forget(state, assigned) for state in (*inner.normal, *inner.continues)]
-            if not endless:
-                done += [*inner.normal, *inner.continues]
-            if isinstance(loop, ir.While):
-                todo = [self._evaluate(head, state) for state in todo]
-        paths.normal = _joined(done)
-        if loop.orelse is not None:
-            inner = self._block(loop.orelse, paths.normal)
-            paths.leave(inner)
-            paths.normal = inner.normal
+            if isinstance(loop, ir.For):
+                done += todo
+        self._then(loop.orelse, _joined(done), paths)
+        paths.normal = _joined(paths.normal)
         return paths
 
     def _forget(self, state: State, keys: Iterable[str]) -> State:
@@ -215,58 +256,73 @@ class Flow:
         return state
 
     def _with(self, statement: ir.With, states: list[State]) -> Paths:
-        outside = states
-        for item in statement.items:
-            states = [self._evaluate(item.context, state) for state in states]
-            states = [self._regions.enter(item.context, state, self._conditions) for state in states]
-            if item.target is not None:
-                states = [self._assign(item.target, None, state) for state in states]
-        inner = self._block(statement.body, states)
-        before = outside[0].regions
-
-        def closed(left: list[State]) -> list[State]:
-            return [state.but(regions=before) for state in left]
-
-        return Paths(closed(inner.normal), closed(inner.breaks), closed(inner.continues), closed(inner.exits))
-
-    def _try(self, statement: ir.Try, states: list[State]) -> Paths:
-        body = self._block(statement.body, states)
         paths = Paths()
-        paths.leave(body)
-        normal = body.normal
-        if statement.orelse is not None:
-            inner = self._block(statement.orelse, normal)
-            paths.leave(inner)
-            normal = inner.normal
-        paths.normal = list(normal)
-        # An exception can come from anywhere in the body.
-        assigned = self._objects.assigned_in(statement)
-        caught = [
-            self._forget(state.but(gradients=Gradients("unknown"), stages=frozenset()), assigned) for state in states
-        ]
-        for handler in statement.handlers:
-            inner = self._block(handler.body, caught)
+        outside: dict[int, list[State]] = {}
+        for state in states:
+            outside.setdefault(len(state.regions), []).append(state)
+        for depth, group in outside.items():
+            for item in statement.items:
+                group = [self._evaluate(item.context, state) for state in group]  # noqa: PLW2901
+                group = [self._regions.enter(item.context, state, self._conditions) for state in group]  # noqa: PLW2901
+                if item.target is not None:
+                    group = [self._assign(item.target, None, state) for state in group]  # noqa: PLW2901
+            inner = self._block(statement.body, _joined(group))
+            for left in (inner.normal, inner.breaks, inner.continues, inner.exits):
+                left[:] = [state.but(regions=state.regions[:depth]) for state in left]
             paths.leave(inner)
             paths.normal += inner.normal
-        if statement.final is not None:
-            inner = self._block(statement.final, _joined(paths.normal or caught))
-            paths.leave(inner)
-            paths.normal = inner.normal if paths.normal else []
         return paths
 
+    def _try(self, statement: ir.Try, states: list[State]) -> Paths:
+        paths = Paths()
+        body = self._block(statement.body, states)
+        paths.leave(body)
+        self._then(statement.orelse, body.normal, paths)
+        # An exception can come from anywhere in the body.
+        assigned = self._objects.assigned_in(statement)
+        caught = [self._forget(state.unknown(), assigned) for state in states]
+        for handler in statement.handlers:
+            self._then(handler.body, caught, paths)
+        if statement.final is None:
+            return paths
+        # However the rest is left, the last suite runs, and then it goes on in the same way.
+        after = Paths()
+        for left, goes_on in (
+            (paths.normal or caught, after.normal if paths.normal else []),
+            (paths.breaks, after.breaks),
+            (paths.continues, after.continues),
+            (paths.exits, after.exits),
+        ):
+            inner = self._block(statement.final, _joined(left)) if left else Paths()
+            after.leave(inner)
+            goes_on += inner.normal
+        return after
+
     def _match(self, statement: ir.Match, states: list[State]) -> Paths:
+        """A case with one value is a test for equality; what another compares can't be told."""
         paths = Paths()
         states = [self._evaluate(statement.subject, state) for state in states]
-        unscales = any(self._unscales(case.body) for case in statement.cases)
-        for case in statement.cases:
-            taken = states
-            if unscales and not self._unscales(case.body):
-                taken = [state.but(gradients=Gradients("unknown")) for state in states]
-            inner = self._block(case.body, taken)
-            paths.leave(inner)
-            paths.normal += inner.normal
-        if not any(case.irrefutable and case.guard is None for case in statement.cases):
-            paths.normal += [state.but(gradients=Gradients("unknown")) for state in states] if unscales else states
+        unscaling = [self._unscales(case.body) for case in statement.cases]
+        for case, unscales in zip(statement.cases, unscaling, strict=True):
+            missed: list[State] = []
+            for name in case.binds:
+                states = [state.bind(self._objects.variable(self.container.scope, name), None) for state in states]
+            if case.equals is not None:
+                test = _equality(statement.subject, case.equals)
+                outcomes = [each for state in states for each in self._outcomes(test, state)]
+                states = [each.state for each in outcomes if each.holds]
+                missed = [each.state for each in outcomes if not each.holds]
+            elif not case.irrefutable:
+                missed = list(states)
+            if case.guard is not None:
+                outcomes = [each for state in states for each in self._outcomes(case.guard, state)]
+                states = [each.state for each in outcomes if each.holds]
+                missed += [each.state for each in outcomes if not each.holds]
+            if any(unscaling) and not unscales:
+                states = [_uncertain(state) for state in states]
+            self._then(case.body, states, paths)
+            states = _joined(missed)
+        paths.normal += [_uncertain(state) for state in states] if any(unscaling) else states
         return paths
 
     # --- expressions ------------------------------------------------------------------------------------------------
@@ -275,16 +331,16 @@ class Flow:
         """The state after the events of an expression."""
         if isinstance(value, (ir.Conditional, ir.Bool)):
             return self._evaluate_choice(value, state)
-        if isinstance(value, ir.Call):
-            for child in value.children():
-                state = self._evaluate(child, state)
-            event = self._events.of(value) or self._tensors.by_hand_call(value, state)
-            state = self._regions.manual(value, state, self._conditions)
-            return self._visit(event, state) if event is not None else state
         for child in value.children():
             state = self._evaluate(child, state)
+        if isinstance(value, ir.Call):
+            event: Event | None = self._events.of(value) or self._tensors.by_hand_call(value, state)
+            state = self._regions.manual(value, state, self._conditions)
+            return self._transfer.visit(event, state) if event is not None else state
         if isinstance(value, ir.Walrus):
-            state = self._assign(value.target, self._abstract(value.value, state), state)
+            return self._assign(value.target, self._abstract(value.value, state), state)
+        if isinstance(value, ir.Suspend) and value.kind != "await":
+            return state.unknown()  # whoever takes what is yielded may do anything
         return state
 
     def _evaluate_choice(self, value: ir.Conditional | ir.Bool, state: State) -> State:
@@ -295,14 +351,14 @@ class Flow:
             test, arms = value.left, {value.op == "and": value.right}
         state = self._evaluate(test, state)
         truth = self._conditions.truth(test, state)
+        hidden = False
         for holds, arm in arms.items():
             if truth is None or truth is holds:
                 after = self._evaluate(arm, self._conditions.assume(test, holds, state))
                 if truth is not None:
                     return after
-                if (after.gradients, after.stages) != (state.gradients, state.stages):
-                    state = state.but(gradients=Gradients("unknown"), stages=frozenset())
-        return state
+                hidden = hidden or (after.gradients, after.stages) != (state.gradients, state.stages)
+        return state.unknown() if hidden else state
 
     def _abstract(self, value: ir.Value, state: State) -> Abstract | None:
         """What an assignment of `value` binds."""
@@ -312,78 +368,26 @@ class Flow:
             or self._conditions.as_test(value, state)
         )
 
-    # --- events -----------------------------------------------------------------------------------------------------
-
-    def _visit(self, event: Event, state: State) -> State:
-        visit = self.visits.setdefault(event.call.id, Visit(event))
-        if state not in visit.states:
-            visit.states.append(state)
-            if len(visit.states) > MAX_STATES:
-                raise TooManyPathsError
-        return self._after(event, state)
-
-    def _after(self, event: Event, state: State) -> State:
-        if event.scaler is not None and event.kind != "opaque":
-            state = state.with_fact(f"present({event.scaler})", True)
-        if event.kind == "backward":
-            return self._after_backward(event, state)
-        if event.kind == "opaque":
-            return state.but(gradients=Gradients("unknown"), stages=frozenset())
-        if event.kind == "zero_grad":
-            return state.but(gradients=Gradients("none"))
-        if event.kind == "clip":
-            return state.but(pending=state.pending | {event.call.id})
-        if event.kind in ("unscale_", "step") and event.scaler is not None:
-            optimizer = event.optimizer or "?"
-            if event.kind == "step":
-                self._note_step(event, optimizer, state)
-            stage = TABLE[event.kind, state.stage(event.scaler, optimizer)].stage
-            return state.advance(event.scaler, optimizer, stage)
-        if event.kind == "update" and event.scaler is not None:
-            used = bool(state.touched(event.scaler))
-            rest = frozenset(each for each in state.stages if each[0] != event.scaler)
-            gradients = Gradients("unscaled") if used else state.gradients
-            return state.but(stages=rest, gradients=gradients, pending=frozenset())
-        return state
-
-    def _note_step(self, event: Event, optimizer: str, state: State) -> None:
-        assert event.scaler is not None
-        for clip in state.pending:
-            if state.stage(event.scaler, optimizer) is Stage.READY:
-                self.visits[clip].stepped.add((event.scaler, optimizer))
-                if event.call not in self.visits[clip].steps:
-                    self.visits[clip].steps.append(event.call)
-
-    def _after_backward(self, event: Event, state: State) -> State:
-        scaler = self._tensors.scaler_of(event.subject, state) if event.subject is not None else None
-        if scaler == "":
-            return state.but(gradients=Gradients("unknown"))
-        if scaler is None:
-            kind = "plain" if state.gradients.kind in ("none", "plain", "entry", "unscaled") else "mixed"
-            return state.but(gradients=Gradients(kind))
-        for clip in state.pending:
-            self.visits[clip].backward_first = True
-        if self.disabled(scaler, state):
-            return state.but(gradients=Gradients("plain"), pending=frozenset())
-        mixed = state.gradients.kind in ("plain", "mixed") or state.touched(scaler)
-        kind = "mixed" if mixed else "scaled"
-        return state.but(gradients=Gradients(kind, scaler, event.call.id), pending=frozenset())
-
-    def disabled(self, scaler: str, state: State) -> bool:
-        """Whether the scaler is switched off on this path, by a literal or by a flag that the path knows."""
-        made = self._objects.made.get(scaler, [])
-        return bool(made) and all(
-            each.enabled is not None
-            and (is_false(each.enabled) or self._conditions.truth(each.enabled, state) is False)
-            for each in made
-        )
-
 
 def _joined(states: Iterable[State]) -> list[State]:
     joined = list(dict.fromkeys(states))
     if len(joined) > MAX_STATES:
         raise TooManyPathsError
     return joined
+
+
+def _uncertain(state: State) -> State:
+    """The state where scaled gradients may never come: the condition may be AMP's own flag."""
+    return state.but(gradients=Gradients("unknown")) if state.gradients.kind in ("scaled", "entry") else state
+
+
+def _leaves(arm: ir.Block) -> bool:
+    return bool(arm.statements) and leaves(arm.statements[-1])
+
+
+def _equality(subject: ir.Value, value: ir.Value) -> ir.Compare:
+    op = "Is" if isinstance(value, ir.Constant) and (value.value is None or isinstance(value.value, bool)) else "Equal"
+    return ir.Compare(value.id, value.node, value.parent, subject, (op,), (value,))
 
 
 def flows(module: Module) -> list[Flow]:

@@ -362,11 +362,15 @@ class Try(Statement):
 
 @dataclass(eq=False, slots=True)
 class Case:
-    """`case pattern if guard: body`: the values that the pattern compares with and the names it binds."""
+    """`case pattern if guard: body`: the values that the pattern compares with and the names it binds.
+
+    `equals` is the value where the pattern is nothing but one.
+    """
 
     pattern: tuple[Value, ...]
     binds: tuple[str, ...]
     irrefutable: bool
+    equals: Value | None
     guard: Value | None
     body: Block
 

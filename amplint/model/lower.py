@@ -223,7 +223,8 @@ class Lowering(ValueLowering, cst.CSTVisitor):
                 self.adopt(statement, value)
             guard = self.adopt(statement, self.value(case.guard)) if case.guard is not None else None
             body = self._suite(case.body, statement, "case")
-            cases.append(ir.Case(tuple(values), tuple(binds), irrefutable, guard, body))
+            equals = values[0] if isinstance(case.pattern, (cst.MatchValue, cst.MatchSingleton)) else None
+            cases.append(ir.Case(tuple(values), tuple(binds), irrefutable, equals, guard, body))
         statement.cases = tuple(cases)
 
     def _functiondef(self, node: cst.FunctionDef, block: ir.Block) -> None:

@@ -7,12 +7,12 @@ name has one binding. Two keys are taken for two objects, one key for one object
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.dtypes import OLD_SCALER, SCALER
-from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Scope, owner_class
+from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Binding, Scope, owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -41,9 +41,11 @@ class Objects:
         self.made: dict[str, list[Made]] = {}
         self.classes: dict[str, set[str]] = {}  # key -> the names of what it is made by
         self.owns: dict[str, set[str]] = {}
+        self.holders: set[str] = set()  # objects that were given a scaler when they were made
         self._foreign: set[str] = set()
         self._read_constructions()
         self._read_uses()
+        self._read_holders()
 
     # --- keys -------------------------------------------------------------------------------------------------------
 
@@ -76,8 +78,16 @@ class Objects:
 
     def own_key(self, value: ir.Name) -> str:
         """The key of a variable itself, aliases not followed."""
-        home = value.scope.home(value.name)
-        return f"{self._number(home)}:{value.name}" if home is not None else value.name
+        return self.variable(value.scope, value.name)
+
+    def variable(self, scope: Scope, name: str) -> str:
+        """The key of the variable that `name` is in a scope."""
+        home = scope.home(name)
+        return f"{self._number(home)}:{name}" if home is not None else name
+
+    def bindings(self, value: ir.Name) -> list[Binding]:
+        """What binds a variable."""
+        return self._module.names.bindings(value)
 
     def sources(self, value: ir.Name | ir.Attribute) -> Sequence[ir.Value]:
         """The values that are assigned to a variable, or stored in an attribute of the enclosing class."""
@@ -166,17 +176,18 @@ class Objects:
         """The optimizers made of the parameters of the object `root`."""
         return {optimizer for optimizer, roots in self.owns.items() if root in roots}
 
-    def parameters_root(self, value: ir.Value) -> str | None:
-        """The object whose `parameters()` a value is, through lists, filters and variables bound once."""
+    def parameters_roots(self, value: ir.Value) -> frozenset[str]:
+        """The objects whose `parameters()` a value is made of, through lists, sums and variables bound once."""
+        found: set[str] = set()
         for each in ir.walk_values(value):
             if isinstance(each, ir.Call) and isinstance(each.func, ir.Attribute):
                 if each.func.attr in ("parameters", "named_parameters") and not each.positional:
-                    return self.key(each.func.base)
+                    found.add(self.key(each.func.base) or UNKNOWN)
         if isinstance(value, ir.Name):
-            bindings = self._module.names.bindings(value)
+            bindings = self.bindings(value)
             if len(bindings) == 1 and isinstance(bindings[0], Assigned):
-                return self.parameters_root(bindings[0].value)
-        return None
+                return self.parameters_roots(bindings[0].value)
+        return frozenset(found)
 
     def _read_constructions(self) -> None:
         for statement in self._module.statements:
@@ -198,8 +209,9 @@ class Objects:
                 self.made.setdefault(key, []).append(Made(value, value.keyword("enabled")))
             elif any(name.startswith("torch.optim.") and ".lr_scheduler" not in name for name in names):
                 self.optimizers.add(key)
-                if value.positional and (root := self.parameters_root(value.positional[0])) is not None:
-                    self.owns.setdefault(key, set()).add(root)
+                given = value.positional[0] if value.positional else value.keyword("params")
+                if given is not None and (roots := self.parameters_roots(given)):
+                    self.owns.setdefault(key, set()).update(roots)
             elif not names & {UNKNOWN, NOTHING} and any(_is_class(name) for name in names):
                 self._foreign.add(key)  # another class, in sight or imported: a scaler of its own kind, if one at all
 
@@ -225,8 +237,25 @@ class Objects:
                 if (optimizer := self.key(call.positional[0])) is not None:
                     self.optimizers.add(optimizer)
 
+    def _read_holders(self) -> None:
+        for statement in self._module.statements:
+            if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
+                if any(self.is_scaler(each) is not None for each in given(statement.value)):
+                    self.holders |= {key for target in statement.targets if (key := self.key(target)) is not None}
+
     def _is_module(self, value: ir.Value) -> bool:
         return bool(self._module.names.of(value) - {UNKNOWN, NOTHING})
+
+
+def given(call: ir.Call) -> Iterator[ir.Value]:
+    """The values that a call is given, those in displays among its arguments too."""
+    todo = [arg.value for arg in call.args]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, (ir.Sequence, ir.Mapping, ir.Starred, ir.Conditional)):
+            todo += value.children()
+        else:
+            yield value
 
 
 def _is_class(name: str) -> bool:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.dtypes import is_false, region_of
 from amplint.model.objects import objects
-from amplint.model.state import Abstract, Conditions, Opened, State
+from amplint.model.conditions import Conditions
+from amplint.model.state import Abstract, Opened, State
 
 if TYPE_CHECKING:
     from amplint.model import Module
+
+_PRECISION = re.compile(r"(?i)autocast|amp(?![a-z])|fp32|float32|precision")
+# Switches the state behind the regions' backs.
+_SETS = re.compile(r"torch\.set_autocast_(\w+_)?enabled")
 
 
 class Regions:
@@ -22,8 +28,8 @@ class Regions:
         self._calls = {call.id: call for call in module.calls}
 
     def decorators(self, function: ir.Function) -> tuple[Opened, ...]:
-        """The regions that a function's decorators open; a generator's body runs outside them."""
-        if function.is_generator:
+        """The regions that a function's decorators open; a generator's or coroutine's body runs outside them."""
+        if function.is_generator or function.is_async:
             return ()
         found = []
         for value in reversed(function.decorators):
@@ -32,10 +38,21 @@ class Regions:
                 found.append(Opened(value.id, True if region.enabled is None else enabled, value.id))
         return tuple(reversed(found))
 
-    def enter(self, context: ir.Value, state: State, conditions: Conditions) -> State:
-        """The state inside `with context:`."""
+    def enter(self, context: ir.Value, state: State, conditions: Conditions, holder: str = "") -> State:
+        """The state inside `with context:`; `holder` is the key of what closes it otherwise."""
         opened = self._opened(context, state, conditions)
-        return state.but(regions=(*state.regions, opened._replace(at=context.id))) if opened is not None else state
+        if opened is None:
+            if not state.regions or not self._may_switch_off(context):
+                return state
+            opened = Opened(context.id, False)
+        return state.but(regions=(*state.regions, opened._replace(at=context.id, holder=holder)))
+
+    @staticmethod
+    def _may_switch_off(context: ir.Value) -> bool:
+        """Whether a context that can't be seen goes by its name about precision: `with disable_autocast():`."""
+        words = (each.attr if isinstance(each, ir.Attribute) else each.name for each in ir.walk_values(context)
+                 if isinstance(each, (ir.Attribute, ir.Name)))
+        return any(_PRECISION.search(word) for word in words)
 
     def _opened(self, value: ir.Value, state: State, conditions: Conditions) -> Opened | None:
         if isinstance(value, ir.Call):
@@ -94,12 +111,18 @@ class Regions:
         func = call.func
         if not isinstance(func, ir.Attribute):
             return state
+        key = self._objects.key(func.base) or ""
         if func.attr == "enter_context" and call.positional:
-            return self.enter(call.positional[0], state, conditions)
+            return self.enter(call.positional[0], state, conditions, key)
         if func.attr == "__enter__":
-            return self.enter(func.base, state, conditions)
-        if func.attr == "__exit__" and self._opened(func.base, state, conditions) is not None and state.regions:
-            return state.but(regions=state.regions[:-1])
+            return self.enter(func.base, state, conditions, key)
+        if func.attr in ("__exit__", "close", "pop_all"):
+            if key and any(each.holder == key for each in state.regions):
+                return state.but(regions=tuple(each for each in state.regions if each.holder != key))
+            if func.attr == "__exit__" and self._opened(func.base, state, conditions) is not None and state.regions:
+                return state.but(regions=state.regions[:-1])
+        if state.regions and any(_SETS.fullmatch(name) for name in self._module.names.of(func)):
+            return state.but(regions=(*state.regions[:-1], state.regions[-1]._replace(enabled=False)))
         return state
 
     def innermost(self, state: State, conditions: Conditions) -> Opened | None:

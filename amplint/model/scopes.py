@@ -166,6 +166,11 @@ class Names:
             return frozenset((NOTHING,))
         return frozenset((UNKNOWN,))
 
+    def only(self, value: ir.Value) -> str | None:
+        """The one qualified name that `value` stands for, a fallback to None aside; None: there are several, or none."""
+        names = self.of(value) - {NOTHING}
+        return next(iter(names)) if len(names) == 1 else None
+
     def bindings(self, name: ir.Name) -> list[Binding]:
         """The bindings that a read of `name` can see; empty where there is none in the file."""
         home = name.scope.home(name.name)

@@ -43,7 +43,8 @@ class Tensors:
                     return self.scaler_of(func.base, state)
             return self._own_scale(value)
         if isinstance(value, ir.Binary):
-            return self.scaler_of(value.left, state) or self.scaler_of(value.right, state)
+            sides = self.scaler_of(value.left, state), self.scaler_of(value.right, state)
+            return "" if "" in sides else sides[0] or sides[1]
         if isinstance(value, ir.Subscript):
             return self.scaler_of(value.base, state)
         if isinstance(value, (ir.Name, ir.Attribute)):

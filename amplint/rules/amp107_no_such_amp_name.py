@@ -87,8 +87,8 @@ def check(module: Module) -> Iterator[Finding]:
     yield from _missing_names(module)
     yield from _unbound_names(module)
     for call in module.calls:
-        names = module.names.of(call.func)
-        if len(names) == 1 and (name := next(iter(names))) in _ARGUMENTS:
+        name = module.names.only(call.func)
+        if name is not None and name in _ARGUMENTS:
             yield from _unknown_arguments(module, call, name)
     yield from _custom_without_device(module)
 
@@ -203,10 +203,11 @@ def _unknown_arguments(module: Module, call: ir.Call, name: str) -> Iterator[Fin
 
 def _custom_without_device(module: Module) -> Iterator[Finding]:
     for value in module.references("torch.amp.custom_fwd", "torch.amp.custom_bwd"):
-        if len(module.names.of(value)) != 1:
+        name = module.names.only(value)
+        if name is None:
             continue
         parent = value.parent
-        short = next(iter(module.names.of(value))).removeprefix("torch.")
+        short = name.removeprefix("torch.")
         device = choose(module, value) or Choice('"cuda"', Applicability.UNSAFE)
         message = f"`{short}` without `device_type` raises TypeError; write `{short}(device_type={device.text})`"
         if isinstance(parent, ir.Function) and value in parent.decorators:

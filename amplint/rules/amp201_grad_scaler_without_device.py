@@ -63,7 +63,7 @@ rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler"
 def check(module: Module) -> Iterator[Finding]:
     """Constructions of the new scaler that leave the device open."""
     for call in module.calls:
-        if module.names.of(call.func) != {SCALER} or call.unpacks("*") or call.unpacks("**"):
+        if module.names.only(call.func) != SCALER or call.unpacks("*") or call.unpacks("**"):
             continue
         if (
             call.positional

@@ -73,7 +73,7 @@ def check(module: Module) -> Iterator[Finding]:
             given = module.text(region.call.positional[0])
             yield _finding(module, region.call, f"gets `{given}` as `device_type` and raises ValueError", _call_edits)
     for value in module.references(AUTOCAST):
-        if module.names.of(value) == {AUTOCAST}:
+        if module.names.only(value) == AUTOCAST:
             parent = value.parent
             if isinstance(parent, ir.Function) and value in parent.decorators:
                 yield _finding(

@@ -63,11 +63,11 @@ _SETTINGS = ("self", "args", "opt", "opts", "config", "cfg", "hparams", "params"
 def check(module: Module) -> Iterator[Finding]:
     """Each device_type that is not the plain name of a device type, by the first thing that shows it."""
     for call in module.calls:
-        names = module.names.of(call.func)
-        if len(names) != 1 or not names <= _TAKES_TYPE:
+        name = module.names.only(call.func)
+        if name not in _TAKES_TYPE:
             continue
         value = call.keyword("device_type")
-        if value is None and names == {AUTOCAST} and call.positional:
+        if value is None and name == AUTOCAST and call.positional:
             value = call.positional[0]
         if value is not None:
             found = _judge(module, call, value)

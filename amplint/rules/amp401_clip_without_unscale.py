@@ -4,7 +4,8 @@
 Follows each function along its paths and finds `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad`
 and clipping written by hand (`p.grad.clamp_(...)`, `p.grad *= max_norm / norm`) that meet gradients of
 `scaler.scale(loss).backward()` before `scaler.unscale_(optimizer)`. A function that clips and then calls
-`scaler.step` counts too, where nothing in the file unscales.
+`scaler.step` counts too, where the same file makes the scaler, scales with it elsewhere, keeps it to itself and
+unscales nowhere.
 
 It is silent where it can't see: the scaler or the optimizer went into a function of another file, an arm of a
 condition that may be AMP's own flag unscales, the bound is multiplied by `scaler.get_scale()`, or the scaler is
@@ -54,10 +55,12 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.model import ir
-from amplint.model.flow import Visit, flows
+from amplint.model.flow import flows
 from amplint.model.state import State
+from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
-from amplint.rules.clips import ClipFix, scaled_states
+from amplint.rules.clip_fix import ClipFix
+from amplint.rules.clips import is_compensated, only_measures, scaled_states
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -69,15 +72,12 @@ rule = Rule(
     triggers=("clip_grad & scale", "grad & clamp & scale", "grad & clip & scale", "grad & norm & scale"),
 )
 
-_INFINITE = {"math.inf", "torch.inf", "numpy.inf"}
-
-
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each clip that meets scaled gradients on some path."""
     for flow in flows(module):
         for visit in flow.visits.values():
-            if visit.event.kind != "clip" or _is_compensated(module, visit) or _only_measures(module, visit):
+            if visit.event.kind != "clip" or is_compensated(module, visit) or only_measures(module, visit):
                 continue
             bad = scaled_states(module, flow, visit)
             if bad:
@@ -98,40 +98,3 @@ def _message(module: Module, visit: Visit, bad: list[State]) -> str:
         backward = next(value for value in module.values if value.id == origin)
         since = f" (scaled on line {module.row(backward)})"
     return f"gradients are still multiplied by the loss scale when clipped{since}; call {call} first"
-
-
-def _is_compensated(module: Module, visit: Visit) -> bool:
-    """`max_norm * scaler.get_scale()`, or gradients that the function has divided by the scale itself."""
-    call = visit.event.call
-    values = [arg.value for arg in call.args[1:]] if isinstance(call, ir.Call) else []
-    statement = ir.statement_of(call)
-    if isinstance(statement, ir.AugAssign):
-        values.append(statement.value)
-    if any(_reads_scale(each) for each in values):
-        return True
-    function = ir.function_of(call)
-    for value in module.values:
-        if isinstance(value, ir.Attribute) and value.attr == "grad" and ir.function_of(value) is function:
-            if value.id < call.id and any(_reads_scale(each) for each in ir.statement_of(value).values()):
-                return True
-    return False
-
-
-def _reads_scale(value: ir.Value) -> bool:
-    for each in ir.walk_values(value):
-        name = each.attr if isinstance(each, ir.Attribute) else each.name if isinstance(each, ir.Name) else ""
-        if "scale" in name and "scaler" not in name and name != "unscale_":
-            return True
-    return False
-
-
-def _only_measures(module: Module, visit: Visit) -> bool:
-    """A bound of infinity clips nothing."""
-    call = visit.event.call
-    if not isinstance(call, ir.Call) or len(call.args) < 2:
-        return False
-    bound = call.args[1].value
-    if isinstance(bound, ir.Call) and module.names.of(bound.func) == {"builtins.float"} and bound.positional:
-        bound = bound.positional[0]
-        return isinstance(bound, ir.Constant) and str(bound.value).lower().lstrip("+") in ("inf", "infinity")
-    return bool(module.names.of(bound) & _INFINITE)

@@ -1,24 +1,25 @@
-"""AMP401's fix: where `unscale_` goes, for which optimizer, under which condition."""
+"""Which clips meet gradients that are still multiplied by the loss scale (AMP401)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from amplint.findings import Applicability, Edit, Fix
 from amplint.model import ir
-from amplint.model.flow import Flow, Visit
+from amplint.model.flow import Flow
 from amplint.model.objects import objects
-from amplint.model.scopes import Assigned
+from amplint.model.scopes import UNKNOWN, owner_class
 from amplint.model.state import State
-from amplint.rules.dedent import last_offset
-from amplint.rules.editing import indentation, insert, line_end, line_start
+from amplint.model.transfer import Visit
+from amplint.model.unseen import bases_in_sight
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-# A max_norm this large was tuned to scaled gradients.
-LARGE_NORM = 1e3
-_KEPT_OUT = (ir.Conditional, ir.Bool, ir.Comprehension, ir.Lambda)
+_INFINITE = {"math.inf", "torch.inf", "numpy.inf"}
+# How the scale is read.
+SCALE_READS = ("get_scale", "_scale", "_get_scale_async")
+_ARITHMETIC = ("mul", "mul_", "div", "div_", "multiply_", "divide_", "true_divide_", "copy_")
 
 
 def scaled_states(module: Module, flow: Flow, visit: Visit) -> list[State]:
@@ -29,310 +30,160 @@ def scaled_states(module: Module, flow: Flow, visit: Visit) -> list[State]:
 def _is_scaled(module: Module, flow: Flow, visit: Visit, state: State) -> bool:
     kind, scaler = state.gradients.kind, state.gradients.scaler
     if kind == "entry":
-        # Another method scaled; the step behind the clip divides by the scale, and nothing in the file does so before.
-        scalers = {scaler for scaler, _ in visit.stepped}
-        return (
-            len(scalers) == 1
-            and not state.stages
-            and not unscales(module)
-            and not any(state.known(f"present({each})") is False or flow.disabled(each, state) for each in scalers)
-        )
+        return not state.stages and _scaled_by_another(module, flow, visit, state)
     if kind != "scaled" or flow.disabled(scaler, state):
         return False
-    touched = state.touched(scaler)
-    if not touched:
-        return True
+    if visit.bypassed and not visit.stepped and not flow.surely_enabled(scaler):
+        return False  # the optimizer steps without the scaler: on this path it will be switched off
+    touched = state.touched()
+    return not touched or _owned_by_others(module, visit, touched)
+
+
+def _owned_by_others(module: Module, visit: Visit, touched: set[str]) -> bool:
+    """Whether what is clipped surely belongs to none of the optimizers whose gradients were unscaled."""
     known = objects(module)
-    root = known.parameters_root(visit.event.subject) if visit.event.subject is not None else None
-    owners = known.owned_by(root) if root is not None else set()
-    return bool(owners) and touched <= set(known.owns) and not owners & touched
-
-
-def unscales(module: Module) -> bool:
-    """Whether anything in the file is called `unscale_` or the like."""
-    return module.once(_unscales)
-
-
-def _unscales(module: Module) -> bool:
-    return any("unscale" in value.attr for value in module.values if isinstance(value, ir.Attribute))
-
-
-class ClipFix:
-    """Builds the fix of one clip."""
-
-    def __init__(self, module: Module, flow: Flow, visit: Visit, bad: list[State]) -> None:
-        self._module = module
-        self._flow = flow
-        self._visit = visit
-        self._bad = bad
-        self._statement = ir.statement_of(visit.event.call)
-
-    def build(self) -> tuple[Fix | None, str | None]:
-        """The fix, or why there is none."""
-        if self._visit.event.how == "norm":
-            return None, "the norm was read further up, so unscale_ belongs before that"
-        scalers = {scaler for scaler, _ in self._visit.stepped}
-        if not self._visit.steps or len(scalers) != 1:
-            return None, "no step of the scaler follows in this function, so the optimizer to unscale is not known"
-        optimizers = {optimizer for _, optimizer in self._visit.stepped}
-        steps = self._visit.steps
-        if len(optimizers) > 1:
-            owners = self._owners() & optimizers
-            steps = [step for step in steps if self._optimizer_key(step) in owners]
-            if len(owners) != 1:
-                return None, "which of several optimizers owns the clipped parameters can't be seen"
-        step = steps[0]
-        assert isinstance(step, ir.Call)
-        assert isinstance(step.func, ir.Attribute)
-        call = f"{self._module.text(step.func.base)}.unscale_({self._module.text(step.args[0].value)})"
-        place = self._place(step)
-        if isinstance(place, str):
-            return None, place
-        if not all(self._bound_before(name, place) for name in (step.func.base, step.args[0].value)):
-            return None, "the optimizer or scaler is bound only behind the clip"
-        if self._on_micro_steps():
-            return self._move(call, step)
-        if self._half_parameters():
-            return None, "with half parameters unscale_ raises: keep them in float32"
-        guard = self._guard(step)
-        if guard is None:
-            return None, "the gradients are scaled on some paths only, under a condition that can't be repeated here"
-        return self._insert(call, place, guard)
-
-    # --- what and where ---------------------------------------------------------------------------------------------
-
-    def _owners(self) -> set[str]:
-        known = objects(self._module)
-        root = known.parameters_root(self._visit.event.subject) if self._visit.event.subject is not None else None
-        return known.owned_by(root) if root is not None else set()
-
-    def _optimizer_key(self, step: ir.Value) -> str | None:
-        assert isinstance(step, ir.Call)
-        return objects(self._module).key(step.args[0].value)
-
-    def _place(self, step: ir.Value) -> ir.Statement | str:
-        """The statement before which unscale_ goes: the clip's own, or the loop over parameters that it stands in."""
-        call = self._visit.event.call
-        up = call.parent
-        while isinstance(up, ir.Value):
-            if isinstance(up, _KEPT_OUT):
-                return "the clip is part of a larger expression"
-            up = up.parent
-        place: ir.Statement = self._statement
-        for loop in self._loops():
-            if not _contains(loop, step):
-                place = loop
-        others = [other for other in self._siblings() if other is not self._visit]
-        for other in others:
-            place = self._before_both(place, other)
-        if indentation(self._module, place) is None or (isinstance(place, ir.If) and place.elif_):
-            return "the clip shares its line with other code"
-        return place
-
-    def _loops(self) -> list[ir.Statement]:
-        found: list[ir.Statement] = []
-        up: ir.Node | None = self._statement.parent
-        while up is not None and not isinstance(up, ir.Function):
-            if isinstance(up, (ir.For, ir.While)):
-                found.append(up)
-            up = up.parent
-        return found
-
-    def _siblings(self) -> list[Visit]:
-        """The other clips of this function that wait for the same step: one unscale_ has to serve them all."""
-        return [
-            visit
-            for visit in self._flow.visits.values()
-            if visit.event.kind == "clip"
-            and visit.stepped == self._visit.stepped
-            and scaled_states(self._module, self._flow, visit)
-        ]
-
-    def _before_both(self, place: ir.Statement, other: Visit) -> ir.Statement:
-        """The statement of the innermost suite that holds both, before the earlier one."""
-        theirs = {id(each.block): each for each in _upwards(ir.statement_of(other.event.call))}
-        for mine in _upwards(place):
-            if id(mine.block) in theirs:
-                return min(mine, theirs[id(mine.block)], key=lambda statement: statement.id)
-        return place
-
-    def _bound_before(self, value: ir.Value, place: ir.Statement) -> bool:
-        root = value
-        while isinstance(root, (ir.Attribute, ir.Subscript)):
-            root = root.base
-        if not isinstance(root, ir.Name):
-            return False
-        for binding in self._module.names.bindings(root):
-            if root.scope.home(root.name) is not root.scope:
-                return True  # of an outer function or the module
-            node = binding.target if isinstance(binding, Assigned) else getattr(binding, "node", None)
-            if node is None or isinstance(node, ir.Function) or node.id < place.id:
-                return True
+    if not touched <= set(known.owns) or visit.event.subject is None:
         return False
+    unscaled = {root for optimizer in touched for root in known.owns[optimizer]}
+    return any(
+        known.owned_by(root) and not any(_overlap(root, other) for other in unscaled)
+        for root in known.parameters_roots(visit.event.subject)
+    )
 
-    # --- under which condition --------------------------------------------------------------------------------------
 
-    def _on_micro_steps(self) -> bool:
-        """Whether some path leads from the clip to the next scaled backward without an update."""
-        if self._visit.backward_first:
-            return True
-        return any(
-            state.gradients.kind == "scaled"
-            and not self._flow.disabled(state.gradients.scaler, state)
-            and not any(state.known(f"present({scaler})") is False for scaler, _ in self._visit.stepped)
-            for state in self._visit.ends
-        )
+def _overlap(root: str, other: str) -> bool:
+    """Whether two objects are one, or one is a part of the other, going by their keys."""
+    return UNKNOWN in (root, other) or f"{root}.".startswith(f"{other}.") or f"{other}.".startswith(f"{root}.")
 
-    def _guard(self, step: ir.Value) -> str | None:
-        """The condition under which the gradients are scaled, as text; "" for always; None if it can't be told."""
-        good = [state for state in self._visit.states if state not in self._bad]
-        bad = _common(self._bad)
-        if self._bad[0].gradients.kind == "entry":
-            # Only the step knows when the scaler is used: what it needs beyond what the clip's place gives.
-            needed = _common(self._flow.visits[step.id].states) - bad
-            needed = {fact for fact in needed if fact[0].startswith("present(") or "(" not in fact[0]}
-            scaler = next(iter(self._visit.stepped))[0]
-            needed = {fact for fact in needed if fact[0] == f"present({scaler})"} or needed
-        elif good:
-            needed = {(key, truth) for key, truth in bad if all(state.known(key) is (not truth) for state in good)}
-            if not needed:
-                return None
-        else:
-            return ""
-        if not needed:
-            return ""
-        texts = [text for fact in sorted(needed) if (text := self._as_text(fact)) is not None]
-        return texts[0] if texts else None
 
-    def _as_text(self, fact: tuple[str, bool]) -> str | None:
-        """A condition of the function that says the fact, as it is written there."""
-        body = self._flow.container.body
-        for statement in ir.walk_statements(body, into=False):
-            if isinstance(statement, ir.If) and not isinstance(statement.test, (ir.Bool, ir.Call)):
-                state = self._flow.conditions.assume(statement.test, True, State())
-                if len(state.facts) == 1:
-                    if fact in state.facts:
-                        return self._module.text(statement.test)
-                    if (fact[0], not fact[1]) in state.facts:
-                        return (
-                            f"not {self._module.text(statement.test)}"
-                            if isinstance(statement.test, (ir.Name, ir.Attribute))
-                            else None
-                        )
-        return None
+def _scaled_by_another(module: Module, flow: Flow, visit: Visit, state: State) -> bool:
+    """Whether another function of this file scaled, and nothing unscaled since: all that has to be in sight.
 
-    # --- edits ------------------------------------------------------------------------------------------------------
-
-    def _insert(self, call: str, place: ir.Statement, guard: str) -> tuple[Fix | None, str | None]:
-        module = self._module
-        indent = indentation(module, place) or ""
-        newline = module.source.newline
-        start = module.span(place)[0]
-        if guard:
-            text = f"if {guard}:{newline}{indent}{self._unit()}{call}{newline}{indent}"
-        else:
-            text = f"{call}{newline}{indent}"
-        doubt = self._doubt()
-        title = f"Call `{call}` first" + (f" ({doubt})" if doubt else "")
-        return Fix(Applicability.UNSAFE if doubt else Applicability.SAFE, title, (insert(start, text),)), None
-
-    def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:
-        """Clip and unscale_ go to the boundary, before the step."""
-        module = self._module
-        moved = self._statement
-        if isinstance(moved.parent, ir.If) and moved.parent.orelse is None and moved.parent.then.statements == [moved]:
-            moved = moved.parent
-        target = ir.statement_of(step)
-        refusal = f"on micro steps unscale_ would raise: clip where the optimizer steps, after `{call}`"
-        if (
-            len(self._siblings()) > 1
-            or not isinstance(self._statement, ir.Expr)
-            or not self._is_boundary(moved, target)
-        ):
-            return None, refusal
-        lines = indentation(module, moved), indentation(module, target)
-        if lines[0] is None or lines[1] is None:
-            return None, refusal
-        first, last = line_start(module, module.span(moved)[0]), line_end(module, last_offset(module, moved))
-        text = module.source.text[first:last]
-        unit = lines[1].removeprefix(lines[0])
-        if not lines[1].startswith(lines[0]) or '"""' in text or "'''" in text:
-            return None, refusal
-        shifted = "".join(unit + line if line.strip() else line for line in text.splitlines(keepends=True))
-        at = line_start(module, module.span(target)[0])
-        edits = (Edit(first, last, ""), insert(at, f"{lines[1]}{call}{module.source.newline}{shifted}"))
-        return Fix(
-            Applicability.UNSAFE, f"Clip once per update: after `{call}`, where the optimizer steps", edits
-        ), None
-
-    def _is_boundary(self, moved: ir.Statement, target: ir.Statement) -> bool:
-        """Whether the step stands deeper than the clip, under an if behind it in the same suite."""
-        up: ir.Node | None = target
-        while isinstance(up, ir.Statement):
-            if up.block is moved.block:
-                return isinstance(up, ir.If) and up.id > moved.id and target.block is up.then
-            if isinstance(up, (ir.For, ir.While)):
-                return False
-            up = up.parent
+    The step behind the clip divides by the scale, so that the gradients are scaled there.
+    """
+    scalers = {scaler for scaler, _ in visit.stepped}
+    if len(scalers) != 1 or "unscale" in module.source.text or "get_scale" in module.source.text:
         return False
-
-    def _unit(self) -> str:
-        """One level of the function's own indentation."""
-        outer = self._flow.container
-        first = outer.body.statements[0]
-        if isinstance(outer, ir.Function) and (inner := indentation(self._module, first)) is not None:
-            line = self._module.source.line(self._module.row(outer))
-            return inner.removeprefix(line[: len(line) - len(line.lstrip())]) or "    "
-        return "    "
-
-    def _doubt(self) -> str:
-        """Why the insertion is not safe, if it is not."""
-        module = self._module
-        event = self._visit.event
-        if isinstance(event.call, ir.Call):
-            for arg in event.call.args:
-                value = arg.value
-                if (
-                    isinstance(value, ir.Constant)
-                    and isinstance(value.value, (int, float))
-                    and value.value > LARGE_NORM
-                ):
-                    return "the bound may have been tuned to scaled gradients"
-        function = ir.function_of(event.call)
-        for value in module.values:
-            if isinstance(value, ir.Attribute) and value.attr in ("get_scale", "_scale"):
-                if ir.function_of(value) is function:
-                    return "the function also reads the scale itself"
-        return ""
-
-    def _half_parameters(self) -> bool:
-        known = objects(self._module)
-        root = known.parameters_root(self._visit.event.subject) if self._visit.event.subject is not None else None
-        for call in self._module.calls:
-            if isinstance(call.func, ir.Attribute) and root is not None and known.key(call.func.base) == root:
-                names = {name for arg in call.args for name in self._module.names.of(arg.value)}
-                if call.func.attr == "half" or (call.func.attr == "to" and names & {"torch.float16", "torch.half"}):
-                    return True
+    scaler = next(iter(scalers))
+    if state.known(f"present({scaler})") is False or flow.disabled(scaler, state):
         return False
+    return scaler in module.once(_scaling_in_sight)
 
 
-def _common(states: list[State]) -> set[tuple[str, bool]]:
-    """The facts that hold in every one of some states."""
-    facts = [set(state.facts) for state in states]
-    return set.intersection(*facts) if facts else set()
-
-
-def _contains(statement: ir.Statement, node: ir.Node) -> bool:
-    up: ir.Node | None = node
-    while up is not None and up is not statement:
-        up = up.parent
-    return up is statement
-
-
-def _upwards(statement: ir.Statement) -> list[ir.Statement]:
-    found = [statement]
-    up = statement.parent
-    while isinstance(up, ir.Statement) and not isinstance(up, (ir.Function, ir.Class)):
-        found.append(up)
-        up = up.parent
+def _scaling_in_sight(module: Module) -> set[str]:
+    """The scalers that some function of this file scales with, and that stay in this file."""
+    known = objects(module)
+    scaling = {
+        scaler
+        for call in module.calls
+        if isinstance(call.func, ir.Attribute) and call.func.attr == "scale"
+        if (scaler := known.is_scaler(call.func.base)) is not None
+    }
+    functions = {each.name: each for each in module.functions}
+    found = {scaler for scaler in scaling if known.made.get(scaler) and not _escapes(module, scaler, functions)}
+    # What is passed on to a function of this file has the parameter's key there.
+    for call in module.calls:
+        name = call.func.attr if isinstance(call.func, ir.Attribute) else getattr(call.func, "name", "")
+        if name in functions:
+            function = functions[name]
+            names = [param.name for param in function.params if param.kind == "positional"]
+            names = names[1:] if function.cls is not None else names
+            for param, value in zip(names, call.positional, strict=False):
+                if known.is_scaler(value) in scaling and not _escapes(module, str(known.key(value)), functions):
+                    found.add(known.variable(function.scope, param))
     return found
+
+
+def _escapes(module: Module, scaler: str, functions: dict[str, ir.Function]) -> bool:
+    """Whether a scaler is given to anything but functions of this file, or kept in a class that others may extend."""
+    known = objects(module)
+    for value in module.values:
+        if isinstance(value, (ir.Name, ir.Attribute)) and known.is_scaler(value) == scaler:
+            parent = value.parent
+            if isinstance(parent, (ir.Return, ir.Sequence, ir.Mapping, ir.Starred, ir.Suspend)):
+                return True
+            if isinstance(parent, ir.Call) and parent.func is not value:
+                name = parent.func.attr if isinstance(parent.func, ir.Attribute) else getattr(parent.func, "name", "")
+                if name not in functions:
+                    return True
+            if isinstance(value, ir.Attribute):
+                cls = owner_class(value)
+                if cls is not None and not bases_in_sight(module, cls):
+                    return True
+    return False
+
+
+def only_measures(module: Module, visit: Visit) -> bool:
+    """A bound of infinity clips nothing."""
+    call = visit.event.call
+    if not isinstance(call, ir.Call) or len(call.args) < 2:
+        return False
+    bound = call.args[1].value
+    if isinstance(bound, ir.Call) and module.names.of(bound.func) == {"builtins.float"} and bound.positional:
+        bound = bound.positional[0]
+        return isinstance(bound, ir.Constant) and str(bound.value).lower().lstrip("+") in ("inf", "infinity")
+    return bool(module.names.of(bound) & _INFINITE)
+
+
+def is_compensated(module: Module, visit: Visit) -> bool:
+    """`max_norm * scaler.get_scale()`, or gradients that the function has divided by the scale itself."""
+    call = visit.event.call
+    values = [arg.value for arg in call.args[1:]] if isinstance(call, ir.Call) else []
+    statement = ir.statement_of(call)
+    if isinstance(statement, ir.AugAssign):
+        values.append(statement.value)
+    if any(_named_scale(each) for each in values):
+        return True
+    function = ir.function_of(call)
+    body = function.body if function is not None else module.program.body
+    statements = list(ir.walk_statements(body))
+    scales: set[str] = set()
+    while True:  # variables that hold the scale, or what was computed from it
+        found = {
+            target.name
+            for each in statements
+            if isinstance(each, ir.Assign) and each.value is not None and _reads(each.value, scales)
+            for target in each.targets
+            if isinstance(target, ir.Name)
+        }
+        if found <= scales:
+            break
+        scales |= found
+    if any(_reads(each, scales) for each in values):
+        return True
+    return any(
+        _computes(value, scales)
+        for each in statements
+        if each.id < call.id and each is not statement and not isinstance(each, (ir.Function, ir.Class))
+        for root in each.values()
+        for value in (*ir.walk_values(root), each)
+    )
+
+
+def _named_scale(value: ir.Value) -> bool:
+    for each in ir.walk_values(value):
+        name = each.attr if isinstance(each, ir.Attribute) else each.name if isinstance(each, ir.Name) else ""
+        if "scale" in name and "scaler" not in name and name != "unscale_":
+            return True
+    return False
+
+
+def _reads(value: ir.Value, scales: Iterable[str]) -> bool:
+    """Whether a value has the scale in it, or one of the variables that hold it."""
+    return any(
+        (isinstance(each, ir.Attribute) and each.attr in SCALE_READS) or (isinstance(each, ir.Name) and each.name in scales)
+        for each in ir.walk_values(value)
+    )
+
+
+def _computes(value: ir.Node, scales: Iterable[str]) -> bool:
+    """Whether arithmetic with the scale is done here, as opposed to a report or a comparison."""
+    if isinstance(value, ir.Binary):
+        return value.op in ("Multiply", "Divide") and (_reads(value.left, scales) or _reads(value.right, scales))
+    if isinstance(value, ir.AugAssign):
+        return value.op in ("Multiply", "Divide") and _reads(value.value, scales)
+    if isinstance(value, ir.Call):
+        name = value.func.attr if isinstance(value.func, ir.Attribute) else getattr(value.func, "name", "")
+        if name in _ARITHMETIC or "foreach" in name or "multi_tensor" in name:
+            return any(_reads(arg.value, scales) for arg in value.args)
+    return False

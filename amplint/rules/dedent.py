@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Applicability, Edit, Fix
 from amplint.model import ir
+from amplint.model.objects import objects
 from amplint.rules.editing import indentation, insert, line_end, line_start
 from amplint.rules.movable import is_movable
 
 if TYPE_CHECKING:
     from amplint.model import Module
+
+
+_PURE = {f"builtins.{name}" for name in ("bool", "int", "str", "getattr", "isinstance", "len")}
 
 
 class Refused(NamedTuple):
@@ -54,6 +58,10 @@ def end_region(
     reopened = runs[-1][1] < len(body) or len(runs) > 1
     if header is None and (reopened or runs[0][0] == 0):
         return Refused("a comment or a line break in the `with` line would be lost or doubled")
+    if reopened and not _is_repeatable(module, region):
+        return Refused("the `with` line says something else where the region would be opened again")
+    if item.target is not None and runs[0][0] == 0:
+        return Refused("the name that the `with` binds would be missing")
     edits = []
     if runs[0][0] == 0:
         start = module.span(region)[0]
@@ -114,6 +122,23 @@ def _header(module: Module, region: ir.With) -> str | None:
     last = region.items[-1]
     closed = module.source.row(module.layout.span(last)[1]) == module.source.row(start)
     return line if closed and line.endswith(":") and module.layout.parenthesised(region) is None else None
+
+
+def _is_repeatable(module: Module, region: ir.With) -> bool:
+    """Whether the `with` line means the same further down: plain reads and torch's calls, of nothing that changes."""
+    changed = set(objects(module).assigned_in(region))
+    for value in ir.walk_values(region.items[0].context):
+        if isinstance(value, (ir.Name, ir.Attribute)):
+            key = objects(module).own_key(value) if isinstance(value, ir.Name) else objects(module).key(value)
+            if key in changed:
+                return False
+        elif isinstance(value, ir.Call):
+            names = module.names.of(value.func)
+            if not all(name.startswith(("torch.", "contextlib.")) or name in _PURE for name in names):
+                return False
+        elif isinstance(value, (ir.Walrus, ir.Suspend, ir.Lambda, ir.Comprehension)):
+            return False
+    return True
 
 
 def _tail_start(module: Module, region: ir.With, index: int) -> int:

@@ -33,6 +33,9 @@ _NUMBERS = {
 }
 _READS = {
     "item",
+    "size",
+    "numel",
+    "dim",
     "detach",
     "cpu",
     "tolist",
@@ -48,13 +51,15 @@ _READS = {
 }
 _REPORTS = {
     "append", "add_scalar", "add_scalars", "log", "log_dict", "log_metrics", "info", "debug", "warning", "write",
-    "set_postfix", "set_postfix_str", "set_description", "set_description_str", "update", "backward",
+    "set_postfix", "set_postfix_str", "set_description", "set_description_str", "backward",
 }  # fmt: skip
 
 
 def is_movable(module: Module, statement: ir.Statement) -> bool:
     """Whether a statement is on the list: backward, scaler and optimizer calls, schedulers, reports and reads."""
     if isinstance(statement, (ir.Function, ir.Class, ir.With, ir.While, ir.Match)):
+        return False
+    if isinstance(statement, ir.AugAssign) and statement.op not in _ELEMENTWISE:
         return False
     if not all(_value(module, value) for value in statement.values()):
         return False
@@ -66,6 +71,8 @@ def _value(module: Module, value: ir.Value) -> bool:
         return False
     if isinstance(value, ir.Binary) and value.op not in _ELEMENTWISE:
         return value.op == "Modulo" and _is_counting(module, value)
+    if isinstance(value, ir.Binary) and value.op == "Divide" and isinstance(value.left, ir.Constant):
+        return _is_number(module, value.right)  # `1 / tensor` is a reciprocal, which autocast casts to float32
     if isinstance(value, ir.Call):
         return _call(module, value)
     return all(_value(module, child) for child in value.children())
@@ -86,11 +93,28 @@ def _call(module: Module, call: ir.Call) -> bool:
     if event is not None:
         return event.kind != "opaque" or _is_named(call, ("backward",))
     names = module.names.of(call.func)
-    if names <= _NUMBERS:
+    if names <= _NUMBERS or all(name.startswith(("time.", "math.", "logging.")) for name in names):
         return True
     if not isinstance(call.func, ir.Attribute) or names - {UNKNOWN}:
         return False
+    if call.func.attr == "update":  # a metric may compute with what it is given
+        return all(isinstance(arg.value, ir.Mapping) or _is_number(module, arg.value) for arg in call.args)
     return call.func.attr in _READS or call.func.attr in _REPORTS or _steps_scheduler(call.func)
+
+
+def _is_number(module: Module, value: ir.Value) -> bool:
+    """Whether a value is evidently a number, no tensor."""
+    if isinstance(value, ir.Binary):
+        return _is_number(module, value.left) and _is_number(module, value.right)
+    if isinstance(value, ir.Call):
+        if isinstance(value.func, ir.Attribute) and value.func.attr in ("item", "numel", "dim"):
+            return True
+        if isinstance(value.func, ir.Attribute) and value.func.attr == "size":
+            return bool(value.args)
+        return module.names.of(value.func) <= {"builtins.len", "builtins.int", "builtins.float", "builtins.round"}
+    if isinstance(value, ir.Subscript):
+        return isinstance(value.base, ir.Attribute) and value.base.attr == "shape"
+    return isinstance(value, ir.Constant)
 
 
 def _is_named(call: ir.Call, names: tuple[str, ...]) -> bool:

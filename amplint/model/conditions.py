@@ -1,0 +1,137 @@
+"""What a path knows of conditions: their truth, and what it learns by taking an arm."""
+
+from __future__ import annotations
+
+from amplint.model import ir
+from amplint.model.objects import Objects
+from amplint.model.scopes import Assigned
+from amplint.model.state import Abstract, State
+
+
+class Conditions:
+    """Reads conditions of one module. A fact is a condition as text (`Objects.render`) and its truth."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    def truth(self, test: ir.Value, state: State) -> bool | None:
+        """Whether a condition holds on the path; None where both can be."""
+        if isinstance(test, ir.Constant):
+            return bool(test.value)
+        if isinstance(test, ir.Unary) and test.op == "Not":
+            inner = self.truth(test.operand, state)
+            return None if inner is None else not inner
+        if isinstance(test, ir.Bool):
+            left, right = self.truth(test.left, state), self.truth(test.right, state)
+            decisive = test.op == "or"
+            if decisive in (left, right):
+                return decisive
+            return None if None in (left, right) else not decisive
+        fact = self._fact(test, state)
+        if fact is not None:
+            known = self._known(fact[0], state)
+            if known is not None:
+                return known is fact[1]
+        return self._constant(test)
+
+    def assume(self, test: ir.Value, holds: bool, state: State) -> State:
+        """The state of a path on which a condition holds (or doesn't)."""
+        if isinstance(test, ir.Unary) and test.op == "Not":
+            return self.assume(test.operand, not holds, state)
+        if isinstance(test, ir.Bool):
+            if holds is (test.op == "and"):  # both sides are as the whole is
+                return self.assume(test.right, holds, self.assume(test.left, holds, state))
+            for one, other in ((test.left, test.right), (test.right, test.left)):
+                if self.truth(one, state) is (test.op == "and"):
+                    return self.assume(other, holds, state)
+            return state
+        fact = self._fact(test, state)
+        return state.with_fact(fact[0], fact[1] is holds) if fact is not None else state
+
+    def _known(self, key: str, state: State) -> bool | None:
+        """The truth of a fact, told by itself or by another one."""
+        known = state.known(key)
+        if known is not None:
+            return known
+        if key.startswith("present("):
+            return True if state.known(key[8:-1]) else None  # what is true is not None
+        if state.known(f"present({key})") is False:
+            return False
+        if key.startswith("Equal(") and key.endswith("')"):  # `mode == "a"`: then it isn't "b"
+            start = key[: key.rindex(",") + 1]
+            if any(holds and fact.startswith(start) and fact.endswith("')") for fact, holds in state.facts):
+                return False
+        return None
+
+    def _constant(self, test: ir.Value) -> bool | None:
+        """The truth of a name that is bound once, to a literal."""
+        if not isinstance(test, ir.Name):
+            return None
+        bindings = self._objects.bindings(test)
+        if len(bindings) == 1 and isinstance(bindings[0], Assigned) and isinstance(bindings[0].value, ir.Constant):
+            return bool(bindings[0].value.value)
+        return None
+
+    def _fact(self, test: ir.Value, state: State) -> tuple[str, bool] | None:
+        """The fact that a simple condition asks for, and the truth that makes the condition hold.
+
+        `x is None` and the truth of x are one fact where x is a scaler or optimizer, whose truth is that it is there.
+        """
+        if isinstance(test, ir.Walrus):
+            test = test.target
+        if isinstance(test, ir.Compare) and len(test.ops) == 1:
+            return self._comparison(test, test.ops[0], test.rights[0], state)
+        if isinstance(test, ir.Call):
+            func = test.func
+            scaler = self._objects.is_scaler(func.base) if isinstance(func, ir.Attribute) else None
+            asks = scaler is not None and isinstance(func, ir.Attribute) and func.attr == "is_enabled"
+            return (f"enabled({scaler})", True) if asks else None
+        if isinstance(test, ir.Name):
+            held = state.look_up(self._objects.key(test))
+            if held is not None and held.kind == "test":
+                return held.key, held.flag
+        rendered = self._objects.render(test)
+        if rendered is None:
+            return None
+        if isinstance(test, (ir.Name, ir.Attribute, ir.Subscript)):
+            if rendered in self._objects.scalers or rendered in self._objects.optimizers:
+                return f"present({rendered})", True
+        return rendered, True
+
+    def _comparison(self, test: ir.Compare, op: str, right: ir.Value, state: State) -> tuple[str, bool] | None:
+        left = test.left
+        positive = op.replace("Not", "")
+        holds = positive == op
+        if isinstance(left, ir.Constant) and positive == "Equal":
+            left, right = right, left
+        if isinstance(right, ir.Constant):
+            if positive == "Is" and right.value is None:
+                rendered = self._objects.render(left)
+                return (f"present({rendered})", not holds) if rendered is not None else None
+            if positive in ("Is", "Equal") and isinstance(right.value, bool):
+                fact = self._fact(left, state)
+                return (fact[0], fact[1] is (right.value is holds)) if fact is not None else None
+        parts = self._objects.render(left), self._objects.render(right)
+        return (f"{positive}({parts[0]},{parts[1]})", holds) if None not in parts else None
+
+    def learned(self, target: ir.Value, value: ir.Value) -> tuple[str, bool] | None:
+        """The fact that an assignment makes: what `flag = False` or `scaler = GradScaler()` says of its target."""
+        key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
+        if key is None:
+            return None
+        if isinstance(value, ir.Constant):
+            return (f"present({key})", False) if value.value is None else (key, bool(value.value))
+        if key in self._objects.scalers and any(made.call is value for made in self._objects.made.get(key, ())):
+            return f"present({key})", True
+        return None
+
+    def as_test(self, value: ir.Value, state: State) -> Abstract | None:
+        """A condition kept in a variable (`use_amp = scaler is not None`)."""
+        flag = True
+        while isinstance(value, ir.Unary) and value.op == "Not":
+            value, flag = value.operand, not flag
+        if isinstance(value, (ir.Compare, ir.Name, ir.Attribute, ir.Call)):
+            fact = self._fact(value, state)
+            if fact is not None:
+                return Abstract("test", fact[0], fact[1] is flag)
+        return None

@@ -1,0 +1,135 @@
+"""What each event does to the state of a path, and what is kept of it for the rules: the visits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.conditions import Conditions
+from amplint.model.dtypes import is_false
+from amplint.model.events import Event
+from amplint.model.objects import objects
+from amplint.model.protocol import TABLE, Stage
+from amplint.model.state import Gradients, State
+from amplint.model.tensors import Tensors
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+MAX_STATES = 64
+
+
+class TooManyPathsError(Exception):
+    """More states than are worth keeping apart."""
+
+
+@dataclass(slots=True)
+class Visit:
+    """An event, the states before it, and for a clip what comes behind it."""
+
+    event: Event
+    states: list[State] = field(default_factory=list)
+    stepped: set[tuple[str, str]] = field(default_factory=set)  # (scaler, optimizer) stepped before the next update
+    steps: list[ir.Value] = field(default_factory=list)
+    bypassed: bool = False  # an optimizer steps directly before the next update
+    backward_first: bool = False  # a scaled backward comes before the next update on some path
+    ends: list[State] = field(default_factory=list)  # the function ends in these before an update
+
+
+class Transfer:
+    """Takes states through the events of one function."""
+
+    def __init__(self, module: Module, conditions: Conditions, tensors: Tensors) -> None:
+        self._objects = objects(module)
+        self._conditions = conditions
+        self._tensors = tensors
+        self.visits: dict[int, Visit] = {}
+
+    def visit(self, event: Event, state: State) -> State:
+        """The state after an event, whose visit is recorded."""
+        visit = self.visits.setdefault(event.call.id, Visit(event))
+        if state not in visit.states:
+            visit.states.append(state)
+            if len(visit.states) > MAX_STATES:
+                raise TooManyPathsError
+        return self._after(event, state)
+
+    def end(self, state: State) -> None:
+        """The function ends in this state."""
+        for clip in state.pending:
+            self.visits[clip].ends.append(state)
+
+    def _after(self, event: Event, state: State) -> State:
+        if event.scaler is not None and event.kind != "opaque":
+            state = state.with_fact(f"present({event.scaler})", True)
+        if event.kind == "backward":
+            return self._after_backward(event, state)
+        if event.kind == "opaque":
+            return state.unknown()
+        if event.kind == "zero_grad":
+            # With several optimizers it can't be told whose gradients are gone.
+            kept = state.gradients.kind in ("plain", "mixed") and len(self._objects.optimizers) > 1
+            return state if kept else state.but(gradients=Gradients("none"))
+        if event.kind == "clip":
+            return state.but(pending=state.pending | {event.call.id})
+        if event.kind == "optimizer_step":
+            for clip in state.pending:
+                self.visits[clip].bypassed = True
+            return state
+        if event.kind in ("unscale_", "step") and event.scaler is not None:
+            optimizer = event.optimizer or "?"
+            if event.kind == "step":
+                self._note_step(event, optimizer, state)
+            stage = TABLE[event.kind, state.stage(event.scaler, optimizer)].stage
+            return state.advance(event.scaler, optimizer, stage)
+        if event.kind == "update" and event.scaler is not None:
+            used = bool(state.touched(event.scaler))
+            rest = frozenset(each for each in state.stages if each[0] != event.scaler)
+            gradients = Gradients("unscaled") if used else state.gradients
+            return state.but(stages=rest, gradients=gradients, pending=frozenset())
+        return state
+
+    def _note_step(self, event: Event, optimizer: str, state: State) -> None:
+        assert event.scaler is not None
+        for clip in state.pending:
+            if state.stage(event.scaler, optimizer) is Stage.READY:
+                self.visits[clip].stepped.add((event.scaler, optimizer))
+                if event.call not in self.visits[clip].steps:
+                    self.visits[clip].steps.append(event.call)
+
+    def _after_backward(self, event: Event, state: State) -> State:
+        scaler = self._tensors.scaler_of(event.subject, state) if event.subject is not None else None
+        if scaler == "":
+            return state.but(gradients=Gradients("unknown"))
+        before = state.gradients
+        if scaler is None:
+            kind = "plain" if before.kind in ("none", "plain", "entry", "unscaled") else "mixed"
+            return state.but(gradients=Gradients(kind))
+        for clip in state.pending:
+            self.visits[clip].backward_first = True
+        if self.disabled(scaler, state):
+            return state.but(gradients=Gradients("plain"), pending=frozenset())
+        # Gradients of several kinds at once: which of them a clip meets can't be told.
+        other = before.kind == "scaled" and before.scaler != scaler
+        kind = "mixed" if other or before.kind in ("plain", "mixed") or state.touched() else "scaled"
+        return state.but(gradients=Gradients(kind, scaler, event.call.id), pending=frozenset())
+
+    def disabled(self, scaler: str, state: State) -> bool:
+        """Whether the scaler is switched off on this path, by a literal or by a flag that the path knows."""
+        if state.known(f"enabled({scaler})") is False:
+            return True
+        made = self._objects.made.get(scaler, [])
+        return bool(made) and all(
+            each.enabled is not None
+            and (is_false(each.enabled) or self._conditions.truth(each.enabled, state) is False)
+            for each in made
+        )
+
+    def surely_enabled(self, scaler: str) -> bool:
+        """Whether the file makes the scaler, and nothing decides there whether it is on."""
+        made = self._objects.made.get(scaler, [])
+        return bool(made) and all(
+            each.enabled is None or (isinstance(each.enabled, ir.Constant) and each.enabled.value is True)
+            for each in made
+        )

@@ -1,0 +1,197 @@
+"""Calls that can't be seen: which of them may do anything to the gradients or the scaler.
+
+Flow analysis goes silent behind such a call. A call is seen where it is certain which function of this file it runs;
+what it gets, whose method it is and what it is called tell of the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.objects import given, objects
+from amplint.model.scopes import LOCAL, NOTHING, UNBOUND, UNKNOWN, Defined, owner_class
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+    from amplint.model.events import Events
+
+# Methods of common base classes, and of tensors, that leave gradients and scaler alone.
+_HARMLESS = {
+    "parameters", "named_parameters", "buffers", "modules", "named_modules", "children", "state_dict", "train", "eval",
+    "to", "cuda", "cpu", "log", "log_dict", "log_metrics", "print", "info", "forward", "__class__",
+    "item", "detach", "backward", "append", "size", "mean", "sum", "float",
+}  # fmt: skip
+# What makes gradients other than `scaler.scale(loss).backward()` left them.
+_UNDOES = ("unscale_", "step", "update")
+
+
+class Unseen:
+    """Judges the calls of one module that are no events themselves."""
+
+    def __init__(self, module: Module, events: Events) -> None:
+        self._module = module
+        self._events = events
+        self._objects = objects(module)
+        self._effects: dict[int, bool] = {}
+        self._undoing: tuple[set[str], bool] | None = None
+
+    def is_opaque(self, call: ir.Call) -> bool:
+        """Whether a call may do something to the gradients or the scaler that can't be seen here."""
+        func = call.func
+        name = _last_name(func)
+        if "backward" in name or "unscale" in name:
+            return True
+        callee = self._callee(call)
+        if callee is not None:
+            return self.has_events(callee)
+        if any(self._gives_access(value) for value in given(call)):
+            return not any(each.startswith(("builtins.", "torch.optim.")) for each in self._module.names.of(func))
+        if self._reaches_holder(func):
+            return True
+        names, anywhere = self._undoing_names()
+        if name in names or (anywhere and self._is_unknown(func, name)):
+            return True
+        return isinstance(func, ir.Attribute) and self._unseen_method(func)
+
+    def _gives_access(self, value: ir.Value) -> bool:
+        """Whether who is given a value can get at a scaler or optimizer: one itself, or `self` of a class with one."""
+        if self._objects.is_scaler(value) is not None or self._objects.is_optimizer(value) is not None:
+            return True
+        if isinstance(value, ir.Name):
+            cls = owner_class(ir.Attribute(value.id, value.node, value.parent, value, ""))
+            return cls is not None and any(key.startswith(f"self{cls.id}.") for key in self._objects.scalers)
+        return False
+
+    def _reaches_holder(self, func: ir.Value) -> bool:
+        """Whether a call goes to an object that was given a scaler when it was made."""
+        if not self._objects.holders:
+            return False
+        up: ir.Value | None = func
+        while up is not None:
+            if self._objects.key(up) in self._objects.holders:
+                return True
+            up = up.base if isinstance(up, (ir.Attribute, ir.Subscript)) else None
+        return False
+
+    def _is_unknown(self, func: ir.Value, name: str) -> bool:
+        if name in _HARMLESS:
+            return False
+        return all(each in (UNKNOWN, NOTHING) or each[0] in (LOCAL, UNBOUND) for each in self._module.names.of(func))
+
+    def _callee(self, call: ir.Call) -> ir.Function | None:
+        """The function of this file that a call runs, where that is certain."""
+        func = call.func
+        if isinstance(func, ir.Name):
+            bindings = self._module.names.bindings(func)
+            if len(bindings) == 1 and isinstance(bindings[0], Defined) and isinstance(bindings[0].what, ir.Function):
+                return bindings[0].what
+        if isinstance(func, ir.Attribute):
+            cls = owner_class(func)
+            if cls is not None:
+                return method(self._module, cls, func.attr)
+        return None
+
+    def _unseen_method(self, func: ir.Attribute) -> bool:
+        """`self.method()` of a base class that is out of sight, and no method that everyone knows."""
+        cls = owner_class(func)
+        if cls is None or func.attr in cls.attributes or func.attr in _HARMLESS:
+            return False
+        return method(self._module, cls, func.attr) is None and not bases_in_sight(self._module, cls)
+
+    def has_events(self, function: ir.Function) -> bool:
+        """Whether a function of this file, or one that it calls, contains an event."""
+        if function.id not in self._effects:
+            self._effects[function.id] = False  # a recursive call adds nothing
+            self._effects[function.id] = any(event.kind != "scale" for event in self._events.below(function.body))
+        return self._effects[function.id]
+
+    # --- functions that unscale or step, and run from where that can't be seen -----------------------------------------
+
+    def _undoing_names(self) -> tuple[set[str], bool]:
+        """The names of the file's functions that unscale or step, and whether one of them may run at any call.
+
+        That is so where a function is handed around as a value, decorated, run by an operator or a `with`, or a lambda.
+        """
+        if self._undoing is None:
+            self._undoing = set(), False  # asked for again while it is being made
+            names: set[str] = set()
+            anywhere = False
+            for value in self._module.values:
+                if isinstance(value, ir.Attribute) and value.attr in _UNDOES:
+                    if not (isinstance(value.parent, ir.Call) and value.parent.func is value):
+                        # `partial(scaler.unscale_, optimizer)`
+                        anywhere = anywhere or self._objects.is_scaler(value.base) is not None
+                    elif self._objects.is_scaler(value.base) is not None:
+                        anywhere = self._note(value, names) or anywhere
+            self._undoing = names, anywhere or self._passed_around(names)
+        return self._undoing
+
+    def _note(self, value: ir.Value, names: set[str]) -> bool:
+        """Add the name of the function round a call; whether calls of it can't be told by a name."""
+        function = ir.function_of(value)
+        if function is None:
+            return False
+        names.add(function.name)
+        special = function.name == "<lambda>" or (function.name.startswith("__") and function.name != "__init__")
+        return special or any(
+            not name.startswith(("torch.", "builtins.staticmethod", "builtins.classmethod"))
+            for each in function.decorators
+            for name in self._module.names.of(each.func if isinstance(each, ir.Call) else each)
+        )
+
+    def _passed_around(self, names: set[str]) -> bool:
+        """Whether one of the functions is used as a value. Other objects' attributes of that name count too."""
+        for value in self._module.values:
+            if isinstance(value, (ir.Name, ir.Attribute)) and _last_name(value) in names:
+                called = isinstance(value.parent, ir.Call) and value.parent.func is value
+                if not called and not (isinstance(value, ir.Name) and value.bound):
+                    if isinstance(value, ir.Attribute) or any(
+                        isinstance(each, Defined) for each in self._module.names.bindings(value)
+                    ):
+                        return True
+        return False
+
+
+def _last_name(value: ir.Value) -> str:
+    return value.attr if isinstance(value, ir.Attribute) else value.name if isinstance(value, ir.Name) else ""
+
+
+def bases_in_sight(module: Module, cls: ir.Class, depth: int = 4) -> bool:
+    """Whether all that a class inherits is in this file, or torch's or Python's."""
+    for base in cls.bases:
+        for name in module.names.of(base.value) if base.keyword is None else ():
+            if name[0] == LOCAL and depth:
+                found = local_class(module, base.value)
+                if found is None or not bases_in_sight(module, found, depth - 1):
+                    return False
+            elif not name.startswith(("torch.", "builtins.", "abc.", "typing.")):
+                return False
+    return True
+
+
+def local_class(module: Module, value: ir.Value) -> ir.Class | None:
+    """The class of this file that a name stands for, where that is certain."""
+    bindings = module.names.bindings(value) if isinstance(value, ir.Name) else []
+    if len(bindings) == 1 and isinstance(bindings[0], Defined) and isinstance(bindings[0].what, ir.Class):
+        return bindings[0].what
+    return None
+
+
+def method(module: Module, cls: ir.Class, name: str, depth: int = 4) -> ir.Function | None:
+    """The method that `self.name` is, in the class or in its bases in this file."""
+    found = module.once(_methods).get((cls.id, name))
+    if found is not None:
+        return found
+    for base in cls.bases:
+        parent = local_class(module, base.value)
+        if parent is not None and depth:
+            found = method(module, parent, name, depth - 1)
+            if found is not None:
+                return found
+    return None
+
+
+def _methods(module: Module) -> dict[tuple[int, str], ir.Function]:
+    """The methods of every class, by the class's id and their name."""
+    return {(each.cls.id, each.name): each for each in reversed(module.functions) if each.cls is not None}

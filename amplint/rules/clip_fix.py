@@ -1,0 +1,343 @@
+"""AMP401's fix: where `unscale_` goes, for which optimizer, under which condition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Edit, Fix
+from amplint.model import ir
+from amplint.model.flow import Flow
+from amplint.model.objects import objects
+from amplint.model.scopes import Assigned, Binding, Defined, Imported
+from amplint.model.state import State
+from amplint.model.transfer import Visit
+from amplint.rules.clips import SCALE_READS, scaled_states
+from amplint.rules.dedent import last_offset
+from amplint.rules.editing import indentation, insert, line_end, line_start
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# A max_norm this large was tuned to scaled gradients.
+LARGE_NORM = 1e3
+_KEPT_OUT = (ir.Conditional, ir.Bool, ir.Comprehension, ir.Lambda)
+
+
+class ClipFix:
+    """Builds the fix of one clip."""
+
+    def __init__(self, module: Module, flow: Flow, visit: Visit, bad: list[State]) -> None:
+        self._module = module
+        self._flow = flow
+        self._visit = visit
+        self._bad = bad
+        self._statement = ir.statement_of(visit.event.call)
+
+    def build(self) -> tuple[Fix | None, str | None]:
+        """The fix, or why there is none."""
+        if self._visit.event.how == "norm":
+            return None, "the norm was read further up, so unscale_ belongs before that"
+        scalers = {scaler for scaler, _ in self._visit.stepped}
+        if not self._visit.steps or len(scalers) != 1:
+            return None, "no step of the scaler follows in this function, so the optimizer to unscale is not known"
+        optimizers = {optimizer for _, optimizer in self._visit.stepped}
+        steps = self._visit.steps
+        if len(optimizers) > 1:
+            owners = self._owners() & optimizers
+            steps = [step for step in steps if self._optimizer_key(step) in owners]
+            if len(owners) != 1:
+                return None, "which of several optimizers owns the clipped parameters can't be seen"
+        step = steps[0]
+        assert isinstance(step, ir.Call)
+        assert isinstance(step.func, ir.Attribute)
+        call = f"{self._module.text(step.func.base)}.unscale_({self._module.text(step.args[0].value)})"
+        place = self._place(step)
+        if isinstance(place, str):
+            return None, place
+        if not all(self._same_at(name, place, step) for name in (step.func.base, step.args[0].value)):
+            return None, "the optimizer or scaler is bound only behind the clip"
+        if self._on_micro_steps():
+            return self._move(call, step)
+        if self._half_parameters():
+            return None, "with half parameters unscale_ raises: keep them in float32"
+        guard = self._guard(step, place)
+        if guard is None:
+            return None, "the gradients are scaled on some paths only, under a condition that can't be repeated here"
+        return self._insert(call, place, guard)
+
+    # --- what and where ---------------------------------------------------------------------------------------------
+
+    def _owners(self) -> set[str]:
+        """The optimizers that own what is clipped; none where it belongs to more than is known."""
+        known = objects(self._module)
+        found = [known.owned_by(root) for root in self._roots()]
+        return set().union(*found) if all(found) else set()
+
+    def _roots(self) -> frozenset[str]:
+        subject = self._visit.event.subject
+        return objects(self._module).parameters_roots(subject) if subject is not None else frozenset()
+
+    def _optimizer_key(self, step: ir.Value) -> str | None:
+        assert isinstance(step, ir.Call)
+        return objects(self._module).key(step.args[0].value)
+
+    def _place(self, step: ir.Value) -> ir.Statement | str:
+        """The statement before which unscale_ goes: the clip's own, or the loop over parameters that it stands in."""
+        call = self._visit.event.call
+        up = call.parent
+        while isinstance(up, ir.Value):
+            if isinstance(up, _KEPT_OUT):
+                return "the clip is part of a larger expression"
+            up = up.parent
+        place: ir.Statement = self._statement
+        for loop in self._loops():
+            if not _contains(loop, step):
+                place = loop
+        others = [other for other in self._siblings() if other is not self._visit]
+        for other in others:
+            place = self._before_both(place, other)
+        if indentation(self._module, place) is None or (isinstance(place, ir.If) and place.elif_):
+            return "the clip shares its line with other code"
+        return place
+
+    def _loops(self) -> list[ir.Statement]:
+        found: list[ir.Statement] = []
+        up: ir.Node | None = self._statement.parent
+        while up is not None and not isinstance(up, ir.Function):
+            if isinstance(up, (ir.For, ir.While)):
+                found.append(up)
+            up = up.parent
+        return found
+
+    def _siblings(self) -> list[Visit]:
+        """The other clips of this function that wait for the same step: one unscale_ has to serve them all."""
+        return [
+            visit
+            for visit in self._flow.visits.values()
+            if visit.event.kind == "clip"
+            and visit.stepped == self._visit.stepped
+            and scaled_states(self._module, self._flow, visit)
+        ]
+
+    def _before_both(self, place: ir.Statement, other: Visit) -> ir.Statement:
+        """The statement of the innermost suite that holds both, before the earlier one."""
+        theirs = {id(each.block): each for each in _upwards(ir.statement_of(other.event.call))}
+        for mine in _upwards(place):
+            if id(mine.block) in theirs:
+                return min(mine, theirs[id(mine.block)], key=lambda statement: statement.id)
+        return place
+
+    def _same_at(self, value: ir.Value, place: ir.Statement, later: ir.Value) -> bool:
+        """Whether a name or attribute says at `place` what it says at `later`: bound before, not anew in between."""
+        root = value
+        while isinstance(root, (ir.Attribute, ir.Subscript)):
+            root = root.base
+        if not isinstance(root, ir.Name):
+            return False
+        home = root.scope.home(root.name)
+        nodes = [_node(each) for each in objects(self._module).bindings(root)]
+        if any(node is not None and place.id < node.id < later.id for node in nodes):
+            return False
+        inner = self._flow.container.scope
+        return home is not inner or any(node is None or node is self._flow.container or node.id < place.id for node in nodes)
+
+    # --- under which condition --------------------------------------------------------------------------------------
+
+    def _on_micro_steps(self) -> bool:
+        """Whether some path leads from the clip to the next scaled backward without an update."""
+        if self._visit.backward_first:
+            return True
+        return any(
+            state.gradients.kind == "scaled"
+            and not self._flow.disabled(state.gradients.scaler, state)
+            and not any(state.known(f"present({scaler})") is False for scaler, _ in self._visit.stepped)
+            for state in self._visit.ends
+        )
+
+    def _guard(self, step: ir.Value, place: ir.Statement) -> str | None:
+        """The condition under which the gradients are scaled, as text; "" for always; None if it can't be told."""
+        good = [state for state in self._visit.states if state not in self._bad]
+        bad = _common(self._bad)
+        if self._bad[0].gradients.kind == "entry":
+            # Only the step knows when the scaler is used: what it needs beyond what the clip's place gives.
+            needed = _common(self._flow.visits[step.id].states) - bad
+            needed = {fact for fact in needed if fact[0].startswith("present(") or "(" not in fact[0]}
+            scaler = next(iter(self._visit.stepped))[0]
+            needed = {fact for fact in needed if fact[0] == f"present({scaler})"} or needed
+        elif good:
+            needed = {(key, truth) for key, truth in bad if all(state.known(key) is (not truth) for state in good)}
+            if not needed:
+                return None
+        else:
+            return ""
+        if not needed:
+            return ""
+        texts = [text for fact in sorted(needed) if (text := self._as_text(fact, place)) is not None]
+        return texts[0] if texts else None
+
+    def _as_text(self, fact: tuple[str, bool], place: ir.Statement) -> str | None:
+        """A condition of the function that says the fact, as it is written there, if it can be asked at `place` too."""
+        body = self._flow.container.body
+        for statement in ir.walk_statements(body, into=False):
+            if isinstance(statement, ir.If) and self._can_ask(statement.test, place):
+                state = self._flow.conditions.assume(statement.test, True, State())
+                if len(state.facts) == 1:
+                    if fact in state.facts:
+                        return self._module.text(statement.test)
+                    if (fact[0], not fact[1]) in state.facts:
+                        return (
+                            f"not {self._module.text(statement.test)}"
+                            if isinstance(statement.test, (ir.Name, ir.Attribute))
+                            else None
+                        )
+        return None
+
+    def _can_ask(self, test: ir.Value, place: ir.Statement) -> bool:
+        if isinstance(test, (ir.Bool, ir.Call, ir.Walrus)):
+            return False
+        names = [each for each in ir.walk_values(test) if isinstance(each, ir.Name)]
+        return all(self._same_at(each, place, test) for each in names)
+
+    # --- edits ------------------------------------------------------------------------------------------------------
+
+    def _insert(self, call: str, place: ir.Statement, guard: str) -> tuple[Fix | None, str | None]:
+        module = self._module
+        indent = indentation(module, place) or ""
+        newline = module.source.newline
+        start = module.span(place)[0]
+        if guard:
+            text = f"if {guard}:{newline}{indent}{self._unit()}{call}{newline}{indent}"
+        else:
+            text = f"{call}{newline}{indent}"
+        doubt = self._doubt()
+        title = f"Call `{call}` first" + (f" ({doubt})" if doubt else "")
+        return Fix(Applicability.UNSAFE if doubt else Applicability.SAFE, title, (insert(start, text),)), None
+
+    def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:
+        """Clip and unscale_ go to the boundary, before the step."""
+        module = self._module
+        moved = self._statement
+        if isinstance(moved.parent, ir.If) and moved.parent.orelse is None and moved.parent.then.statements == [moved]:
+            moved = moved.parent
+        target = ir.statement_of(step)
+        refusal = f"on micro steps unscale_ would raise: clip where the optimizer steps, after `{call}`"
+        if (
+            len(self._siblings()) > 1
+            or not isinstance(self._statement, ir.Expr)
+            or not self._is_boundary(moved, target)
+        ):
+            return None, refusal
+        lines = indentation(module, moved), indentation(module, target)
+        if lines[0] is None or lines[1] is None:
+            return None, refusal
+        last = line_end(module, last_offset(module, moved))
+        behind = module.source.text[last_offset(module, moved) : last].strip()
+        first = self._comments_above(line_start(module, module.span(moved)[0]), lines[0])
+        text = module.source.text[first:last]
+        unit = lines[1].removeprefix(lines[0])
+        if not lines[1].startswith(lines[0]) or '"""' in text or "'''" in text or behind[:1] not in ("", "#"):
+            return None, refusal
+        if not all(self._same_at(name, moved, step) for name in _names(moved)):
+            return None, refusal
+        shifted = "".join(unit + line if line.strip() else line for line in text.splitlines(keepends=True))
+        at = line_start(module, module.span(target)[0])
+        edits = (Edit(first, last, ""), insert(at, f"{lines[1]}{call}{module.source.newline}{shifted}"))
+        return Fix(
+            Applicability.UNSAFE, f"Clip once per update: after `{call}`, where the optimizer steps", edits
+        ), None
+
+    def _comments_above(self, start: int, indent: str) -> int:
+        """Where the comments begin that stand right above the line at `start`, in its indentation."""
+        source = self._module.source
+        row = source.row(start)
+        while row > 1 and source.line(row - 1).startswith(indent + "#"):
+            row -= 1
+        return source.line_starts[row - 1]
+
+    def _is_boundary(self, moved: ir.Statement, target: ir.Statement) -> bool:
+        """Whether the step stands deeper than the clip, under an if behind it in the same suite."""
+        up: ir.Node | None = target
+        while isinstance(up, ir.Statement):
+            if up.block is moved.block:
+                return (
+                    isinstance(up, ir.If) and up.id > moved.id and target.block is up.then and up.orelse is None
+                )
+            if isinstance(up, (ir.For, ir.While)):
+                return False
+            up = up.parent
+        return False
+
+    def _unit(self) -> str:
+        """One level of the function's own indentation."""
+        outer = self._flow.container
+        first = outer.body.statements[0]
+        if isinstance(outer, ir.Function) and (inner := indentation(self._module, first)) is not None:
+            line = self._module.source.line(self._module.row(outer))
+            return inner.removeprefix(line[: len(line) - len(line.lstrip())]) or "    "
+        return "    "
+
+    def _doubt(self) -> str:
+        """Why the insertion is not safe, if it is not."""
+        module = self._module
+        event = self._visit.event
+        if isinstance(event.call, ir.Call):
+            for arg in event.call.args:
+                bounds = objects(module).sources(arg.value) if isinstance(arg.value, ir.Name) else [arg.value]
+                for bound in bounds:
+                    number = bound.value if isinstance(bound, ir.Constant) else None
+                    if isinstance(number, (int, float)) and number > LARGE_NORM:
+                        return "the bound may have been tuned to scaled gradients"
+        function = ir.function_of(event.call)
+        for value in module.values:
+            if isinstance(value, ir.Attribute) and value.attr in SCALE_READS:
+                if ir.function_of(value) is function:
+                    return "the function also reads the scale itself"
+        return ""
+
+    def _half_parameters(self) -> bool:
+        known = objects(self._module)
+        roots = self._roots()
+        for call in self._module.calls:
+            if isinstance(call.func, ir.Attribute) and known.key(call.func.base) in roots:
+                names = {name for arg in call.args for name in self._module.names.of(arg.value)}
+                if call.func.attr == "half" or (call.func.attr == "to" and names & {"torch.float16", "torch.half"}):
+                    return True
+        return False
+
+
+def _common(states: list[State]) -> set[tuple[str, bool]]:
+    """The facts that hold in every one of some states."""
+    facts = [set(state.facts) for state in states]
+    return set.intersection(*facts) if facts else set()
+
+
+def _names(statement: ir.Statement) -> list[ir.Name]:
+    """The names that a statement reads, its suites' too."""
+    statements = [statement, *(each for block in statement.blocks() for each in ir.walk_statements(block))]
+    values = (value for each in statements for root in each.values() for value in ir.walk_values(root))
+    return [value for value in values if isinstance(value, ir.Name)]
+
+
+def _node(binding: Binding) -> ir.Node | None:
+    """Where a binding stands; a parameter's is its function."""
+    if isinstance(binding, Assigned):
+        return binding.target
+    if isinstance(binding, Imported):
+        return binding.statement
+    return binding.what if isinstance(binding, Defined) else binding.node
+
+
+def _contains(statement: ir.Statement, node: ir.Node) -> bool:
+    up: ir.Node | None = node
+    while up is not None and up is not statement:
+        up = up.parent
+    return up is statement
+
+
+def _upwards(statement: ir.Statement) -> list[ir.Statement]:
+    found = [statement]
+    up = statement.parent
+    while isinstance(up, ir.Statement) and not isinstance(up, (ir.Function, ir.Class)):
+        found.append(up)
+        up = up.parent
+    return found
