@@ -15,6 +15,20 @@ from amplint.target import declared
 # Always reported as AMP101, always with a safe fix.
 LEGACY = "import torch\n\n\ndef run(model, x):\n    with torch.cuda.amp.autocast():\n        return model(x)\n"
 MODERN = LEGACY.replace("torch.cuda.amp.autocast()", 'torch.amp.autocast("cuda")')
+# One finding with an unsafe fix.
+UNSAFE = """\
+import torch
+
+
+def train(model, optimizer, batches, device):
+    scaler = torch.amp.GradScaler()
+    for x, y in batches:
+        with torch.autocast(device_type=device.type, dtype=torch.float16):
+            loss = (model(x) - y).square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
 
 
 class Ran(NamedTuple):

@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,26 +14,12 @@ import amplint.commands as amplint_commands
 from amplint.cli import main
 from amplint.discovery import Found
 from amplint.engine import check_bytes
-from tests.conftest import LEGACY, MODERN, Ran
+from tests.conftest import LEGACY, MODERN, UNSAFE, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
 Run = Callable[..., Ran]
 
 FOUND = "AMP101 [*] `torch.cuda.amp.autocast`"
-# One finding with an unsafe fix.
-UNSAFE = """\
-import torch
-
-
-def train(model, optimizer, batches, device):
-    scaler = torch.amp.GradScaler()
-    for x, y in batches:
-        with torch.autocast(device_type=device.type, dtype=torch.float16):
-            loss = (model(x) - y).square().mean()
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-"""
 
 
 def test_exit_codes(project: Write, amplint: Run) -> None:
@@ -286,6 +271,9 @@ class TestFailuresAreOneLineAndLeaveTheRestAlone:
             (["rule", "AMP101", "--all"], "give the code of a rule, or --all"),
             (["rule", "AMP4O1"], "unknown rule 'AMP4O1'; the nearest is AMP401"),
             ([""], "an empty path"),
+            (["--select", ""], "--select: no rule is named"),
+            (["--select", ","], "--select: no rule is named"),
+            (["--jobs", "none"], "argument -j/--jobs: 'none' is not a number of processes"),
         ],
     )
     def test_mistakes_in_arguments(self, project: Write, amplint: Run, arguments: list[str], message: str) -> None:
@@ -351,74 +339,3 @@ def test_rule(project: Write, amplint: Run) -> None:
     assert codes == sorted(codes)
     assert page in everything
     assert amplint("rule", "--all").out.count("\n## What it does\n") == len(codes)
-
-
-class TestAsAUser:
-    """In a process of its own, as a shell starts it."""
-
-    COMMAND = (sys.executable, "-m", "amplint")
-
-    def test_module(self, project: Write) -> None:
-        project({"old.py": LEGACY})
-        done = subprocess.run([*self.COMMAND, "old.py"], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (1, "")
-        assert "AMP101" in done.stdout
-
-    def test_console_script(self, project: Write) -> None:
-        project({"old.py": LEGACY})
-        script = Path(sys.executable).with_name("amplint")
-        done = subprocess.run([script, "old.py"], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (1, "")
-        assert "AMP101" in done.stdout
-
-    def test_whoever_reads_the_output_may_leave(self, project: Write) -> None:
-        project({f"{number}.py": LEGACY * 40 for number in range(20)})
-        with subprocess.Popen(self.COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-            assert process.stdout
-            assert process.stderr
-            process.stdout.read(1)
-            process.stdout.close()
-            assert process.stderr.read() == b""
-            assert process.wait() == 141
-
-    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
-    def test_output_that_cannot_be_written(self, project: Write) -> None:
-        project({"old.py": LEGACY})
-        with Path("/dev/full").open("wb") as full:
-            done = subprocess.run(self.COMMAND, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-        assert done.returncode == 2
-        assert done.stderr == "amplint: error: [Errno 28] No space left on device\n"
-
-    def test_interrupt(self, project: Write) -> None:
-        project({"old.py": LEGACY})
-        with subprocess.Popen(
-            [*self.COMMAND, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as process:
-            assert process.stdin
-            # More than a pipe holds: once it is written, amplint reads, and waits for an end that doesn't come.
-            process.stdin.write(b"#" * 1_000_000)
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate()
-        assert (process.returncode, out, err) == (130, b"", b"amplint: interrupted\n")
-
-    @pytest.mark.parametrize("encoding", ["ascii", "utf-8", "cp1252"])
-    def test_any_output_encoding(self, project: Write, encoding: str) -> None:
-        project({"ü世.py": LEGACY.replace("with", "x = '世é'; torch.cuda.amp.autocast()\n    with")})
-        done = subprocess.run(
-            self.COMMAND, capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": encoding}
-        )
-        assert (done.returncode, done.stderr) == (1, b"")
-        assert b"AMP101" in done.stdout
-
-    def test_same_output_for_every_hash_seed(self, project: Write) -> None:
-        project({"a.py": LEGACY, "b.py": UNSAFE, "c.py": "import x.y\nfrom torch.cuda.amp import *\nautocast()\n"})
-        outputs = {
-            subprocess.run(
-                [*self.COMMAND, "--output-format=json"],
-                capture_output=True,
-                check=False,
-                env={**os.environ, "PYTHONHASHSEED": seed},
-            ).stdout
-            for seed in ("0", "1", "2")
-        }
-        assert len(outputs) == 1

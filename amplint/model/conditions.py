@@ -114,7 +114,7 @@ class Conditions:
         parts = self._objects.render(left), self._objects.render(right)
         return (f"{positive}({parts[0]},{parts[1]})", holds) if None not in parts else None
 
-    def learned(self, target: ir.Value, value: ir.Value) -> tuple[str, bool] | None:
+    def learned(self, target: ir.Value, value: ir.Value, before: State) -> tuple[str, bool] | None:
         """The fact that an assignment makes: what `flag = False` or `scaler = GradScaler()` says of its target."""
         key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
         if key is None:
@@ -123,6 +123,9 @@ class Conditions:
             return (f"present({key})", False) if value.value is None else (key, bool(value.value))
         if key in self._objects.scalers and any(made.call is value for made in self._objects.made.get(key, ())):
             return f"present({key})", True
+        if isinstance(value, (ir.Name, ir.Attribute, ir.Compare, ir.Unary, ir.Bool)):
+            truth = self.truth(value, before)
+            return (key, truth) if truth is not None else None
         return None
 
     def as_test(self, value: ir.Value, state: State) -> Abstract | None:

@@ -126,11 +126,10 @@ class Flow:
                 return state
             state = self._evaluate(statement.value, state)
             held = self._abstract(statement.value, state)
-            for target in statement.targets:
+            learned = [self._conditions.learned(target, statement.value, state) for target in statement.targets]
+            for target, fact in zip(statement.targets, learned, strict=True):
                 state = self._assign(target, held, state)
-                learned = self._conditions.learned(target, statement.value)
-                if learned is not None:
-                    state = state.with_fact(*learned)
+                state = state.with_fact(*fact) if fact is not None else state
             return state
         if isinstance(statement, ir.AugAssign):
             state = self._evaluate(statement.value, state)

@@ -71,7 +71,7 @@ class State:
     def bind(self, key: str, held: Abstract | None) -> State:
         """The variable `key` bound anew: what was known of it, and tests that read it, is forgotten."""
         env = {(name, old) for name, old in self.env if name != key and not _reads(old.key, key)}
-        if held is not None:
+        if held is not None and not _reads(held.key, key):  # `flag = not flag`: about what was
             env.add((key, held))
         return self.but(env=frozenset(env), facts=frozenset(fact for fact in self.facts if not _reads(fact[0], key)))
 

@@ -69,7 +69,13 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
-    triggers=("clip_grad & scale", "grad & clamp & scale", "grad & clip & scale", "grad & norm & scale"),
+    triggers=(
+        "clip_grad & scale( & backward",
+        "clip_grad & scaler & step(",
+        "grad & clamp & scale( & backward",
+        "grad & clip & scale( & backward",
+        "grad & norm & scale( & backward",
+    ),
 )
 
 @rule.check
