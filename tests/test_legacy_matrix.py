@@ -298,6 +298,10 @@ def execute(text: str) -> tuple[list[object], list[str]]:
     assert not torch.is_autocast_enabled("cuda") or "ExitStack" in text
     torch.set_autocast_enabled("cuda", False)
     torch.set_autocast_enabled("cpu", False)
+    # A region that the program left open would keep other tests' weights in autocast's cache.
+    for _ in range(torch.autocast_increment_nesting()):
+        torch.autocast_decrement_nesting()
+    torch.clear_autocast_cache()
     return [describe(each) for each in made], [str(w.message) for w in caught if w.category is FutureWarning]
 
 

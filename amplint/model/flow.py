@@ -224,7 +224,8 @@ class Flow:
     def _loop(self, loop: ir.For | ir.While, states: list[State]) -> Paths:
         """A loop until nothing new comes round; a for is taken to run at least once."""
         paths = Paths()
-        assigned = self._objects.assigned_in(loop)
+        # What is computed anew in each iteration would only keep paths apart; flags carry over.
+        assigned = self._objects.assigned_in(loop, flags=False)
         done: list[State] = []
         if isinstance(loop, ir.For):
             states = [self._evaluate(loop.iter, state) for state in states]
@@ -262,6 +263,7 @@ class Flow:
         for depth, group in outside.items():
             for item in statement.items:
                 group = [self._evaluate(item.context, state) for state in group]  # noqa: PLW2901
+                group = [each for state in group for each in self._decided(item.context, statement, state)]  # noqa: PLW2901
                 group = [self._regions.enter(item.context, state, self._conditions) for state in group]  # noqa: PLW2901
                 if item.target is not None:
                     group = [self._assign(item.target, None, state) for state in group]  # noqa: PLW2901
@@ -271,6 +273,13 @@ class Flow:
             paths.leave(inner)
             paths.normal += inner.normal
         return paths
+
+    def _decided(self, context: ir.Value, statement: ir.With, state: State) -> list[State]:
+        """The paths into a region, on and off apart where its flag changes inside."""
+        flag = self._regions.flag(context)
+        if flag is None or not set(self._objects.assigned_in(statement)) & self._objects.names_in(flag):
+            return [state]
+        return [each.state for each in self._outcomes(flag, state)]
 
     def _try(self, statement: ir.Try, states: list[State]) -> Paths:
         paths = Paths()

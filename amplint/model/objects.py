@@ -95,15 +95,34 @@ class Objects:
             return [each for each in self._module.names.stored(value) if each is not None]
         return [each.value for each in self._module.names.bindings(value) if isinstance(each, Assigned)]
 
-    def assigned_in(self, statement: ir.Statement) -> list[str]:
-        """The keys of the variables and attributes that a compound statement assigns, nested functions left out."""
+    def names_in(self, value: ir.Value) -> set[str]:
+        """The keys of the variables and attributes that a value is made of."""
+        return {
+            key
+            for each in ir.walk_values(value)
+            if (key := self.own_key(each) if isinstance(each, ir.Name) else self.key(each)) is not None
+        }
+
+    def assigned_in(self, statement: ir.Statement, flags: bool = True) -> list[str]:
+        """The keys of the variables and attributes that a compound statement assigns, nested functions left out.
+
+        Without `flags` also those left out that are only ever set to literals or negated.
+        """
         found: dict[str, None] = {}
         for each in (statement, *(s for block in statement.blocks() for s in ir.walk_statements(block, into=False))):
             for value in self._bound_by(each):
+                if not flags and isinstance(value, ir.Name) and self._is_flag(value):
+                    continue
                 key = self.own_key(value) if isinstance(value, ir.Name) else self.key(value)
                 if key is not None:
                     found[key] = None
         return list(found)
+
+    def _is_flag(self, value: ir.Name) -> bool:
+        sources = [each.value for each in self.bindings(value) if isinstance(each, Assigned)]
+        return bool(sources) and all(
+            isinstance(each, ir.Constant) or (isinstance(each, ir.Unary) and each.op == "Not") for each in sources
+        )
 
     @staticmethod
     def _bound_by(statement: ir.Statement) -> Sequence[ir.Value]:

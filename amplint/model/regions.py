@@ -47,6 +47,11 @@ class Regions:
             opened = Opened(context.id, False)
         return state.but(regions=(*state.regions, opened._replace(at=context.id, holder=holder)))
 
+    def flag(self, context: ir.Value) -> ir.Value | None:
+        """What a region under construction is given as `enabled`."""
+        region = region_of(self._module, context) if isinstance(context, ir.Call) else None
+        return region.enabled if region is not None else None
+
     @staticmethod
     def _may_switch_off(context: ir.Value) -> bool:
         """Whether a context that can't be seen goes by its name about precision: `with disable_autocast():`."""
