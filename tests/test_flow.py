@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -63,9 +63,7 @@ def _suites(tests: st.SearchStrategy[Any], kinds: tuple[str, ...], counting: boo
             found.append(st.tuples(st.just("match"), st.sampled_from(FLAGS), suite, suite))
         return st.one_of(found)
 
-    statement = st.recursive(
-        leaf, lambda inner: bigger(st.lists(inner, min_size=1, max_size=4)), max_leaves=10
-    )
+    statement = st.recursive(leaf, lambda inner: bigger(st.lists(inner, min_size=1, max_size=4)), max_leaves=10)
     return st.lists(statement, min_size=2, max_size=7)
 
 
@@ -209,7 +207,8 @@ class Run:
 
     def loop(self, each: Any, outer: bool) -> None:
         before = self.index
-        for self.index in range(self.rounds):
+        for index in range(self.rounds):
+            self.index = index
             try:
                 self.suite(each[1], True)
             except Jump as jump:
@@ -242,7 +241,7 @@ class Run:
             self.scaled = self.scaled and self.stage != "ready"
             self.stage = "stepped" if kind == "step" or self.stage == "stepped" else "unscaled"
         elif kind == "update":
-            if self.stage != "ready":
+            if self.stage != "ready" and not self.scaled:
                 self.plain = self.mixed = False
             self.stage = "ready"
 
@@ -251,10 +250,8 @@ def runs(program: list[Any]) -> Iterator[Run]:
     for values in product((False, True), repeat=len(FLAGS)):
         for rounds in (1, 2, 3):
             run = Run(dict(zip(FLAGS, values, strict=True)), rounds)
-            try:
+            with suppress(Jump):
                 run.suite(program, False)
-            except Jump:
-                pass
             yield run
 
 

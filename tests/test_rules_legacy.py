@@ -82,8 +82,6 @@ def test_scaler_at_2_3_and_decorators_at_2_4() -> None:
             "already uses",
         ),
         ("import torch\n@torch.jit.script\ndef f():\n    return torch.is_autocast_cpu_enabled()\n", "TorchScript"),
-        ("import torch\nif type(s) is torch.cuda.amp.GradScaler:\n    pass\n", "handed on"),
-        ("import torch\nif s in (torch.cuda.amp.GradScaler, int):\n    pass\n", "handed on"),
         ("import torch\nf = torch.get_autocast_gpu_dtype\nf()\n", "handed on"),
         (
             "try:\n    from torch.cuda.amp import autocast\nexcept E:\n    class autocast: ...\nautocast()\n",
@@ -175,3 +173,27 @@ def test_unknown_arguments_beside_another_dtype_are_unsafe() -> None:
 )
 def test_silent(text: str) -> None:
     assert not check(text)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import torch\nknown = {torch.get_autocast_gpu_dtype, torch.is_autocast_cpu_enabled: None}\n".replace(
+            ": None", ""
+        ),
+        "import torch\nscalers = (torch.cuda.amp.GradScaler, torch.amp.GradScaler)\n",
+        "import torch\nfound = func in [torch.cuda.amp.autocast, torch.cpu.amp.autocast]\n",
+        "import torch\nold = func is torch.cuda.amp.autocast\n",
+        'import torch\nget = getattr(torch, "get_autocast_dtype", None)\n'
+        'dtype = get("cuda") if get is not None else torch.get_autocast_gpu_dtype()\n',
+    ],
+)
+def test_a_name_that_is_only_named_is_no_use(code: str) -> None:
+    assert check(code) == []
+
+
+def test_a_comparison_keeps_the_import_it_reads() -> None:
+    code = "from torch.cuda.amp import autocast\n\nold = made_by is autocast\nwith autocast():\n    pass\n"
+    (found,) = check(code)
+    assert found.fix is None
+    assert "line 3" in (found.withheld or "")

@@ -114,6 +114,21 @@ class Conditions:
         parts = self._objects.render(left), self._objects.render(right)
         return (f"{positive}({parts[0]},{parts[1]})", holds) if None not in parts else None
 
+    def counts(self, test: ir.Value, depth: int = 3) -> bool:
+        """Whether a test is about a counter (`(i + 1) % k == 0`), so that it is no flag of AMP's."""
+        if isinstance(test, ir.Bool):
+            return self.counts(test.left, depth) and self.counts(test.right, depth)
+        for value in ir.walk_values(test):
+            if isinstance(value, ir.Binary) and value.op == "Modulo":
+                return True
+            if isinstance(value, ir.Call) and isinstance(value.func, ir.Name) and value.func.name == "len":
+                return True
+            if isinstance(value, ir.Name) and depth:
+                sources = self._objects.sources(value)
+                if sources and all(self.counts(source, depth - 1) for source in sources):
+                    return True
+        return False
+
     def learned(self, target: ir.Value, value: ir.Value, before: State) -> tuple[str, bool] | None:
         """The fact that an assignment makes: what `flag = False` or `scaler = GradScaler()` says of its target."""
         key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)

@@ -114,12 +114,15 @@ class Events:
     def below(self, block: ir.Block) -> Iterator[Event]:
         """The events of a suite and of what is nested in it, functions' bodies left out."""
         for statement in ir.walk_statements(block, into=False):
-            if isinstance(statement, (ir.Function, ir.Class)):
-                continue
-            for each in statement.values():
-                for value in ir.walk_values(each):
-                    if isinstance(value, ir.Call) and (event := self.of(value)) is not None:
-                        yield event
+            if not isinstance(statement, (ir.Function, ir.Class)):
+                yield from self.in_statement(statement)
+
+    def in_statement(self, statement: ir.Statement) -> Iterator[Event]:
+        """The events of a statement's own expressions."""
+        for each in statement.values():
+            for value in ir.walk_values(each):
+                if isinstance(value, ir.Call) and (event := self.of(value)) is not None:
+                    yield event
 
 
 def events(module: Module) -> Events:

@@ -67,6 +67,8 @@ class Flow:
         self.disabled = self._transfer.disabled
         self.surely_enabled = self._transfer.surely_enabled
         start = State(regions=self._regions.decorators(container) if isinstance(container, ir.Function) else ())
+        self._unscaling: dict[int, bool] = {}
+        self._behind: dict[int, bool] = {}
         try:
             paths = self._block(container.body, [start])
         except TooManyPathsError:
@@ -112,7 +114,9 @@ class Flow:
         if isinstance(statement, (ir.Function, ir.Class)):
             return Paths(normal=states)
         if isinstance(statement, ir.Assert):
-            return Paths(normal=[each.state for s in states for each in self._outcomes(statement.test, s) if each.holds])
+            return Paths(
+                normal=[each.state for s in states for each in self._outcomes(statement.test, s) if each.holds]
+            )
         states = [self._simple(statement, state) for state in states]
         if isinstance(statement, (ir.Return, ir.Raise)):
             return Paths(exits=states)
@@ -168,6 +172,7 @@ class Flow:
                 hidden = outcome.by_flag and unscales[not outcome.holds] and not unscales[outcome.holds]
                 state = _uncertain(outcome.state) if hidden else outcome.state
                 self._then(arms[outcome.holds], [state], paths)
+        paths.normal = _without_idle_facts(paths.normal)
         return paths
 
     def _outcomes(self, test: ir.Value, state: State) -> Iterator[Outcome]:
@@ -185,41 +190,33 @@ class Flow:
         else:
             state = self._evaluate(test, state)
             truth = self._conditions.truth(test, state)
-            by_flag = not isinstance(test, ir.Constant) and not self._counts(test)
+            by_flag = not isinstance(test, ir.Constant) and not self._conditions.counts(test)
             for holds in (True, False):
                 if truth is None or truth is holds:
                     yield Outcome(self._conditions.assume(test, holds, state), holds, by_flag)
 
     def _unscales(self, arm: ir.Block | None) -> bool:
         """Whether a suite holds what could unscale gradients."""
-        return arm is not None and any(event.kind in ("unscale_", "opaque") for event in self._events.below(arm))
+        return arm is not None and any(self._may_unscale(each) for each in arm.statements)
+
+    def _may_unscale(self, statement: ir.Statement) -> bool:
+        if statement.id not in self._unscaling:
+            self._unscaling[statement.id] = not isinstance(statement, (ir.Function, ir.Class)) and (
+                any(event.kind in ("unscale_", "opaque") for event in self._events.in_statement(statement))
+                or any(self._unscales(block) for block in statement.blocks())
+            )
+        return self._unscaling[statement.id]
 
     def _unscales_behind(self, statement: ir.Statement) -> bool:
         """Whether what runs behind a statement, up to the end of the loop or function, could unscale gradients."""
-        while True:
-            rest = statement.block.statements
-            rest = rest[rest.index(statement) + 1 :]
-            if self._unscales(ir.Block(statement.block.owner, "", rest)):
-                return True
+        if statement.id not in self._behind:
             owner = statement.block.owner
-            if not isinstance(owner, ir.Statement) or isinstance(owner, (ir.Function, ir.Class, ir.For, ir.While)):
-                return False
-            statement = owner
-
-    def _counts(self, test: ir.Value, depth: int = 3) -> bool:
-        """Whether a test is about a counter (`(i + 1) % k == 0`), so that it is no flag of AMP's."""
-        if isinstance(test, ir.Bool):
-            return self._counts(test.left, depth) and self._counts(test.right, depth)
-        for value in ir.walk_values(test):
-            if isinstance(value, ir.Binary) and value.op == "Modulo":
-                return True
-            if isinstance(value, ir.Call) and isinstance(value.func, ir.Name) and value.func.name == "len":
-                return True
-            if isinstance(value, ir.Name) and depth:
-                sources = self._objects.sources(value)
-                if sources and all(self._counts(source, depth - 1) for source in sources):
-                    return True
-        return False
+            inner = isinstance(owner, ir.Statement) and not isinstance(owner, (ir.Function, ir.Class, ir.For, ir.While))
+            found = inner and isinstance(owner, ir.Statement) and self._unscales_behind(owner)
+            for each in reversed(statement.block.statements):
+                self._behind[each.id] = found
+                found = found or self._may_unscale(each)
+        return self._behind[statement.id]
 
     def _loop(self, loop: ir.For | ir.While, states: list[State]) -> Paths:
         """A loop until nothing new comes round; a for is taken to run at least once."""
@@ -260,13 +257,14 @@ class Flow:
         outside: dict[int, list[State]] = {}
         for state in states:
             outside.setdefault(len(state.regions), []).append(state)
-        for depth, group in outside.items():
+        for depth, entering in outside.items():
+            group = entering
             for item in statement.items:
-                group = [self._evaluate(item.context, state) for state in group]  # noqa: PLW2901
-                group = [each for state in group for each in self._decided(item.context, statement, state)]  # noqa: PLW2901
-                group = [self._regions.enter(item.context, state, self._conditions) for state in group]  # noqa: PLW2901
+                group = [self._evaluate(item.context, state) for state in group]
+                group = [each for state in group for each in self._decided(item.context, statement, state)]
+                group = [self._regions.enter(item.context, state, self._conditions) for state in group]
                 if item.target is not None:
-                    group = [self._assign(item.target, None, state) for state in group]  # noqa: PLW2901
+                    group = [self._assign(item.target, None, state) for state in group]
             inner = self._block(statement.body, _joined(group))
             for left in (inner.normal, inner.breaks, inner.continues, inner.exits):
                 left[:] = [state.but(regions=state.regions[:depth]) for state in left]
@@ -303,7 +301,7 @@ class Flow:
         ):
             inner = self._block(statement.final, _joined(left)) if left else Paths()
             after.leave(inner)
-            goes_on += inner.normal
+            goes_on.extend(inner.normal)
         return after
 
     def _match(self, statement: ir.Match, states: list[State]) -> Paths:
@@ -375,6 +373,15 @@ class Flow:
             or self._regions.held(value, state)
             or self._conditions.as_test(value, state)
         )
+
+
+def _without_idle_facts(states: list[State]) -> list[State]:
+    """States that differ in what they know of conditions only, joined: both arms of the test did the same."""
+    groups: dict[State, frozenset[tuple[str, bool]]] = {}
+    for state in states:
+        bare = state.but(facts=frozenset())
+        groups[bare] = groups[bare] & state.facts if bare in groups else state.facts
+    return [bare.but(facts=facts) for bare, facts in groups.items()]
 
 
 def _joined(states: Iterable[State]) -> list[State]:

@@ -8,6 +8,7 @@ notebook cells have to be undone.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +36,18 @@ class SpanMap:
         return span[0] + shift, span[1] + shift
 
 
+class _Wrapper(MetadataWrapper):
+    """Resolves positions without a walk: they come from writing the code, yet `resolve` visits the tree as well."""
+
+    def visit_batched(self, *args: Any, **kwargs: Any) -> cst.Module:
+        """Visit nothing."""
+        return self.module
+
+
+def _positions_in(tree: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
+    return _Wrapper(tree, unsafe_skip_copy=True).resolve(PositionProvider)
+
+
 class Layout:
     """Answers where a node of one module stands."""
 
@@ -42,11 +55,11 @@ class Layout:
         self._tree = tree
         self._source = source
         self._to_original = to_original
-        self._quoted: dict[int, dict[cst.CSTNode, CodeRange]] = {}
+        self._quoted: dict[int, Mapping[cst.CSTNode, CodeRange]] = {}
 
     @cached_property
-    def _positions(self) -> dict[cst.CSTNode, CodeRange]:
-        return dict(MetadataWrapper(self._tree, unsafe_skip_copy=True).resolve(PositionProvider))
+    def _positions(self) -> Mapping[cst.CSTNode, CodeRange]:
+        return _positions_in(self._tree)
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -57,8 +70,7 @@ class Layout:
         if isinstance(node, Embedded):
             positions = self._quoted.get(id(node.module))
             if positions is None:
-                wrapper = MetadataWrapper(node.module, unsafe_skip_copy=True)
-                positions = self._quoted[id(node.module)] = dict(wrapper.resolve(PositionProvider))
+                positions = self._quoted[id(node.module)] = _positions_in(node.module)
             inside = positions[node.node]
             start = self._handle(node.string)[0] + len(node.string.quote)
             return start + inside.start.column, start + inside.end.column

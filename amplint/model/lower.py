@@ -142,6 +142,8 @@ class Lowering(ValueLowering, cst.CSTVisitor):
                 self.scope.bind(alias.asname or alias.name, Imported(f"{module}.{alias.name}", statement, alias))
         self._add(statement, block)
 
+    _lazyimport, _lazyimportfrom = _import, _importfrom  # Python 3.15's, which libcst 1.9 takes
+
     def _alias(self, node: cst.ImportAlias) -> ir.Alias:
         asname = node.asname.name if node.asname is not None else None
         return ir.Alias(dotted(node.name), asname.value if isinstance(asname, cst.Name) else None, node)

@@ -238,10 +238,9 @@ class ValueLowering:
                     self.scope.bind(each.name, Other("loop", each))
             clauses.append(ir.Clause(target, iterable, tuple(self.value(test.test) for test in clause.ifs)))
             clause = clause.inner_for_in
-        if isinstance(node, cst.DictComp):
-            elements: tuple[ir.Value, ...] = (self.value(node.key), self.value(node.value))
-        else:
-            elements = (self.value(node.elt),)
+        # `{**each for each in all}`, which libcst 1.9 takes, has a value and no key.
+        fields = ("key", "value") if isinstance(node, cst.DictComp) else ("elt", "value")
+        elements = tuple(self.value(getattr(node, name)) for name in fields if hasattr(node, name))
         self.scope = outer
         return ir.Comprehension(*self._new(node), type(node).__name__, elements, tuple(clauses))
 
@@ -367,3 +366,5 @@ _LOWER: dict[type, Callable[[Any, Any], ir.Value]] = {
 }
 if hasattr(cst, "TemplatedString"):
     _LOWER[cst.TemplatedString] = ValueLowering._fstring
+if hasattr(cst, "StarredDictComp"):
+    _LOWER[cst.StarredDictComp] = ValueLowering._comprehension

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.conditions import Conditions
 from amplint.model.dtypes import is_false, region_of
 from amplint.model.objects import objects
-from amplint.model.conditions import Conditions
 from amplint.model.state import Abstract, Opened, State
 
 if TYPE_CHECKING:
@@ -55,8 +55,11 @@ class Regions:
     @staticmethod
     def _may_switch_off(context: ir.Value) -> bool:
         """Whether a context that can't be seen goes by its name about precision: `with disable_autocast():`."""
-        words = (each.attr if isinstance(each, ir.Attribute) else each.name for each in ir.walk_values(context)
-                 if isinstance(each, (ir.Attribute, ir.Name)))
+        words = (
+            each.attr if isinstance(each, ir.Attribute) else each.name
+            for each in ir.walk_values(context)
+            if isinstance(each, (ir.Attribute, ir.Name))
+        )
         return any(_PRECISION.search(word) for word in words)
 
     def _opened(self, value: ir.Value, state: State, conditions: Conditions) -> Opened | None:

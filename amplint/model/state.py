@@ -70,6 +70,9 @@ class State:
 
     def bind(self, key: str, held: Abstract | None) -> State:
         """The variable `key` bound anew: what was known of it, and tests that read it, is forgotten."""
+        if held is None and not any(key in name or key in old.key for name, old in self.env):
+            if not any(key in fact for fact, _ in self.facts):
+                return self
         env = {(name, old) for name, old in self.env if name != key and not _reads(old.key, key)}
         if held is not None and not _reads(held.key, key):  # `flag = not flag`: about what was
             env.add((key, held))

@@ -106,7 +106,7 @@ class Unseen:
             self._effects[function.id] = any(event.kind != "scale" for event in self._events.below(function.body))
         return self._effects[function.id]
 
-    # --- functions that unscale or step, and run from where that can't be seen -----------------------------------------
+    # --- functions that unscale or step, and run from where that can't be seen ---------------------------------------
 
     def _undoing_names(self) -> tuple[set[str], bool]:
         """The names of the file's functions that unscale or step, and whether one of them may run at any call.

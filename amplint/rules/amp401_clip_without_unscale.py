@@ -78,6 +78,7 @@ rule = Rule(
     ),
 )
 
+
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each clip that meets scaled gradients on some path."""

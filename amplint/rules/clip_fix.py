@@ -139,7 +139,9 @@ class ClipFix:
         if any(node is not None and place.id < node.id < later.id for node in nodes):
             return False
         inner = self._flow.container.scope
-        return home is not inner or any(node is None or node is self._flow.container or node.id < place.id for node in nodes)
+        return home is not inner or any(
+            node is None or node is self._flow.container or node.id < place.id for node in nodes
+        )
 
     # --- under which condition --------------------------------------------------------------------------------------
 
@@ -259,9 +261,7 @@ class ClipFix:
         up: ir.Node | None = target
         while isinstance(up, ir.Statement):
             if up.block is moved.block:
-                return (
-                    isinstance(up, ir.If) and up.id > moved.id and target.block is up.then and up.orelse is None
-                )
+                return isinstance(up, ir.If) and up.id > moved.id and target.block is up.then and up.orelse is None
             if isinstance(up, (ir.For, ir.While)):
                 return False
             up = up.parent

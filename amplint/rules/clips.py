@@ -171,7 +171,8 @@ def _named_scale(value: ir.Value) -> bool:
 def _reads(value: ir.Value, scales: Iterable[str]) -> bool:
     """Whether a value has the scale in it, or one of the variables that hold it."""
     return any(
-        (isinstance(each, ir.Attribute) and each.attr in SCALE_READS) or (isinstance(each, ir.Name) and each.name in scales)
+        (isinstance(each, ir.Attribute) and each.attr in SCALE_READS)
+        or (isinstance(each, ir.Name) and each.name in scales)
         for each in ir.walk_values(value)
     )
 

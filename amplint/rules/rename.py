@@ -22,7 +22,7 @@ from amplint.rules.editing import has_comment
 from amplint.rules.imports import alias_edit, drop_plain_import, rewrite_from_import, star_edit, torch_instead
 from amplint.rules.legacy import LEGACY, LEGACY_MODULES, Legacy
 from amplint.rules.pins import module_name
-from amplint.rules.uses import Rewrite, follows, in_fstring, reads_of, rewrite_use
+from amplint.rules.uses import Rewrite, follows, in_fstring, only_named, reads_of, rewrite_use
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -54,6 +54,7 @@ class Use:
     statement: ir.Import | None
     rewrite: Rewrite
     group: int
+    reported: bool = True  # false where it is named only, among others or in a comparison
 
 
 class Renames:
@@ -62,7 +63,11 @@ class Renames:
     def __init__(self, module: Module) -> None:
         self.module = module
         self._modern = {
-            new: [*module.references(new), *(each.statement for each in imports_of(module, new))]
+            new: [
+                *module.references(new),
+                *(each.statement for each in imports_of(module, new)),
+                *_asked_for(module, new),
+            ]
             for new in {f"{entry.module}.{entry.name}" for entry in LEGACY.values()}
         }
         self._patched = set(_patched(module))
@@ -92,7 +97,7 @@ class Renames:
             if names & self._modern.keys() or guarded(module.names, value, modern):
                 continue
             rewrite = self._refusal(legacy, names, value) or rewrite_use(module, legacy, value)
-            yield Use(legacy, value, kind, binding, statement, rewrite, value.id)
+            yield Use(legacy, value, kind, binding, statement, rewrite, value.id, not only_named(value, legacy, modern))
         for binding in imports_of(module, legacy.old):
             if id(binding.alias) not in read and not guarded(module.names, binding.statement, modern):
                 refusal = "it is imported and not used here, so it may be another file's import"
@@ -198,7 +203,7 @@ class Renames:
     def findings(self, rule: Rule) -> Iterator[Finding]:
         """The findings of one rule, each with the fix of its import statement."""
         for use in self.uses:
-            if use.legacy.code != rule.code or use.kind == "alias":
+            if use.legacy.code != rule.code or use.kind == "alias" or not use.reported:
                 continue
             if use.value is not None:
                 where = self.module.span(use.value)
@@ -370,6 +375,16 @@ def _scopes(module: Module) -> Iterator[Scope]:
     for statement in module.statements:
         if isinstance(statement, (ir.Function, ir.Class)):
             yield statement.scope
+
+
+def _asked_for(module: Module, new: str) -> Iterator[ir.Node]:
+    """The calls `getattr(torch, "new_name", ...)` and `hasattr(...)`."""
+    home, _, name = new.rpartition(".")
+    for call in module.calls:
+        if module.names.of(call.func) & {"builtins.getattr", "builtins.hasattr"} and len(call.positional) > 1:
+            asked = call.positional[1]
+            if isinstance(asked, ir.Constant) and asked.value == name and home in module.names.of(call.positional[0]):
+                yield call
 
 
 def renames(module: Module) -> Renames:

@@ -71,6 +71,19 @@ def follows(module: Module, value: ir.Value) -> bool:
     return isinstance(value.parent, ir.Assign) and value.parent.value is value
 
 
+def only_named(value: ir.Value, legacy: Legacy, modern: list[ir.Node]) -> bool:
+    """Whether a use neither makes nor calls anything: it is compared with, or listed beside the new name.
+
+    Tables of all the names that a tool knows, and tests of what it was given, have to name the old ones too.
+    """
+    parent = value.parent
+    if isinstance(parent, ir.Compare):
+        return True
+    if not isinstance(parent, (ir.Sequence, ir.Mapping)):
+        return False
+    return bool(modern) or legacy.module == "torch" or isinstance(parent.parent, ir.Compare)
+
+
 # --- calls ----------------------------------------------------------------------------------------------------------
 
 
