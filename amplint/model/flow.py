@@ -10,47 +10,24 @@ many paths yields no visits at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.compat import leaves
 from amplint.model.conditions import Conditions
 from amplint.model.events import Event, events
 from amplint.model.objects import objects
+from amplint.model.paths import Outcome, Paths, joined, without_idle_facts
 from amplint.model.regions import Regions
 from amplint.model.state import Abstract, Gradients, State
 from amplint.model.tensors import Tensors
-from amplint.model.transfer import MAX_STATES, TooManyPathsError, Transfer, Visit
+from amplint.model.transfer import TooManyPathsError, Transfer, Visit
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 MAX_ROUNDS = 6
-
-
-@dataclass(slots=True)
-class Paths:
-    """The states with which a suite is left, by the way it is left."""
-
-    normal: list[State] = field(default_factory=list)
-    breaks: list[State] = field(default_factory=list)
-    continues: list[State] = field(default_factory=list)
-    exits: list[State] = field(default_factory=list)
-
-    def leave(self, other: Paths) -> None:
-        """Add the ways in which an inner suite leaves this one."""
-        self.breaks += other.breaks
-        self.continues += other.continues
-        self.exits += other.exits
-
-
-class Outcome(NamedTuple):
-    """One way in which a test comes out; `by_flag` if a condition decided that may be AMP's own flag."""
-
-    state: State
-    holds: bool
-    by_flag: bool
+FEW_STATES = 8
 
 
 class Flow:
@@ -91,12 +68,12 @@ class Flow:
                 break
             inner = self._statement(statement, paths.normal)
             paths.leave(inner)
-            paths.normal = _joined(inner.normal)
+            paths.normal = joined(inner.normal)
         return paths
 
     def _then(self, block: ir.Block | None, states: list[State], paths: Paths) -> None:
         """Run a suite on some states, and add to `paths` how it is left."""
-        inner = self._block(block, _joined(states)) if block is not None else Paths(normal=states)
+        inner = self._block(block, joined(states)) if block is not None else Paths(normal=states)
         paths.leave(inner)
         paths.normal += inner.normal
 
@@ -167,12 +144,17 @@ class Flow:
             holds: self._unscales(arm) or (behind and not (arm is not None and _leaves(arm)))
             for holds, arm in arms.items()
         }
+        taken: dict[bool, list[State]] = {True: [], False: []}
         for before in states:
             for outcome in self._outcomes(statement.test, before):
                 hidden = outcome.by_flag and unscales[not outcome.holds] and not unscales[outcome.holds]
-                state = _uncertain(outcome.state) if hidden else outcome.state
-                self._then(arms[outcome.holds], [state], paths)
-        paths.normal = _without_idle_facts(paths.normal)
+                taken[outcome.holds].append(_uncertain(outcome.state) if hidden else outcome.state)
+        for holds, arm in arms.items():
+            if taken[holds]:
+                # An `and` fails in several ways; in a long chain of elifs they would multiply.
+                few = len(taken[holds]) <= FEW_STATES
+                self._then(arm, taken[holds] if few else without_idle_facts(taken[holds]), paths)
+        paths.normal = without_idle_facts(paths.normal)
         return paths
 
     def _outcomes(self, test: ir.Value, state: State) -> Iterator[Outcome]:
@@ -233,7 +215,7 @@ class Flow:
                 outcomes = [each for state in todo for each in self._outcomes(loop.test, state)]
                 done += [each.state for each in outcomes if not each.holds]
                 todo = [each.state for each in outcomes if each.holds]
-            todo = [state for state in _joined(todo) if state not in seen]
+            todo = [state for state in joined(todo) if state not in seen]
             if not todo:
                 break
             seen.update(todo)
@@ -243,8 +225,8 @@ class Flow:
             todo = [self._forget(state, assigned) for state in (*inner.normal, *inner.continues)]
             if isinstance(loop, ir.For):
                 done += todo
-        self._then(loop.orelse, _joined(done), paths)
-        paths.normal = _joined(paths.normal)
+        self._then(loop.orelse, joined(done), paths)
+        paths.normal = joined(paths.normal)
         return paths
 
     def _forget(self, state: State, keys: Iterable[str]) -> State:
@@ -265,7 +247,7 @@ class Flow:
                 group = [self._regions.enter(item.context, state, self._conditions) for state in group]
                 if item.target is not None:
                     group = [self._assign(item.target, None, state) for state in group]
-            inner = self._block(statement.body, _joined(group))
+            inner = self._block(statement.body, joined(group))
             for left in (inner.normal, inner.breaks, inner.continues, inner.exits):
                 left[:] = [state.but(regions=state.regions[:depth]) for state in left]
             paths.leave(inner)
@@ -299,7 +281,7 @@ class Flow:
             (paths.continues, after.continues),
             (paths.exits, after.exits),
         ):
-            inner = self._block(statement.final, _joined(left)) if left else Paths()
+            inner = self._block(statement.final, joined(left)) if left else Paths()
             after.leave(inner)
             goes_on.extend(inner.normal)
         return after
@@ -327,7 +309,7 @@ class Flow:
             if any(unscaling) and not unscales:
                 states = [_uncertain(state) for state in states]
             self._then(case.body, states, paths)
-            states = _joined(missed)
+            states = joined(missed)
         paths.normal += [_uncertain(state) for state in states] if any(unscaling) else states
         return paths
 
@@ -373,22 +355,6 @@ class Flow:
             or self._regions.held(value, state)
             or self._conditions.as_test(value, state)
         )
-
-
-def _without_idle_facts(states: list[State]) -> list[State]:
-    """States that differ in what they know of conditions only, joined: both arms of the test did the same."""
-    groups: dict[State, frozenset[tuple[str, bool]]] = {}
-    for state in states:
-        bare = state.but(facts=frozenset())
-        groups[bare] = groups[bare] & state.facts if bare in groups else state.facts
-    return [bare.but(facts=facts) for bare, facts in groups.items()]
-
-
-def _joined(states: Iterable[State]) -> list[State]:
-    joined = list(dict.fromkeys(states))
-    if len(joined) > MAX_STATES:
-        raise TooManyPathsError
-    return joined
 
 
 def _uncertain(state: State) -> State:

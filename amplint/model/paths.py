@@ -1,0 +1,57 @@
+"""Sets of paths: how the states of flow analysis leave a suite, and how a test comes out on one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from amplint.model.state import State
+from amplint.model.transfer import MAX_STATES, TooManyPathsError
+
+
+@dataclass(slots=True)
+class Paths:
+    """The states with which a suite is left, by the way it is left."""
+
+    normal: list[State] = field(default_factory=list)
+    breaks: list[State] = field(default_factory=list)
+    continues: list[State] = field(default_factory=list)
+    exits: list[State] = field(default_factory=list)
+
+    def leave(self, other: Paths) -> None:
+        """Add the ways in which an inner suite leaves this one."""
+        self.breaks += other.breaks
+        self.continues += other.continues
+        self.exits += other.exits
+
+
+class Outcome(NamedTuple):
+    """One way in which a test comes out; `by_flag` if a condition decided that may be AMP's own flag."""
+
+    state: State
+    holds: bool
+    by_flag: bool
+
+
+def joined(states: Iterable[State]) -> list[State]:
+    """The states, equal ones once.
+
+    Raises:
+        TooManyPathsError: they are more than are worth keeping apart.
+    """
+    found = list(dict.fromkeys(states))
+    if len(found) > MAX_STATES:
+        found = without_idle_facts(found)
+    if len(found) > MAX_STATES:
+        raise TooManyPathsError
+    return found
+
+
+def without_idle_facts(states: list[State]) -> list[State]:
+    """States that differ in what they know of conditions only, joined: both arms of the test did the same."""
+    groups: dict[State, frozenset[tuple[str, bool]]] = {}
+    for state in states:
+        bare = state.but(facts=frozenset())
+        groups[bare] = groups[bare] & state.facts if bare in groups else state.facts
+    return [bare.but(facts=facts) for bare, facts in groups.items()]

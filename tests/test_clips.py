@@ -1,0 +1,360 @@
+"""AMP401 on programs as people write them: what it must not say, what it must, and what its fix writes."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from amplint import Applicability, check, fix
+
+IMPORTS = "import torch\nfrom functools import partial\nfrom torch.nn.utils import clip_grad_norm_\n\n\n"
+CLIP = "clip_grad_norm_(model.parameters(), 1.0)"
+
+
+def found(body: str) -> list[str]:
+    """The lines that AMP401 reports."""
+    lines = (IMPORTS + body).splitlines()
+    text = IMPORTS + body
+    return [lines[text.count("\n", 0, each.start)].strip() for each in check(text) if each.code == "AMP401"]
+
+
+def fixed(body: str, applicability: Applicability = Applicability.SAFE) -> str:
+    """The body after the fix, which has to be of one applicability, and stay as it is then."""
+    (finding,) = [each for each in check(IMPORTS + body) if each.code == "AMP401"]
+    assert finding.fix is not None, finding.withheld
+    assert finding.fix.applicability is applicability
+    once = fix(IMPORTS + body, unsafe=True)
+    assert fix(once, unsafe=True) == once
+    ast.parse(once)
+    return once.removeprefix(IMPORTS)
+
+
+def withheld(body: str) -> str:
+    """Why there is no fix."""
+    (finding,) = [each for each in check(IMPORTS + body) if each.code == "AMP401"]
+    assert finding.fix is None
+    assert fix(IMPORTS + body, unsafe=True) == IMPORTS + body
+    return finding.withheld or ""
+
+
+def loop(middle: str, arguments: str = "model, opt, scaler, loader, k, amp", before: str = "") -> str:
+    """A training loop with `middle` between the scaled backward and the step."""
+    lines = [f"def train({arguments}):"]
+    lines += [f"    {line}" for line in before.splitlines()]
+    lines += ["    for i, x in enumerate(loader):", "        opt.zero_grad()"]
+    lines += ["        scaler.scale(model(x)).backward()"]
+    lines += [f"        {line}" for line in middle.splitlines()]
+    lines += ["        scaler.step(opt)", "        scaler.update()", ""]
+    return "\n".join(lines)
+
+
+# What tells apart a program that is right from the plain misuse; each has to stay silent.
+SILENT = {
+    "behind a flag that may be AMP's own": loop(f"if amp:\n    scaler.unscale_(opt)\n{CLIP}"),
+    "in the other arm of such a flag": loop(f"if amp:\n    scaler.unscale_(opt)\n    {CLIP}\nelse:\n    {CLIP}"),
+    "before an arm of such a flag leaves": loop(f"if not amp:\n    {CLIP}\n    continue\nscaler.unscale_(opt)\n{CLIP}"),
+    "where the scaler is known to be off": loop(
+        f"if not scaler.is_enabled():\n    {CLIP}\n    opt.step()\n    continue\nscaler.unscale_(opt)"
+    ),
+    "where the optimizer then steps without the scaler": loop(f"if not amp:\n    {CLIP}\n    opt.step()\n    continue"),
+    "of a counter and a flag": loop(
+        f"if (i + 1) % k == 0 and amp:\n    scaler.unscale_(opt)\nif (i + 1) % k == 0:\n    {CLIP}",
+        before='scaler = torch.amp.GradScaler("cuda", enabled=amp)',
+    ),
+    "unscaled by a lambda": loop(f"prepare()\n{CLIP}", before="prepare = lambda: scaler.unscale_(opt)"),
+    "unscaled by a partial": loop(f"prepare()\n{CLIP}", before="prepare = partial(scaler.unscale_, opt)"),
+    "unscaled by a function that is passed on": loop(
+        f"run(work)\n{CLIP}", "model, opt, scaler, loader, run", "def work():\n    scaler.unscale_(opt)"
+    ),
+    "unscaled by one of two functions": loop(
+        f"prepare()\n{CLIP}",
+        before="if amp:\n    def prepare(): scaler.unscale_(opt)\nelse:\n    def prepare(): scaler.unscale_(opt)",
+    ),
+    "unscaled by an object that was given the scaler": loop(
+        f"helper.prepare()\n{CLIP}", before="from lib import Helper\nhelper = Helper(scaler, opt)"
+    ),
+    "unscaled by a method of this file": (
+        "class Helper:\n    def prepare(self):\n        self.scaler.unscale_(self.opt)\n\n\n"
+    )
+    + loop(f"helper.prepare()\n{CLIP}", "model, opt, scaler, loader, helper"),
+    "unscaled by a conditional expression": loop(f"scaler.unscale_(opt) if amp else None\n{CLIP}"),
+    "unscaled behind an and": loop(f"amp and scaler.unscale_(opt)\n{CLIP}"),
+    "unscaled in a comprehension": loop(f"[scaler.unscale_(each) for each in opts]\n{CLIP}"),
+    "unscaled under another name of the scaler": (
+        "class Trainer:\n"
+        "    def step(self, x):\n"
+        "        scaler = self.scaler if self.fp16 else None\n"
+        "        scaler.scale(self.model(x)).backward()\n"
+        "        self.scaler.unscale_(self.opt)\n"
+        "        clip_grad_norm_(self.model.parameters(), 1.0)\n"
+        "        scaler.step(self.opt)\n"
+        "        scaler.update()\n"
+    ),
+    "unscaled by hooks that get self": (
+        "class Trainer:\n"
+        "    def __init__(self, hooks):\n"
+        '        self.scaler = torch.amp.GradScaler("cuda")\n'
+        "        self.hooks = hooks\n"
+        "    def step(self, x):\n"
+        "        self.scaler.scale(self.model(x)).backward()\n"
+        "        for hook in self.hooks:\n"
+        "            hook.before_step(self)\n"
+        "        clip_grad_norm_(self.model.parameters(), 1.0)\n"
+        "        self.scaler.step(self.opt)\n"
+        "        self.scaler.update()\n"
+    ),
+    "handed to whoever takes what is yielded": loop(f"yield x\n{CLIP}"),
+    "bounded by a number computed from the scale": loop(
+        "bound = 1.0 * scaler.get_scale()\nclip_grad_norm_(model.parameters(), bound)"
+    ),
+    "divided by the scale in one call for all": loop(
+        f"inverse = 1.0 / scaler.get_scale()\ngrads = [p.grad for p in model.parameters()]\n"
+        f"torch._foreach_mul_(grads, inverse)\n{CLIP}"
+    ),
+    "bounded below by zero": loop("for p in model.parameters():\n    p.grad.clamp_(min=0)"),
+    "not bounded at all": loop('clip_grad_norm_(model.parameters(), float("inf"))'),
+    "of two scalers, the first's unscaled": (
+        "def train(a, b, oa, ob, sa, sb, x):\n"
+        "    sa.scale(a(x)).backward()\n"
+        "    sa.unscale_(oa)\n"
+        "    sb.scale(b(x)).backward()\n"
+        "    clip_grad_norm_(a.parameters(), 1.0)\n"
+        "    sb.unscale_(ob)\n"
+        "    clip_grad_norm_(b.parameters(), 1.0)\n"
+        "    sa.step(oa)\n    sb.step(ob)\n    sa.update()\n    sb.update()\n"
+    ),
+    "of two modes that exclude each other": (
+        "def train(model, opt, scaler, mode, x):\n"
+        '    if mode == "fp16":\n        scaler.scale(model(x)).backward()\n'
+        '    elif mode == "fp32":\n        model(x).backward()\n'
+        f'    if mode == "fp32":\n        {CLIP}\n        opt.step()\n'
+        '    elif mode == "fp16":\n        scaler.step(opt)\n        scaler.update()\n'
+    ),
+    "of two cases": (
+        "def train(model, opt, scaler, mode, x):\n"
+        '    match mode:\n        case "fp16":\n            scaler.scale(model(x)).backward()\n'
+        "        case _:\n            model(x).backward()\n"
+        '    match mode:\n        case "fp16":\n            scaler.step(opt)\n            scaler.update()\n'
+        f"        case _:\n            {CLIP}\n            opt.step()\n"
+    ),
+    "where the configuration is None": (
+        "def train(model, opt, scaler, cfg, x):\n"
+        "    if cfg:\n        scaler.scale(model(x)).backward()\n"
+        "    else:\n        model(x).backward()\n"
+        f"    if cfg is None:\n        {CLIP}\n        opt.step()\n"
+        "    else:\n        scaler.step(opt)\n        scaler.update()\n"
+    ),
+    "in the else of a loop that was left before": (
+        "def train(model, opt, scaler, xs):\n"
+        "    for x in xs:\n"
+        "        scaler.scale(model(x)).backward()\n"
+        "        if x:\n            break\n"
+        "        scaler.unscale_(opt)\n"
+        f"    else:\n        {CLIP}\n"
+        "    scaler.step(opt)\n    scaler.update()\n"
+    ),
+    "of parameters that another unscaled optimizer holds too": (
+        "def train(g, d, x):\n"
+        "    og = torch.optim.SGD(g.parameters(), 0.1)\n"
+        "    both = torch.optim.SGD(list(d.parameters()) + list(g.parameters()), 0.1)\n"
+        '    scaler = torch.amp.GradScaler("cuda")\n'
+        "    scaler.scale(d(g(x))).backward()\n"
+        "    scaler.unscale_(both)\n"
+        "    clip_grad_norm_(g.parameters(), 1.0)\n"
+        "    scaler.step(both)\n    scaler.update()\n    og.zero_grad()\n"
+    ),
+    "of an optimizer whose gradients never were scaled": (
+        "def train(g, d, x):\n"
+        "    og = torch.optim.SGD(g.parameters(), 0.1)\n"
+        "    od = torch.optim.SGD(d.parameters(), 0.1)\n"
+        '    scaler = torch.amp.GradScaler("cuda")\n'
+        "    d(x).backward()\n"
+        "    og.zero_grad()\n"
+        "    scaler.scale(g(x)).backward()\n"
+        "    scaler.unscale_(og)\n"
+        "    clip_grad_norm_(d.parameters(), 1.0)\n"
+        "    scaler.step(og)\n    od.step()\n    scaler.update()\n"
+    ),
+    "in a function that anyone may call": (
+        f"def finish(model, opt, scaler):\n    {CLIP}\n    scaler.step(opt)\n    scaler.update()\n"
+    ),
+    "in a method of a class whose base is elsewhere": (
+        "from lib import Base\n\n\nclass Trainer(Base):\n"
+        "    def __init__(self):\n"
+        '        self.scaler = torch.amp.GradScaler("cuda")\n'
+        "    def backward(self, x):\n        self.scaler.scale(self.model(x)).backward()\n"
+        "    def finish(self):\n        clip_grad_norm_(self.model.parameters(), 1.0)\n"
+        "        self.scaler.step(self.opt)\n        self.scaler.update()\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", SILENT.values(), ids=SILENT)
+def test_silent(body: str) -> None:
+    ast.parse(body)
+    assert found(body) == []
+
+
+FOUND = {
+    "plainly": loop(CLIP),
+    "behind a number that counts": loop(f"if i % k == 0:\n    scaler.unscale_(opt)\n{CLIP}"),
+    "in a while": loop(CLIP).replace("for i, x in enumerate(loader)", "while (x := loader())"),
+    "in an async function": "async " + loop(f"await x\n{CLIP}"),
+    "behind calls that have nothing to do with it": loop(f"x.mean().item()\nprint(i, x)\n{CLIP}"),
+    "in the arm of a case": loop(f'match k:\n    case "norm":\n        {CLIP}\n    case _:\n        pass'),
+    "where unscaling comes too late": loop(f"{CLIP}\nscaler.unscale_(opt)"),
+    "of an optimizer of its own": (
+        "def train(g, d, x):\n"
+        "    og = torch.optim.SGD(g.parameters(), 0.1)\n"
+        "    od = torch.optim.SGD(d.parameters(), 0.1)\n"
+        '    scaler = torch.amp.GradScaler("cuda")\n'
+        "    scaler.scale(d(g(x))).backward()\n"
+        "    scaler.unscale_(od)\n"
+        "    clip_grad_norm_(g.parameters(), 1.0)\n"
+        "    scaler.step(og)\n    scaler.step(od)\n    scaler.update()\n"
+    ),
+    "in another method of a class that is whole": (
+        "class Trainer:\n"
+        "    def __init__(self, model):\n"
+        "        self.model = model\n"
+        '        self.scaler = torch.amp.GradScaler("cuda")\n'
+        "    def backward(self, x):\n        self.scaler.scale(self.model(x)).backward()\n"
+        "    def finish(self):\n        clip_grad_norm_(self.model.parameters(), 1.0)\n"
+        "        self.scaler.step(self.opt)\n        self.scaler.update()\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", FOUND.values(), ids=FOUND)
+def test_found(body: str) -> None:
+    ast.parse(body)
+    assert len(found(body)) == 1
+    assert "clip_grad_norm_" in found(body)[0]
+
+
+# --- the fix ----------------------------------------------------------------------------------------------------------
+
+
+def test_unscale_goes_right_before_the_clip() -> None:
+    assert fixed(loop(f"# keep it small\n{CLIP}  # why")) == loop(
+        f"# keep it small\nscaler.unscale_(opt)\n{CLIP}  # why"
+    )
+
+
+def test_under_the_condition_under_which_the_gradients_are_scaled() -> None:
+    body = (
+        "def train(model, opt, scaler, x, amp):\n"
+        "    if amp:\n        scaler.scale(model(x)).backward()\n"
+        "    else:\n        model(x).backward()\n"
+        f"    {CLIP}\n"
+        "    if amp:\n        scaler.step(opt)\n        scaler.update()\n"
+        "    else:\n        opt.step()\n"
+    )
+    assert fixed(body) == body.replace(f"    {CLIP}\n", f"    if amp:\n        scaler.unscale_(opt)\n    {CLIP}\n")
+
+
+def test_a_condition_in_names_that_come_later_is_not_asked_earlier() -> None:
+    body = (
+        "class Trainer:\n"
+        "    def step(self, x):\n"
+        "        if self.scaler is not None:\n            self.scaler.scale(self.model(x)).backward()\n"
+        "        else:\n            self.model(x).backward()\n"
+        "        clip_grad_norm_(self.model.parameters(), 1.0)\n"
+        "        scaler = self.scaler\n"
+        "        if scaler is not None:\n            scaler.step(self.opt)\n            scaler.update()\n"
+        "        else:\n            self.opt.step()\n"
+    )
+    assert "bound only behind the clip" in withheld(body)
+
+
+def test_the_last_of_several_optimizers_is_not_taken_for_all() -> None:
+    body = (
+        "def train(model, opts, scaler, x):\n"
+        "    for opt in opts:\n        opt.zero_grad()\n"
+        "    scaler.scale(model(x)).backward()\n"
+        f"    {CLIP}\n"
+        "    for opt in opts:\n        scaler.step(opt)\n"
+        "    scaler.update()\n"
+    )
+    assert "bound only behind the clip" in withheld(body)
+
+
+def test_one_unscale_serves_the_arms_of_an_if() -> None:
+    body = loop(f"if k:\n    {CLIP}\nelif amp:\n    torch.nn.utils.clip_grad_value_(model.parameters(), 1.0)")
+    once = fix(IMPORTS + body)
+    assert once.count("scaler.unscale_(opt)\n        if k:") == 1
+    assert once.count("unscale_") == 1
+    assert not [each for each in check(once) if each.code == "AMP401"]
+
+
+def test_statements_on_the_clips_own_line_stay() -> None:
+    body = loop(f"{CLIP}; x = None")
+    assert fixed(body) == loop(f"scaler.unscale_(opt)\n{CLIP}; x = None")
+    assert "shares its line" in withheld(loop(f"if k: {CLIP}"))
+
+
+def test_line_ends_and_characters_stay() -> None:
+    body = loop(f'name = "größe"\n{CLIP}  # ß').replace("\n", "\r\n")
+    text = IMPORTS.replace("\n", "\r\n") + body
+    once = fix(text)
+    assert once == text.replace(f"        {CLIP}", f"        scaler.unscale_(opt)\r\n        {CLIP}")
+
+
+MICRO = (
+    "def train(model, opt, scaler, loader, k):\n"
+    "    for i, x in enumerate(loader):\n"
+    "        scaler.scale(model(x)).backward()\n"
+    "{clip}"
+    "        if (i + 1) % k == 0:\n"
+    "            # now\n"
+    "{moved}"
+    "            scaler.step(opt)\n"
+    "            scaler.update()\n"
+    "            opt.zero_grad()\n"
+)
+
+
+def test_clipping_on_micro_steps_moves_with_its_comments() -> None:
+    before = MICRO.format(clip=f"        # small\n        {CLIP}  # why\n", moved="")
+    after = f"            scaler.unscale_(opt)\n            # small\n            {CLIP}  # why\n"
+    assert fixed(before, Applicability.UNSAFE) == MICRO.format(clip="", moved=after)
+
+
+@pytest.mark.parametrize(
+    "clip",
+    [
+        "        norm = clip_grad_norm_(model.parameters(), 1.0)\n",
+        "        clip_grad_norm_(model.parameters(), k)\n        k = 1\n",
+        "        clip_grad_norm_(model.parameters(), 1.0); print(i)\n",
+    ],
+    ids=["its result is used", "a name changes in between", "its line holds more"],
+)
+def test_clipping_on_micro_steps_stays_where_moving_it_would_change_more(clip: str) -> None:
+    assert "on micro steps" in withheld(MICRO.format(clip=clip, moved=""))
+
+
+def test_clipping_does_not_move_into_one_arm_of_several() -> None:
+    body = MICRO.format(clip=f"        {CLIP}\n", moved="") + "        elif k:\n            opt.step()\n"
+    assert "on micro steps" in withheld(body)
+
+
+@pytest.mark.parametrize("bound", ["65536.0", "BOUND"])
+def test_a_bound_tuned_to_scaled_gradients_is_a_doubt(bound: str) -> None:
+    body = "BOUND = 1e5\n\n\n" + loop(f"clip_grad_norm_(model.parameters(), {bound})")
+    assert "unscale_" in fixed(body, Applicability.UNSAFE)
+
+
+def test_two_clipped_models_need_both_owners() -> None:
+    body = (
+        "def train(a, b, x):\n"
+        "    oa = torch.optim.SGD(a.parameters(), 0.1)\n"
+        "    ob = torch.optim.SGD(b.parameters(), 0.1)\n"
+        '    scaler = torch.amp.GradScaler("cuda")\n'
+        "    scaler.scale(a(b(x))).backward()\n"
+        "    clip_grad_norm_({}, 1.0)\n"
+        "    scaler.step(oa)\n    scaler.step(ob)\n    scaler.update()\n"
+    )
+    assert "can't be seen" in withheld(body.format("list(a.parameters()) + list(b.parameters())"))
+    assert re.search(r"unscale_\(ob\)\n    clip", fixed(body.format("b.parameters()")))
