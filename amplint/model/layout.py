@@ -85,7 +85,10 @@ class Layout:
 
         A decorated function or class starts at its first decorator, an elif at `elif`.
         """
-        return self._handle(node.node)
+        start, end = self._handle(node.node)
+        if isinstance(node, (ir.Function, ir.Class)) and node.decorators:
+            start = self._handle(node.node.decorators[0])[0]
+        return start, end
 
     def name(self, node: ir.Function | ir.Class) -> Span:
         """The name in a def or class statement."""

@@ -167,7 +167,7 @@ class Names:
         return frozenset((UNKNOWN,))
 
     def only(self, value: ir.Value) -> str | None:
-        """The one qualified name that `value` stands for, a fallback to None aside; None: there are several, or none."""
+        """The one qualified name that `value` stands for, a fallback to None aside; else None."""
         names = self.of(value) - {NOTHING}
         return next(iter(names)) if len(names) == 1 else None
 

@@ -1,0 +1,220 @@
+"""Ending a region earlier: what moves, what stays, and what is not touched (AMP301, AMP302)."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from amplint import Applicability, check, fix
+
+HEAD = "import torch\n\n\ndef step(model, x, y, flag, ctxs, meter, metric, tensor):\n"
+
+
+def indented(body: str) -> str:
+    return HEAD + "".join(f"    {line}" if line.strip() else line for line in body.splitlines(keepends=True))
+
+
+def fixed(body: str, applicability: Applicability = Applicability.SAFE) -> str:
+    """The body after the fix of its one backward inside a region."""
+    text = indented(body)
+    (finding,) = [each for each in check(text) if each.code == "AMP301"]
+    assert finding.fix is not None, finding.withheld
+    assert finding.fix.applicability is applicability
+    once = fix(text)
+    ast.parse(once)
+    assert fix(once) == once
+    assert not [each for each in check(once) if each.code == "AMP301"]
+    return "".join(line.removeprefix("    ") for line in once.removeprefix(HEAD).splitlines(keepends=True))
+
+
+def withheld(body: str) -> str:
+    """Why there is no fix of what is found."""
+    text = indented(body)
+    (finding,) = [each for each in check(text) if each.code == "AMP301"]
+    assert finding.fix is None
+    assert fix(text, unsafe=True) == text
+    return finding.withheld or ""
+
+
+def test_backward_and_what_follows_it_leave() -> None:
+    assert fixed(
+        'with torch.autocast("cuda"):  # amp\n'
+        "    loss = model(x)  # forward\n"
+        "\n"
+        "    # on to the gradients\n"
+        "    loss.backward()  # back\n"
+        "    print(loss.item())\n"
+    ) == (
+        'with torch.autocast("cuda"):  # amp\n'
+        "    loss = model(x)  # forward\n"
+        "\n"
+        "# on to the gradients\n"
+        "loss.backward()  # back\n"
+        "print(loss.item())\n"
+    )
+
+
+def test_strings_over_several_lines_keep_their_text() -> None:
+    before = (
+        'with torch.autocast("cuda"):\n'
+        "    loss = model(x)\n"
+        "    loss.backward()\n"
+        '    print("""\n'
+        "    kept\n"
+        '  """, f"""{\n'
+        "    loss}\n"
+        '    text""", "a \\\n'
+        '    b")\n'
+    )
+    after = fixed(before)
+    # `fixed` takes four columns from each line, those inside strings too: compared as it went in.
+    assert indented(after).count("        kept") == 1
+    assert ast.dump(ast.parse(indented(after)).body[-1].body[-1].value.args[0]) == (  # type: ignore[attr-defined]
+        ast.dump(ast.parse(indented(before)).body[-1].body[-1].body[-1].value.args[0])  # type: ignore[attr-defined]
+    )
+
+
+def test_tabs_and_lines_that_go_on() -> None:
+    text = (
+        "import torch\n\n\ndef step(model, x):\n"
+        '\twith torch.autocast("cuda"):\n'
+        "\t\tloss = model(\n\t\t  x)\n"
+        "\t\tloss \\\n\t\t\t.backward(\n\tretain_graph=True)\n"
+        "\treturn loss\n"
+    )
+    once = fix(text)
+    assert once == text.replace("\t\tloss \\\n\t\t\t.back", "\tloss \\\n\t\t.back").replace("(\n\tretain", "(\nretain")
+    ast.parse(once)
+
+
+def test_line_ends_and_characters_stay() -> None:
+    text = indented('with torch.autocast("cuda"):\n    größe = model(x)\n    größe.backward()  # ü\n').replace(
+        "\n", "\r\n"
+    )
+    assert fix(text) == text.replace("        größe.back", "    größe.back")
+
+
+def test_a_suite_that_leaves_the_loop_or_function() -> None:
+    body = (
+        "for each in x:\n"
+        '    with torch.autocast("cuda"):\n'
+        "        loss = model(each)\n"
+        "        if loss > 3:\n"
+        "            continue\n"
+        "        loss.backward()\n"
+        "        if loss < 0:\n"
+        "            break\n"
+        "        return loss.item()\n"
+    )
+    head, tail = body.split("        loss.backward()")
+    assert fixed(body) == head + ("        loss.backward()" + tail).replace("\n    ", "\n").removeprefix("    ")
+
+
+def test_the_region_is_opened_again_for_what_computes() -> None:
+    assert fixed(
+        'with torch.autocast("cuda", enabled=flag):\n'
+        "    loss = model(x)\n"
+        "    loss.backward()\n"
+        "    # again\n"
+        "    other = model(y)\n"
+    ) == (
+        'with torch.autocast("cuda", enabled=flag):\n'
+        "    loss = model(x)\n"
+        "loss.backward()\n"
+        'with torch.autocast("cuda", enabled=flag):\n'
+        "    # again\n"
+        "    other = model(y)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "x @= y",
+        "x = x ** 2",
+        "z = 1 / loss",
+        "metric.update(z, y)",
+        "z = [each for each in model(x)]",
+        "z = model(x)",
+        "z = x[0] @ y",
+        "z = tensor.sum()",
+    ],
+)
+def test_what_may_compute_with_tensors_stays_in_the_region(statement: str) -> None:
+    body = f'with torch.autocast("cuda"):\n    loss = model(x)\n    loss.backward()\n    {statement}\n'
+    assert fixed(body).endswith(f'loss.backward()\nwith torch.autocast("cuda"):\n    {statement}\n')
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "total = loss.item() / len(x)",
+        "meter.update(loss.item(), x.size(0))",
+        "loss = loss / 4",
+        "part = 1.0 / x.size(0)",
+        "flag += 1",
+        "print(f'{loss.item():.3f}')",
+        "return loss.item()",
+        "z = loss.detach().cpu()",
+    ],
+)
+def test_what_reports_leaves_it(statement: str) -> None:
+    body = f'with torch.autocast("cuda"):\n    loss = model(x)\n    loss.backward()\n    {statement}\n'
+    assert fixed(body).endswith(f"    loss = model(x)\nloss.backward()\n{statement}\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ('with torch.autocast("cuda"): x.backward()\n', "shares a line"),
+        ('with torch.autocast("cuda"):\n    loss = model(x); loss.backward()\n', "shares a line"),
+        ('with torch.autocast("cuda"):\n    loss = model(x)\n    loss.backward(); print(1)\n', "shares a line"),
+        (
+            'with torch.autocast("cuda"):  # amp\n    loss = model(x)\n    loss.backward()\n    z = model(x)\n',
+            "would be lost or doubled",
+        ),
+        (
+            'with torch.autocast("cuda", enabled=flag):\n    loss = model(x)\n    loss.backward()\n    flag = False\n'
+            "    z = model(x)\n",
+            "says something else",
+        ),
+        (
+            'with torch.autocast("cuda", enabled=next(ctxs)):\n    loss = model(x)\n    loss.backward()\n'
+            "    z = model(x)\n",
+            "says something else",
+        ),
+        ('with torch.autocast("cuda") as region:\n    x.backward()\nprint(region)\n', "binds would be missing"),
+        (
+            'with torch.autocast("cuda"), model.no_sync():\n    loss = model(x)\n    loss.backward()\n',
+            "other contexts too",
+        ),
+        (
+            'with torch.autocast("cuda"):\n    loss = model(x)\n    with model.no_sync():\n        loss.backward()\n',
+            "belongs to the region",
+        ),
+        ('with torch.autocast("cuda"):\n    for each in x:\n        model(each).backward()\n', "belongs to the region"),
+        ('region = torch.autocast("cuda")\nregion.__enter__()\nmodel(x).backward()\n', "entered by hand"),
+    ],
+)
+def test_no_fix(body: str, reason: str) -> None:
+    assert reason in withheld(body)
+
+
+def test_a_with_of_several_lines_only_loses_its_tail() -> None:
+    body = 'with (\n    torch.autocast("cuda"),  # amp\n):\n    loss = model(x)\n    loss.backward()\n'
+    assert fixed(body) == body.replace("    loss.backward", "loss.backward")
+
+
+def test_other_contexts_stay_round_what_moves() -> None:
+    assert fixed('with model.no_sync(), torch.autocast("cuda"):\n    loss = model(x)\n\n    loss.backward()\n') == (
+        'with model.no_sync():\n    with torch.autocast("cuda"):\n        loss = model(x)\n\n    loss.backward()\n'
+    )
+
+
+def test_a_step_that_may_need_the_region_makes_the_fix_unsafe() -> None:
+    body = 'with torch.autocast("cuda"):\n    loss = model(x)\n    loss.backward()\n    optimizer.step()\n'
+    findings = check(indented(body))
+    assert sorted(each.code for each in findings) == ["AMP301", "AMP302"]
+    assert {each.fix.applicability for each in findings if each.fix} == {Applicability.UNSAFE}
+    assert fix(indented(body)) == indented(body)
