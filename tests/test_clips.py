@@ -105,6 +105,38 @@ SILENT = {
         "        self.scaler.step(self.opt)\n"
         "        self.scaler.update()\n"
     ),
+    "unscaled by a base class out of sight": (
+        "from lib import Base\n\n\nclass Trainer(Base):\n"
+        "    def step(self, x):\n"
+        "        self.scaler.scale(self.model(x)).backward()\n"
+        "        super().prepare()\n"
+        "        clip_grad_norm_(self.model.parameters(), 1.0)\n"
+        "        self.scaler.step(self.opt)\n"
+        "        self.scaler.update()\n"
+    ),
+    "unscaled by what such a class keeps": (
+        "from lib import Base\n\n\nclass Trainer(Base):\n"
+        "    def step(self, x):\n"
+        "        self.scaler.scale(self.model(x)).backward()\n"
+        '        self.hooks.fire("before clip")\n'
+        "        clip_grad_norm_(self.model.parameters(), 1.0)\n"
+        "        self.scaler.step(self.opt)\n"
+        "        self.scaler.update()\n"
+    ),
+    "unscaled by a property": (
+        "class Trainer:\n"
+        "    @property\n"
+        "    def ready(self):\n        self.scaler.unscale_(self.opt)\n        return True\n"
+        "    def step(self, x):\n"
+        "        self.scaler.scale(self.model(x)).backward()\n"
+        "        if self.ready:\n            clip_grad_norm_(self.model.parameters(), 1.0)\n"
+        "        self.scaler.step(self.opt)\n"
+        "        self.scaler.update()\n"
+    ),
+    "unscaled by entering a context": (
+        "class Unscaled:\n    def __enter__(self):\n        self.scaler.unscale_(self.opt)\n\n\n"
+        + loop(f"with unscaled:\n    {CLIP}", before="unscaled = Unscaled()")
+    ),
     "handed to whoever takes what is yielded": loop(f"yield x\n{CLIP}"),
     "bounded by a number computed from the scale": loop(
         "bound = 1.0 * scaler.get_scale()\nclip_grad_norm_(model.parameters(), bound)"

@@ -52,7 +52,7 @@ class Events:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._objects: Objects = objects(module)
-        self._unseen = Unseen(module, self)
+        self.unseen = Unseen(module, self)
         self._known: dict[int, Event | None] = {}
 
     def of(self, call: ir.Call) -> Event | None:
@@ -72,7 +72,7 @@ class Events:
             found = self._method(call, func)
             if found is not None:
                 return found
-        return Event("opaque", call) if self._unseen.is_opaque(call) else None
+        return Event("opaque", call) if self.unseen.is_opaque(call) else None
 
     def _method(self, call: ir.Call, func: ir.Attribute) -> Event | None:
         scaler = self._objects.is_scaler(func.base)

@@ -243,6 +243,8 @@ class Flow:
             group = entering
             for item in statement.items:
                 group = [self._evaluate(item.context, state) for state in group]
+                if self._events.unseen.runs_by_entering(item.context):
+                    group = [state.unknown() for state in group]
                 group = [each for state in group for each in self._decided(item.context, statement, state)]
                 group = [self._regions.enter(item.context, state, self._conditions) for state in group]
                 if item.target is not None:
@@ -325,6 +327,8 @@ class Flow:
             event: Event | None = self._events.of(value) or self._tensors.by_hand_call(value, state)
             state = self._regions.manual(value, state, self._conditions)
             return self._transfer.visit(event, state) if event is not None else state
+        if isinstance(value, ir.Attribute) and self._events.unseen.runs_by_reading(value):
+            return state.unknown()
         if isinstance(value, ir.Walrus):
             return self._assign(value.target, self._abstract(value.value, state), state)
         if isinstance(value, ir.Suspend) and value.kind != "await":

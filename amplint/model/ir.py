@@ -37,7 +37,7 @@ from amplint.model.values import (
     Value,
     Walrus,
     walk_values,
-)
+)  # fmt: skip  # isort: skip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,61 +45,13 @@ if TYPE_CHECKING:
     from amplint.model.scopes import Scope
 
 __all__ = [
-    "Alias",
-    "Arg",
-    "Assert",
-    "Assign",
-    "Attribute",
-    "AugAssign",
-    "Binary",
-    "Block",
-    "Bool",
-    "Call",
-    "Case",
-    "Class",
-    "Clause",
-    "Compare",
-    "Comprehension",
-    "Conditional",
-    "Constant",
-    "Declare",
-    "Delete",
-    "Expr",
-    "FString",
-    "For",
-    "Function",
-    "Handler",
-    "If",
-    "Import",
-    "Item",
-    "Jump",
-    "Lambda",
-    "Mapping",
-    "Match",
-    "Name",
-    "Node",
-    "Param",
-    "Program",
-    "Quoted",
-    "Raise",
-    "Return",
-    "Sequence",
-    "Slice",
-    "Starred",
-    "Statement",
-    "Subscript",
-    "Suspend",
-    "Try",
-    "Unary",
-    "Value",
-    "Walrus",
-    "While",
-    "With",
-    "function_of",
-    "statement_of",
-    "walk_statements",
-    "walk_values",
-]
+    "Alias", "Arg", "Assert", "Assign", "Attribute", "AugAssign", "Binary", "Block", "Bool", "Call", "Case",
+    "Class", "Clause", "Compare", "Comprehension", "Conditional", "Constant", "Declare", "Delete", "Expr",
+    "FString", "For", "Function", "Handler", "If", "Import", "Item", "Jump", "Lambda", "Mapping", "Match", "Name",
+    "Node", "Param", "Program", "Quoted", "Raise", "Return", "Sequence", "Slice", "Starred", "Statement",
+    "Subscript", "Suspend", "Try", "Unary", "Value", "Walrus", "While", "With", "function_of", "statement_of",
+    "walk_statements", "walk_values",
+]  # fmt: skip
 
 
 @dataclass(eq=False, slots=True)

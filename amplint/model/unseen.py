@@ -54,6 +54,17 @@ class Unseen:
             return True
         return isinstance(func, ir.Attribute) and self._unseen_method(func)
 
+    def runs_by_reading(self, value: ir.Attribute) -> bool:
+        """Whether reading an attribute may run a property of this file that unscales or steps."""
+        called = isinstance(value.parent, ir.Call) and value.parent.func is value
+        return not called and value.attr in self._undoing_names()[0]
+
+    def runs_by_entering(self, context: ir.Value) -> bool:
+        """Whether `with context:` may run a method of this file that unscales or steps."""
+        return self._undoing_names()[1] and self._is_unknown(
+            context.func if isinstance(context, ir.Call) else context, ""
+        )
+
     def _gives_access(self, value: ir.Value) -> bool:
         """Whether who is given a value can get at a scaler or optimizer: one itself, or `self` of a class with one."""
         if self._objects.is_scaler(value) is not None or self._objects.is_optimizer(value) is not None:
@@ -93,11 +104,19 @@ class Unseen:
         return None
 
     def _unseen_method(self, func: ir.Attribute) -> bool:
-        """`self.method()` of a base class that is out of sight, and no method that everyone knows."""
-        cls = owner_class(func)
-        if cls is None or func.attr in cls.attributes or func.attr in _HARMLESS:
+        """A method of a base class that is out of sight, or of what that keeps in `self`: `self.hooks.fire()`."""
+        if func.attr in _HARMLESS:
             return False
-        return method(self._module, cls, func.attr) is None and not bases_in_sight(self._module, cls)
+        if isinstance(func.base, ir.Call) and self._module.names.of(func.base.func) == {"builtins.super"}:
+            function = ir.function_of(func)
+            return function is not None and function.cls is not None and not bases_in_sight(self._module, function.cls)
+        first = func
+        while isinstance(first.base, ir.Attribute):
+            first = first.base
+        cls = owner_class(first)
+        if cls is None or first.attr in cls.attributes:
+            return False
+        return method(self._module, cls, first.attr) is None and not bases_in_sight(self._module, cls)
 
     def has_events(self, function: ir.Function) -> bool:
         """Whether a function of this file, or one that it calls, contains an event."""
