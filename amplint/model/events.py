@@ -91,7 +91,7 @@ class Events:
             return Event("optimizer_step", call, optimizer=optimizer)
         if func.attr == "zero_grad":
             return Event("zero_grad", call, optimizer=self._objects.key(func.base))
-        if func.attr in BOUNDS and _is_grad(func.base) and (func.attr.endswith("_") or _stored_in_grad(call)):
+        if func.attr in BOUNDS and is_grad(func.base) and (func.attr.endswith("_") or _stored_in_grad(call)):
             if call.args and all(_is_zero(arg.value) for arg in call.args):
                 return None  # the sign is the same at every scale
             return Event("clip", call, subject=func.base, how="clamp")
@@ -138,7 +138,7 @@ def _is_zero(value: ir.Value) -> bool:
     return isinstance(value, ir.Constant) and value.value is not None and not value.value
 
 
-def _is_grad(value: ir.Value) -> bool:
+def is_grad(value: ir.Value) -> bool:
     """`p.grad` or `p.grad.data`."""
     if isinstance(value, ir.Attribute) and value.attr == "data":
         value = value.base
@@ -147,4 +147,4 @@ def _is_grad(value: ir.Value) -> bool:
 
 def _stored_in_grad(call: ir.Call) -> bool:
     parent = call.parent
-    return isinstance(parent, ir.Assign) and any(_is_grad(target) for target in parent.targets)
+    return isinstance(parent, ir.Assign) and any(is_grad(target) for target in parent.targets)

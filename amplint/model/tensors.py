@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
-from amplint.model.events import Event
+from amplint.model.events import Event, is_grad
 from amplint.model.objects import objects
 from amplint.model.state import Abstract, State
 
@@ -80,7 +80,7 @@ class Tensors:
         """`p.grad *= max_norm / total_norm`: clipping written by hand."""
         if (
             statement.op in ("Multiply", "Divide")
-            and self.is_grad(statement.target)
+            and is_grad(statement.target)
             and self.is_norm(statement.value, state)
         ):
             return Event("clip", statement.target, subject=statement.target, how="norm")
@@ -89,14 +89,7 @@ class Tensors:
     def by_hand_call(self, call: ir.Call, state: State) -> Event | None:
         """`p.grad.mul_(max_norm / total_norm)`, likewise."""
         func = call.func
-        if isinstance(func, ir.Attribute) and func.attr in ("mul_", "div_", "copy_") and self.is_grad(func.base):
+        if isinstance(func, ir.Attribute) and func.attr in ("mul_", "div_", "copy_") and is_grad(func.base):
             if any(self.is_norm(arg.value, state) for arg in call.args):
                 return Event("clip", call, subject=func.base, how="norm")
         return None
-
-    @staticmethod
-    def is_grad(value: ir.Value) -> bool:
-        """`p.grad` or `p.grad.data`."""
-        if isinstance(value, ir.Attribute) and value.attr == "data":
-            value = value.base
-        return isinstance(value, ir.Attribute) and value.attr == "grad"

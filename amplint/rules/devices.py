@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Applicability
 from amplint.model import ir
-from amplint.model.dtypes import Device, devices, evidence, is_old_first, region_devices, regions
+from amplint.model.dtypes import devices, evidence, is_old_first, region_devices, regions
 from amplint.model.scopes import Assigned, Scope
 
 if TYPE_CHECKING:
@@ -88,8 +88,3 @@ def _same_function(value: ir.Value, at: ir.Node) -> bool:
 def _scope_at(module: Module, at: ir.Node) -> Scope:
     function = ir.function_of(at)
     return function.scope if function is not None else module.program.scope
-
-
-def indexed(found: list[Device]) -> Device | None:
-    """The first of some devices that carries an index, such as "cuda:0"."""
-    return next((each for each in found if each.kind == "str" and each.name and ":" in each.name), None)

@@ -56,16 +56,6 @@ def indentation(module: Module, statement: ir.Statement) -> str | None:
     return before if not before.strip(" \t\f") else None
 
 
-def insert_before(module: Module, statement: ir.Statement, lines: list[str]) -> Edit | None:
-    """Insert whole lines before a statement, in its indentation; None where it shares its line."""
-    indent = indentation(module, statement)
-    if indent is None:
-        return None
-    newline = module.source.newline
-    start = module.span(statement)[0]
-    return insert(start, "".join(f"{line}{newline}{indent}" for line in lines))
-
-
 def alone_on_lines(module: Module, statement: ir.Statement) -> bool:
     """Whether nothing but the statement stands on its lines, not even a comment."""
     end = module.span(statement)[1]
