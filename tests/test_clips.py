@@ -360,8 +360,9 @@ def test_clipping_on_micro_steps_moves_with_its_comments() -> None:
         "        norm = clip_grad_norm_(model.parameters(), 1.0)\n",
         "        clip_grad_norm_(model.parameters(), k)\n        k = 1\n",
         "        clip_grad_norm_(model.parameters(), 1.0); print(i)\n",
+        "        if i % 2 == 0:\n            clip_grad_norm_(model.parameters(), 1.0)\n",
     ],
-    ids=["its result is used", "a name changes in between", "its line holds more"],
+    ids=["its result is used", "a name changes in between", "its line holds more", "its condition counts"],
 )
 def test_clipping_on_micro_steps_stays_where_moving_it_would_change_more(clip: str) -> None:
     assert "on micro steps" in withheld(MICRO.format(clip=clip, moved=""))
@@ -376,6 +377,130 @@ def test_clipping_does_not_move_into_one_arm_of_several() -> None:
 def test_a_bound_tuned_to_scaled_gradients_is_a_doubt(bound: str) -> None:
     body = "BOUND = 1e5\n\n\n" + loop(f"clip_grad_norm_(model.parameters(), {bound})")
     assert "unscale_" in fixed(body, Applicability.UNSAFE)
+
+
+@pytest.mark.parametrize("bound", ["k", "2.0**20", "self.bound"])
+def test_a_bound_is_followed_to_its_number(bound: str) -> None:
+    body = (
+        "class Trainer:\n"
+        "    bound = 0\n"
+        "    def __init__(self):\n        self.bound = 1e6\n"
+        "    def train(self, model, opt, scaler, x, k=1e6):\n"
+        "        scaler.scale(model(x)).backward()\n"
+        f"        clip_grad_norm_(model.parameters(), max_norm={bound})\n"
+        "        scaler.step(opt)\n        scaler.update()\n"
+    )
+    assert "unscale_" in fixed(body, Applicability.UNSAFE)
+
+
+def test_a_doubt_about_one_clip_is_one_about_all_that_the_call_serves() -> None:
+    body = loop(f"if k:\n    clip_grad_norm_(model.parameters(), 1e9)\n{CLIP}")
+    findings = [each for each in check(IMPORTS + body) if each.code == "AMP401"]
+    assert [each.fix and each.fix.applicability for each in findings] == [Applicability.UNSAFE] * 2
+
+
+HALF = (
+    "def train(xs, scaler, dtype=torch.float16):\n"
+    "    model = {model}\n"
+    "    opt = torch.optim.AdamW({parameters}, fused={fused})\n"
+    "    for x in xs:\n"
+    "        opt.zero_grad()\n"
+    "        scaler.scale(model(x)).backward()\n"
+    "        clip_grad_norm_({parameters}, 1.0)\n"
+    "        scaler.step(opt)\n"
+    "        scaler.update()\n"
+)
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["Net().half().cuda()", "Net().to('cuda', dtype=torch.half)", "Net(dtype=torch.float16)", "Net().to(dtype)"],
+)
+def test_on_half_parameters_unscale_would_raise(model: str) -> None:
+    body = HALF.format(model=model, parameters="model.parameters()", fused=True)
+    assert "half parameters" in withheld(body)
+
+
+def test_what_may_be_half_is_a_doubt_unless_the_step_would_raise_already() -> None:
+    some = {"model": "Net()", "parameters": "model.parameters()"}
+    half = "torch.set_default_dtype(torch.float16)\n\n\n"
+    fixed(half + HALF.format(**some, fused=True), Applicability.UNSAFE)
+    fixed(half + HALF.format(**some, fused=False))
+    fixed(HALF.format(**some, fused=True))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "norm = {clip} / scaler.get_scale()",
+        "norm = {clip}\nlog(norm.item() / scaler.get_scale())",
+        "scale = scaler.get_scale()\nnorm = {clip}\nnorm /= scale",
+        "norm = {clip}\nnorm *= 1 / scaler.get_scale()",
+    ],
+)
+def test_a_norm_that_is_divided_by_the_scale_would_be_divided_twice(use: str) -> None:
+    assert "divided by the scale" in withheld(loop(use.format(clip=CLIP)))
+
+
+METHOD = (
+    "class Trainer:\n"
+    "    def step(self, x):\n"
+    "        self.scaler.scale(self.model(x)).backward()\n"
+    "        norm = clip_grad_norm_(self.model.parameters(), 1.0)\n"
+    "        if not norm.isfinite():\n"
+    "            self.opt.zero_grad()\n"
+    "            {leave}\n"
+    "        self.scaler.step(self.opt)\n"
+    "        self.scaler.update()\n"
+    "        self.opt.zero_grad()\n"
+)
+
+
+def test_a_call_that_ends_before_the_update_leaves_the_next_one_unable_to_unscale() -> None:
+    assert "goes on without `update()`" in withheld(METHOD.format(leave="return None"))
+    assert "unscale_" in fixed(METHOD.format(leave="raise FloatingPointError"))
+    assert "unscale_" in fixed(METHOD.format(leave="self.scaler.update()\n            return None"))
+
+
+def test_a_scaler_that_ends_with_its_function_has_no_next_call() -> None:
+    body = (
+        "def train(model, opt, xs):\n"
+        '    scaler = torch.amp.GradScaler("cuda")\n'
+        "    for x in xs:\n"
+        "        opt.zero_grad()\n"
+        "        scaler.scale(model(x)).backward()\n"
+        "        norm = clip_grad_norm_(model.parameters(), 1.0)\n"
+        "        if norm > 9:\n            opt.zero_grad()\n            return norm\n"
+        "        scaler.step(opt)\n        scaler.update()\n"
+    )
+    assert "unscale_" in fixed(body)
+
+
+TRIED = (
+    "def train(model, opt, scaler, xs):\n"
+    "    for x in xs:\n"
+    "        try:\n"
+    "            opt.zero_grad()\n"
+    "            scaler.scale(model(x)).backward()\n"
+    "            clip_grad_norm_(model.parameters(), 1.0)\n"
+    "            scaler.step(opt)\n"
+    "            scaler.update()\n"
+    "        except RuntimeError:\n"
+    "            {handler}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("handler", "applicability"),
+    [
+        ("continue", Applicability.UNSAFE),
+        ("print('skipped')", Applicability.UNSAFE),
+        ("raise", Applicability.SAFE),
+        ("scaler.update()", Applicability.SAFE),
+    ],
+)
+def test_an_exception_that_is_caught_leaves_out_the_update(handler: str, applicability: Applicability) -> None:
+    assert "unscale_" in fixed(TRIED.format(handler=handler), applicability)
 
 
 def test_two_clipped_models_need_both_owners() -> None:

@@ -21,9 +21,10 @@ def fixed(body: str, applicability: Applicability = Applicability.SAFE) -> str:
     (finding,) = [each for each in check(text) if each.code == "AMP301"]
     assert finding.fix is not None, finding.withheld
     assert finding.fix.applicability is applicability
-    once = fix(text)
+    unsafe = applicability is Applicability.UNSAFE
+    once = fix(text, unsafe=unsafe)
     ast.parse(once)
-    assert fix(once) == once
+    assert fix(once, unsafe=unsafe) == once
     assert not [each for each in check(once) if each.code == "AMP301"]
     return "".join(line.removeprefix("    ") for line in once.removeprefix(HEAD).splitlines(keepends=True))
 
@@ -139,6 +140,9 @@ def test_the_region_is_opened_again_for_what_computes() -> None:
         "z = model(x)",
         "z = x[0] @ y",
         "z = tensor.sum()",
+        "z = loss.log()",
+        "z = len(x) / loss",
+        "z = [v @ y for v in x]",
     ],
 )
 def test_what_may_compute_with_tensors_stays_in_the_region(statement: str) -> None:
@@ -157,6 +161,11 @@ def test_what_may_compute_with_tensors_stays_in_the_region(statement: str) -> No
         "print(f'{loss.item():.3f}')",
         "return loss.item()",
         "z = loss.detach().cpu()",
+        "meter.log(loss=loss.item())",
+        "z = {k: v.item() for k, v in ctxs.items()}",
+        "z = loss.item() / len(x)",
+        "torch.cuda.synchronize()",
+        "raise FloatingPointError(f'loss {loss.item()}')",
     ],
 )
 def test_what_reports_leaves_it(statement: str) -> None:
@@ -201,6 +210,34 @@ def test_no_fix(body: str, reason: str) -> None:
     assert reason in withheld(body)
 
 
+@pytest.mark.parametrize(
+    ("enabled", "change"),
+    [
+        ("len(ctxs) < 3", "ctxs.append(loss.item())"),
+        ("ctxs[0]", "ctxs[0] = False"),
+        ("ctxs[0]", "del ctxs[0]"),
+        ("bool(ctxs)", "ctxs.clear()"),
+        ("meter.amp", "meter.flip()"),
+    ],
+)
+def test_a_region_is_not_opened_again_on_what_has_changed(enabled: str, change: str) -> None:
+    body = (
+        "class Meter:\n    def flip(self):\n        self.amp = not self.amp\n\n"
+        f'with torch.autocast("cuda", enabled={enabled}):\n'
+        f"    loss = model(x)\n    loss.backward()\n    {change}\n    z = model(x)\n"
+    )
+    assert "says something else" in withheld(body)
+
+
+def test_a_region_is_opened_again_on_what_a_constructor_has_set() -> None:
+    body = (
+        "class Meter:\n    def __init__(self):\n        self.amp = True\n\n"
+        'with torch.autocast("cuda", enabled=meter.amp and ctxs["amp"]):\n'
+        "    loss = model(x)\n    loss.backward()\n    z = model(x)\n"
+    )
+    assert fixed(body).count('enabled=meter.amp and ctxs["amp"]') == 2
+
+
 def test_a_with_of_several_lines_only_loses_its_tail() -> None:
     body = 'with (\n    torch.autocast("cuda"),  # amp\n):\n    loss = model(x)\n    loss.backward()\n'
     assert fixed(body) == body.replace("    loss.backward", "loss.backward")
@@ -210,6 +247,47 @@ def test_other_contexts_stay_round_what_moves() -> None:
     assert fixed('with model.no_sync(), torch.autocast("cuda"):\n    loss = model(x)\n\n    loss.backward()\n') == (
         'with model.no_sync():\n    with torch.autocast("cuda"):\n        loss = model(x)\n\n    loss.backward()\n'
     )
+
+
+HOOKED = (
+    "def report(grad):\n    print(grad.dtype)\n\n"
+    "def project(grad):\n    return torch.matmul(grad, y)\n\n"
+    'with torch.autocast("cuda"):\n'
+    "    out = model(x)\n"
+    "    {hook}\n"
+    "    loss = out.mean()\n"
+    "    loss.backward()\n"
+)
+
+
+@pytest.mark.parametrize(
+    "hook", ["out.register_hook(report)", "out.register_hook(lambda grad: meter.append(grad.dtype))"]
+)
+def test_a_hook_that_reports_does_not_mind(hook: str) -> None:
+    body = HOOKED.format(hook=hook)
+    assert fixed(body) == body.replace("    loss.backward", "loss.backward")
+
+
+@pytest.mark.parametrize(
+    "hook", ["out.register_hook(metric)", "model.register_full_backward_hook(hook=lambda m, i, o: o[0].clamp(0))"]
+)
+def test_a_hook_that_may_compute_is_a_doubt(hook: str) -> None:
+    assert "loss.backward()" in fixed(HOOKED.format(hook=hook), Applicability.UNSAFE)
+
+
+@pytest.mark.parametrize("hook", ["out.register_hook(project)", "out.register_hook(lambda grad: grad @ y)"])
+def test_a_hook_that_multiplies_matrices_keeps_the_region(hook: str) -> None:
+    assert "multiplies matrices" in withheld(HOOKED.format(hook=hook))
+
+
+def test_a_step_alone_minds_no_hook() -> None:
+    text = indented(
+        "opt = torch.optim.SGD(model.parameters(), lr=1)\nx.register_hook(lambda grad: grad @ y)\n"
+        'with torch.autocast("cuda"):\n    z = model(x)\n    opt.step()\n'
+    )
+    (finding,) = check(text)
+    assert finding.code == "AMP302"
+    assert finding.fix is not None
 
 
 def test_a_step_that_may_need_the_region_makes_the_fix_unsafe() -> None:

@@ -25,6 +25,10 @@ def package(folder: Path, **files: str) -> Path:
         "from .compat import autocast\n",
         "from pkg.compat import (\n    other,\n    autocast as region,\n)\n",
         "from pkg import compat\n\nwith compat.autocast():\n    pass\n",
+        "from pkg import compat as c\n\nwith c.autocast():\n    pass\n",
+        "import pkg.compat as c\n\nwith c.autocast():\n    pass\n",
+        "from .compat import *\n\nwith autocast():\n    pass\n",
+        "from .compat import other, \\\n    autocast\n",
     ],
 )
 def test_a_name_that_another_file_takes_stays(tmp_path: Path, taker: str) -> None:

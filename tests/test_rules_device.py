@@ -65,6 +65,30 @@ def test_201_unsafe_device(code: str, device: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("region", "use", "safe"),
+    [
+        ("cpu", "scaler.load_state_dict(state)", False),
+        ("cpu", "scaler.step(optimizer, closure)", False),
+        ("cpu", "scaler.step(optimizer, closure=closure)", False),
+        ("cpu", "scaler.step(optimizer)", True),
+        ("cuda", "scaler.load_state_dict(state)", True),
+        ("xpu", "scaler.step(optimizer)", False),
+    ],
+)
+def test_201_a_scaler_that_was_off_may_mind_being_on(region: str, use: str, safe: bool) -> None:
+    text = f"{HEAD}scaler = torch.amp.GradScaler()\nwith torch.autocast('{region}'):\n    pass\n{use}\n"
+    found = next(each for each in check(text) if each.code == "AMP201")
+    assert found.fix is not None
+    assert (found.fix.applicability is Applicability.SAFE) is safe
+
+
+def test_201_mps_needs_a_release_whose_scaler_does_without_float64() -> None:
+    text = f"{HEAD}scaler = torch.amp.GradScaler()\nwith torch.autocast('mps'):\n    pass\n"
+    assert 'GradScaler("mps")' in fix(text, settings=at("2.8"))
+    assert fix(text, settings=at("2.7")) == text
+
+
+@pytest.mark.parametrize(
     "code",
     [
         "torch.amp.GradScaler(enabled=torch.cuda.is_available())",
@@ -107,10 +131,14 @@ def test_204_an_index_is_an_error_where_torch_2_3_is_admitted() -> None:
         (", dtype=x", True),
         (", dtype=torch.float32", False),
         (", torch.float64", False),
+        (", {'half': torch.float16, 'full': torch.float32}[x]", False),
+        (", torch.float32 if x else torch.float16", False),
+        (", DTYPE", False),
+        (", {'half': torch.float16, 'bf16': torch.bfloat16}[x]", True),
     ],
 )
 def test_204_dropping_the_index_is_safe_but_for_other_dtypes(dtype: str, safe: bool) -> None:
-    (found,) = check(f'{HEAD}with torch.autocast("cuda:0"{dtype}):\n    pass\n')
+    (found,) = check(f'{HEAD}DTYPE = torch.double\nwith torch.autocast("cuda:0"{dtype}):\n    pass\n')
     assert found.fix is not None
     assert (found.fix.applicability is Applicability.SAFE) is safe
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amplint import Applicability, check, fix
@@ -96,6 +98,68 @@ def test_refused(text: str, reason: str) -> None:
     assert all(each.fix is None and each.withheld for each in found)
     assert any(part in (found[0].withheld or "") for part in reason.split("|"))
     assert fix(text, unsafe=True) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f():\n    return torch.is_autocast_cpu_enabled()\n\n\n@torch.jit.script\ndef g():\n    return f()\n",
+        "class N(torch.nn.Module):\n    def forward(self, x):\n        return torch.is_autocast_cpu_enabled()\n\n\n"
+        "n = torch.jit.script(N())\n",
+        "class N(torch.jit.ScriptModule):\n    def f(self, x):\n        return torch.is_autocast_cpu_enabled()\n",
+    ],
+)
+def test_torchscript_compiles_what_it_reaches(text: str) -> None:
+    (found,) = check(f"import torch\n\n\n{text}")
+    assert "TorchScript" in (found.withheld or "")
+
+
+def test_what_torchscript_leaves_alone_is_rewritten() -> None:
+    for decorator in ("ignore", "unused", "ignore(drop=True)"):
+        function = f"@torch.jit.{decorator}\ndef f():\n    return torch.is_autocast_cpu_enabled()\n"
+        assert 'is_autocast_enabled("cpu")' in fix(f"import torch\n\n\n{function}\n\ng = torch.jit.script(h)\n")
+
+
+@pytest.mark.parametrize(
+    ("test", "reason"),
+    [
+        ("type(s) is torch.cuda.amp.GradScaler", "goes on testing"),
+        ("type(s) == GradScaler", "another use"),
+    ],
+)
+def test_a_test_for_the_old_class_that_stays_keeps_its_instances(test: str, reason: str) -> None:
+    text = f"import torch\nfrom torch.cuda.amp import GradScaler\ns = GradScaler(2.0)\nprint({test})\n"
+    assert fix(text, unsafe=True) == text
+    assert any(reason in (each.withheld or "") for each in check(text))
+
+
+def test_a_test_that_tells_old_from_new_stays() -> None:
+    text = (
+        "import torch\nfrom torch.cuda.amp import GradScaler\n"
+        "old = isinstance(s, GradScaler)\nnew = isinstance(s, torch.amp.GradScaler)\n"
+    )
+    (found,) = check(text)
+    assert found.withheld == "the file tells old and new apart here"
+
+
+def test_a_test_for_both_classes_hinders_nothing() -> None:
+    text = (
+        "import torch\ns = torch.cuda.amp.GradScaler()\n"
+        "known = isinstance(s, (torch.cuda.amp.GradScaler, torch.amp.GradScaler))\n"
+    )
+    assert 's = torch.amp.GradScaler("cuda")\n' in fix(text)
+
+
+def test_a_comment_is_judged_alike_with_the_whole_tree_and_alone(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("")
+    old, new = tmp_path / "compat.py", tmp_path / "train.py"
+    old.write_text("from torch.cuda.amp import autocast  # noqa: AMP101\n")
+    new.write_text("from compat import autocast  # noqa: AMP101\n\nautocast()\n")
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone" / "compat.py").write_text(old.read_text())
+    assert [check(each.read_text(), str(each)) for each in (old, tmp_path / "alone" / "compat.py")] == [[], []]
+    (unused,) = check(new.read_text(), str(new))
+    assert unused.code == "AMP002"
 
 
 def test_init_module_exports_what_it_imports() -> None:

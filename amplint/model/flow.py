@@ -111,6 +111,7 @@ class Flow:
             for target, fact in zip(statement.targets, learned, strict=True):
                 state = self._assign(target, held, state)
                 state = state.with_fact(*fact) if fact is not None else state
+                state = self._transfer.made(target, statement.value, state)
             return state
         if isinstance(statement, ir.AugAssign):
             state = self._evaluate(statement.value, state)
@@ -213,7 +214,7 @@ class Flow:
         for _ in range(MAX_ROUNDS):
             if isinstance(loop, ir.While):
                 outcomes = [each for state in todo for each in self._outcomes(loop.test, state)]
-                done += [each.state for each in outcomes if not each.holds]
+                done += [each.state.behind_loop() for each in outcomes if not each.holds]
                 todo = [each.state for each in outcomes if each.holds]
             todo = [state for state in joined(todo) if state not in seen]
             if not todo:
@@ -224,7 +225,8 @@ class Flow:
             paths.exits += inner.exits
             todo = [self._forget(state, assigned) for state in (*inner.normal, *inner.continues)]
             if isinstance(loop, ir.For):
-                done += todo
+                done += [state.behind_loop() for state in todo]
+            todo = [state.next_iteration() for state in todo]
         self._then(loop.orelse, joined(done), paths)
         paths.normal = joined(paths.normal)
         return paths
@@ -349,7 +351,7 @@ class Flow:
                 after = self._evaluate(arm, self._conditions.assume(test, holds, state))
                 if truth is not None:
                     return after
-                hidden = hidden or (after.gradients, after.stages) != (state.gradients, state.stages)
+                hidden = hidden or (after.gradients, after.scalers) != (state.gradients, state.scalers)
         return state.unknown() if hidden else state
 
     def _abstract(self, value: ir.Value, state: State) -> Abstract | None:

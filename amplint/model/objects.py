@@ -248,6 +248,7 @@ class Objects:
                 method == "unscale_"
                 or (method == "scale" and (backward or named) and len(call.args) == 1)
                 or (method == "step" and named and call.positional)
+                or (method == "update" and named and not call.args)
             ):
                 self.scalers.add(key)
         for call in calls:

@@ -12,7 +12,8 @@ from functools import cache
 # What a file can be asked for by others; a file that has none of these words imports none of them.
 NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _WORD = re.compile("|".join(NAMES).encode())
-_FROM = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n#]*)", re.MULTILINE)
+_FROM = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|(?:[^\r\n#\\]|\\\r?\n)*)", re.MULTILINE)
+_AS = re.compile(rb"\b(\w+)[ \t]+as[ \t]+(\w+)")
 _ATTRIBUTE = re.compile(rb"\b(\w+)[ \t]*\.[ \t]*(autocast|GradScaler|custom_fwd|custom_bwd)\b")
 _SKIPPED = {"node_modules", "site-packages", "venv", "build", "dist", "__pycache__"}
 # A tree larger than this is no project, but a disk.
@@ -74,7 +75,10 @@ def _taken(path: str) -> set[tuple[str, str]]:
     if not _WORD.search(data):
         return set()
     taken = {(owner.decode(), name.decode()) for owner, name in _ATTRIBUTE.findall(data)}
+    aliases = [(alias.decode(), module.decode()) for module, alias in _AS.findall(data)]
+    taken |= {(module, name) for alias, module in aliases for owner, name in taken if owner == alias}
     for module, names in _FROM.findall(data):
         last = module.rpartition(b".")[2].decode("utf-8", "replace")
-        taken |= {(last, word) for word in NAMES if re.search(rb"\b%s\b" % word.encode(), names)}
+        where = data if names.strip(b" \t()") == b"*" else names
+        taken |= {(last, word) for word in NAMES if re.search(rb"\b%s\b" % word.encode(), where)}
     return taken

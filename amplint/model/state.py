@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from amplint.model.protocol import Stage
+from amplint.model.protocol import Machine, Stage, Standing
 
 
 class Abstract(NamedTuple):
@@ -26,6 +26,7 @@ class Gradients(NamedTuple):
     kind: str
     scaler: str = ""
     origin: int = 0  # id of the backward call
+    updated: int = 0  # id of the update() that came since, in the same iteration
 
 
 class Opened(NamedTuple):
@@ -41,6 +42,7 @@ class Opened(NamedTuple):
 
 
 _ENTRY = Gradients("entry")
+_USED_BEFORE = Machine(scaled=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,9 @@ class State:
     """One path's state. Immutable; equal states are joined."""
 
     gradients: Gradients = _ENTRY
-    stages: frozenset[tuple[str, str, Stage]] = frozenset()
+    scalers: frozenset[tuple[str, Machine]] = frozenset()
+    carried: frozenset[tuple[str, str]] = frozenset()  # (scaler, optimizer) left as they are by an earlier iteration
+    in_sight: frozenset[str] = frozenset()  # scalers all of whose calls since their last update are in sight
     regions: tuple[Opened, ...] = ()
     facts: frozenset[tuple[str, bool]] = frozenset()
     env: frozenset[tuple[str, Abstract]] = frozenset()
@@ -60,7 +64,16 @@ class State:
 
     def unknown(self) -> State:
         """This state after something that can't be seen."""
-        return self.but(gradients=Gradients("unknown"), stages=frozenset())
+        return self.but(gradients=Gradients("unknown"), scalers=frozenset(), carried=frozenset(), in_sight=frozenset())
+
+    def next_iteration(self) -> State:
+        """This state where a loop starts over."""
+        carried = frozenset((scaler, optimizer) for scaler, optimizer, _ in self._touches())
+        return self.but(carried=carried, gradients=self.gradients._replace(updated=0))
+
+    def behind_loop(self) -> State:
+        """This state where a loop has run to its end."""
+        return self.but(carried=frozenset(), gradients=self.gradients._replace(updated=0))
 
     # --- variables --------------------------------------------------------------------------------------------------
 
@@ -70,31 +83,74 @@ class State:
 
     def bind(self, key: str, held: Abstract | None) -> State:
         """The variable `key` bound anew: what was known of it, and tests that read it, is forgotten."""
-        if held is None and not any(key in name or key in old.key for name, old in self.env):
-            if not any(key in fact for fact, _ in self.facts):
-                return self
+        untouched = held is None and not any(key in name or key in old.key for name, old in self.env)
+        if untouched and not any(key in fact for fact, _ in self.facts) and not self._speaks_of(key):
+            return self
         env = {(name, old) for name, old in self.env if name != key and not _reads(old.key, key)}
         if held is not None and not _reads(held.key, key):  # `flag = not flag`: about what was
             env.add((key, held))
-        return self.but(env=frozenset(env), facts=frozenset(fact for fact in self.facts if not _reads(fact[0], key)))
+        facts = frozenset(fact for fact in self.facts if not _reads(fact[0], key))
+        return self._nameless(key).but(env=frozenset(env), facts=facts)
+
+    def _speaks_of(self, key: str) -> bool:
+        return any(key in each for scaler, machine in self.scalers for each in (scaler, *dict(machine.books)))
+
+    def _nameless(self, key: str) -> State:
+        """What was done to the scaler or optimizer that `key` was, kept without its name."""
+        if not self._speaks_of(key):
+            return self
+
+        def name(old: str) -> str:
+            return "" if _reads(old, key) else old
+
+        books: dict[str, dict[str, Standing]] = {}
+        scaled: dict[str, bool] = {}
+        for scaler, machine in self.scalers:
+            books.setdefault(name(scaler), {}).update((name(each), standing) for each, standing in machine.books)
+            scaled[name(scaler)] = machine.scaled
+        scalers = {(each, Machine(scaled=scaled[each], books=frozenset(book.items()))) for each, book in books.items()}
+        return self.but(
+            scalers=frozenset(scalers),
+            carried=frozenset(each for each in self.carried if each == (name(each[0]), name(each[1]))),
+            in_sight=frozenset(each for each in self.in_sight if each == name(each)),
+        )
 
     # --- the scaler's protocol --------------------------------------------------------------------------------------
 
+    def machine(self, scaler: str) -> Machine:
+        """The scaler as far as this path knows it: one that comes from elsewhere has scaled before."""
+        return next((machine for key, machine in self.scalers if key == scaler), _USED_BEFORE)
+
+    def with_machine(self, scaler: str, machine: Machine) -> State:
+        """The scaler after a call."""
+        scalers = {each for each in self.scalers if each[0] != scaler}
+        if machine != _USED_BEFORE:
+            scalers.add((scaler, machine))
+        carried = frozenset(each for each in self.carried if each[0] != scaler or each[1] in dict(machine.books))
+        return self.but(scalers=frozenset(scalers), carried=carried)
+
     def stage(self, scaler: str, optimizer: str) -> Stage:
         """How far an optimizer is since the last update."""
-        return next((stage for s, o, stage in self.stages if (s, o) == (scaler, optimizer)), Stage.READY)
-
-    def advance(self, scaler: str, optimizer: str, stage: Stage) -> State:
-        """The optimizer in another stage."""
-        rest = {each for each in self.stages if each[:2] != (scaler, optimizer)}
-        return self.but(stages=frozenset(rest | {(scaler, optimizer, stage)}))
+        return self.machine(scaler).standing(optimizer).stage
 
     def touched(self, scaler: str | None = None) -> set[str]:
         """The optimizers whose gradients a scaler (None: any) has unscaled since its last update, alone or by a step.
 
         Two keys may name one scaler, so what asks whether gradients are still scaled asks for any.
         """
-        return {o for s, o, stage in self.stages if scaler in (None, s) and stage is not Stage.READY}
+        return {optimizer for key, optimizer, _ in self._touches() if scaler in (None, key)}
+
+    def stages(self) -> set[Stage]:
+        """How far the optimizers are that a scaler has touched since its last update."""
+        return {stage for _, _, stage in self._touches()}
+
+    def _touches(self) -> list[tuple[str, str, Stage]]:
+        return [
+            (scaler, optimizer, standing.stage)
+            for scaler, machine in self.scalers
+            for optimizer, standing in machine.books
+            if standing.stage is not Stage.READY
+        ]
 
     # --- conditions -------------------------------------------------------------------------------------------------
 

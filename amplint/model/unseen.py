@@ -49,6 +49,8 @@ class Unseen:
             return not any(each.startswith(("builtins.", "torch.optim.")) for each in self._module.names.of(func))
         if self._reaches_holder(func):
             return True
+        if isinstance(func, ir.Attribute) and self._is_torchs(func.base):
+            return False
         names, anywhere = self._undoing_names()
         if name in names or (anywhere and self._is_unknown(func, name)):
             return True
@@ -84,6 +86,11 @@ class Unseen:
                 return True
             up = up.base if isinstance(up, (ir.Attribute, ir.Subscript)) else None
         return False
+
+    def _is_torchs(self, value: ir.Value) -> bool:
+        """Whether an object is of one of torch's own classes: a scheduler's `step` is none of this file's."""
+        made = self._objects.classes.get(self._objects.key(value) or "", set())
+        return bool(made) and all(name.startswith("torch.") for name in made)
 
     def _is_unknown(self, func: ir.Value, name: str) -> bool:
         if name in _HARMLESS:

@@ -32,7 +32,7 @@ function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` str
 a release of torch without the new name. Then the finding says why. The names that one statement imports are rewritten
 together, whichever of them was selected. Nor is it rewritten where
 another file of the project imports the name from this one. Subclasses are rewritten only where their
-constructor hands on keywords.
+constructor hands on keywords. Constructions stay as long as the file tests for the old class in a way that stays.
 
 ## Proof
 The fixed fixtures run under torch without the `FutureWarning`; the scalers' initial scale, growth and backoff factors,

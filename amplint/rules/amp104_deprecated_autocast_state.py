@@ -24,8 +24,9 @@ if torch.is_autocast_enabled("cpu"):
 ```
 
 ## Fix safety
-Safe: the device becomes the first argument. No fix inside TorchScript, which has no form of these functions with a
-device, nor where the function itself is handed on.
+Safe: the device becomes the first argument. TorchScript has no form of these functions with a device, and compiles
+with a function all that this one calls: no fix in the functions of a file that scripts anything, but for those under
+`torch.jit.ignore` or `torch.jit.unused`. None either where the function itself is handed on.
 
 An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
 function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string), and not where the project admits

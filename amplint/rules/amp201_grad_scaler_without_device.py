@@ -28,7 +28,9 @@ scaler = torch.amp.GradScaler(device.type)
 ## Fix safety
 Safe where the fix writes the literal device of the file's regions, or "cuda" because all evidence is cuda. Unsafe
 where the device is chosen at run time: there the scaler was off on other devices and now is on, so that a checkpoint
-saved before (an empty state) no longer loads, and `scaler.step(optimizer, closure=...)` raises.
+saved before (an empty state) no longer loads, and `scaler.step(optimizer, closure=...)` raises. Unsafe also where the
+literal is another device than cuda and the file does one of these, and for xpu and (before torch 2.8) mps, where
+`unscale_` can raise for want of float64.
 
 ## Proof
 Without CUDA the fixture's scaler switches itself off with a warning and its gradients underflow; with the device
@@ -37,6 +39,7 @@ named, gradients agree with the float32 reference within float16's noise. Where 
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
+- [GradScaler on mps](https://github.com/pytorch/pytorch/issues/142397)
 - torch/amp/grad_scaler.py: the test is `device == "cuda" and not torch.cuda.is_available()`
 """
 
@@ -45,10 +48,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.findings import Finding, Fix, Severity
+from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.compat import tests_of
 from amplint.model.dtypes import DEFAULT_DTYPE, SCALER, asks_for_device, is_false, region_devices, regions
+from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.devices import choose
 from amplint.rules.editing import add_first_argument
@@ -100,7 +104,26 @@ def _fix(module: Module, call: ir.Call) -> Fix | None:
     if device is None:
         return None
     edit = add_first_argument(module, call, device.text)
-    return Fix(device.applicability, f"Name the device: `GradScaler({device.text})`", (edit,))
+    title = f"Name the device: `GradScaler({device.text})`"
+    doubt = _doubt(module, device.text)
+    if doubt is not None:
+        return Fix(Applicability.UNSAFE, f"{title}; {doubt}", (edit,))
+    return Fix(device.applicability, title, (edit,))
+
+
+def _doubt(module: Module, device: str) -> str | None:
+    """What may raise with a scaler that is on: where it was for cuda, and so off, that went well."""
+    if device == '"cuda"':
+        return None
+    if device == '"mps"' and not module.target.guarantees("2.8"):
+        return "before torch 2.8 `unscale_` raises on mps"
+    if device == '"xpu"':
+        return "`unscale_` needs float64, which some XPUs don't have"
+    for call in module.calls:  # an empty state, saved while it was off; a closure
+        if isinstance(call.func, ir.Attribute) and objects(module).is_scaler(call.func.base):
+            if call.func.attr == "load_state_dict" or (call.func.attr == "step" and len(call.args) > 1):
+                return f"line {module.row(call)} may raise with a scaler that is on"
+    return None
 
 
 def _float16_elsewhere(module: Module) -> ir.Call | None:

@@ -25,8 +25,8 @@ with torch.autocast(device_type=device.type):
 ```
 
 ## Fix safety
-Safe: `.type` of a device, the name without its index. Unsafe where the region has a dtype that is not a half type:
-with an index such a region switches itself off, without it stays on.
+Safe: `.type` of a device, the name without its index. Unsafe where the region's dtype is, or may be (one of a
+table's), no half type: with an index such a region switches itself off, without it stays on.
 
 ## Proof
 The fixtures raise before, or (with an index) run as an unchecked region; after the fix they run, with the same dtype
@@ -44,6 +44,7 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.dtypes import AUTOCAST, Device, devices, region_of
+from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.pins import module_name
 
@@ -53,7 +54,8 @@ if TYPE_CHECKING:
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast", "custom_fwd", "custom_bwd"))
 
 _TAKES_TYPE = {AUTOCAST, "torch.amp.custom_fwd", "torch.amp.custom_bwd"}
-_HALF = {"torch.float16", "torch.half", "torch.bfloat16"}
+# The dtypes that a region does not take: with one it switches itself off.
+_OTHER = {f"torch.{name}" for name in ("float32", "float", "float64", "double", "get_default_dtype")}
 _KNOWN = ("cpu", "cuda", "xpu", "mps", "hpu", "mtia", "ipu", "xla", "npu", "mlu", "musa", "maia")
 # Objects whose `device` is often a string, not a torch.device.
 _SETTINGS = ("self", "args", "opt", "opts", "config", "cfg", "hparams", "params", "conf", "options", "hps", "flags")
@@ -127,11 +129,21 @@ def _with_index(module: Module, call: ir.Call, value: ir.Value, what: str, text:
     fix = None
     if text is not None:
         region = region_of(module, call)
-        given = module.names.of(region.dtype) if region is not None and region.dtype is not None else frozenset()
-        other = any(name.startswith("torch.") and name not in _HALF for name in given)
+        other = region is not None and region.dtype is not None and _OTHER & _dtypes(module, region.dtype)
         applicability = Applicability.UNSAFE if other else Applicability.SAFE
         fix = Fix(applicability, f"Pass `{text}`", (_edit(module, value, text),))
     return rule.finding(module.span(value), message, fix=fix, severity=Severity.ERROR if refused else Severity.WARNING)
+
+
+def _dtypes(module: Module, value: ir.Value, depth: int = 3) -> set[str]:
+    """What a dtype is made of, as far as the file shows it: also a choice, a table, what a variable was set to."""
+    found: set[str] = set()
+    for each in ir.walk_values(value):
+        found |= module.names.of(each)
+        if depth and isinstance(each, (ir.Name, ir.Attribute)):
+            for source in objects(module).sources(each):
+                found |= _dtypes(module, source, depth - 1)
+    return found
 
 
 def _is_str_of_tensor_device(module: Module, value: ir.Value) -> bool:

@@ -27,11 +27,11 @@ scaler.scale(loss).backward()
 
 ## Fix safety
 Safe where only backward, the scaler's and the optimizer's calls, schedulers, reports and plain reads leave the
-region, and the file defines no `autograd.Function` without `custom_fwd`. An undecorated Function of another file or
-an extension can't be seen: its backward may fail on mixed dtypes once it runs outside, because only the open region
-had hidden that. Unsafe where an optimizer's step moves along that is not known to be elementwise. No fix where the
-region is a decorator, entered by hand, or spans a loop. Other contexts of the same `with` stay open round what
-moves.
+region. Custom `autograd.Function`s without `custom_fwd` and hooks that compute run in backward, too, and may meet two
+dtypes there that only the open region had hidden: where the file holds one that multiplies matrices, there is no fix;
+where it holds one that may, the fix is unsafe; one of another file or an extension can't be seen. Unsafe where an
+optimizer's step moves along that is not known to be elementwise. No fix where the region is a decorator, entered by
+hand, or spans a loop. Other contexts of the same `with` stay open round what moves, or else there is no fix.
 
 ## Proof
 The fixtures watch autocast's state at each backward: on before, off after; where a part of the model is kept in

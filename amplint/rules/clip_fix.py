@@ -11,15 +11,14 @@ from amplint.model.objects import objects
 from amplint.model.scopes import Assigned, Binding, Defined, Imported
 from amplint.model.state import State
 from amplint.model.transfer import Visit
-from amplint.rules.clips import SCALE_READS, scaled_states
+from amplint.rules.clip_doubts import doubt, ends, half_parameters, leaves_without_update, rescales_result
+from amplint.rules.clips import scaled_states
 from amplint.rules.dedent import last_offset
 from amplint.rules.editing import indentation, insert, line_end, line_start
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-# A max_norm this large was tuned to scaled gradients.
-LARGE_NORM = 1e3
 _KEPT_OUT = (ir.Conditional, ir.Bool, ir.Comprehension, ir.Lambda)
 
 
@@ -56,14 +55,22 @@ class ClipFix:
             return None, place
         if not all(self._same_at(name, place, step) for name in (step.func.base, step.args[0].value)):
             return None, "the optimizer or scaler is bound only behind the clip"
-        if self._on_micro_steps():
+        if rescales_result(self._module, self._visit):
+            return None, f"its result is divided by the scale: with `{call}` before it that division has to go"
+        if self._on_micro_steps(step):
+            if ir.statement_of(step).block is self._statement.block:
+                return None, _no_update(call)
             return self._move(call, step)
-        if self._half_parameters():
+        if half_parameters(self._module, self._roots()):
             return None, "with half parameters unscale_ raises: keep them in float32"
         guard = self._guard(step, place)
         if guard is None:
             return None, "the gradients are scaled on some paths only, under a condition that can't be repeated here"
-        return self._insert(call, place, guard)
+        if self._ends_without_update(step):
+            return None, _no_update(call)
+        served = [self._visit, *self._siblings()]
+        doubts = [doubt(self._module, each, self._optimizer_key(step)) for each in served]
+        return self._insert(call, place, guard, next(filter(None, doubts), ""))
 
     # --- what and where ---------------------------------------------------------------------------------------------
 
@@ -145,7 +152,7 @@ class ClipFix:
 
     # --- under which condition --------------------------------------------------------------------------------------
 
-    def _on_micro_steps(self) -> bool:
+    def _on_micro_steps(self, step: ir.Call) -> bool:
         """Whether some path leads from the clip to the next scaled backward without an update."""
         if self._visit.backward_first:
             return True
@@ -153,7 +160,21 @@ class ClipFix:
             state.gradients.kind == "scaled"
             and not self._flow.disabled(state.gradients.scaler, state)
             and not any(state.known(f"present({scaler})") is False for scaler, _ in self._visit.stepped)
-            for state in self._visit.ends
+            for state in ends(self._visit, self._flow.container, step)
+        )
+
+    def _ends_without_update(self, step: ir.Call) -> bool:
+        """Whether the function can end before step and update, as where a norm that is not finite is skipped."""
+        scaler = step.func.base if isinstance(step.func, ir.Attribute) else None
+        if isinstance(scaler, ir.Name) and self._is_made_here(scaler):
+            return False
+        return leaves_without_update(self._visit, self._bad, self._flow.container, step)
+
+    def _is_made_here(self, scaler: ir.Name) -> bool:
+        """Whether a scaler ends with the function, so that there is no next call."""
+        bindings = objects(self._module).bindings(scaler)
+        return bool(bindings) and all(
+            isinstance(each, Assigned) and ir.function_of(each.target) is self._flow.container for each in bindings
         )
 
     def _guard(self, step: ir.Value, place: ir.Statement) -> str | None:
@@ -202,7 +223,7 @@ class ClipFix:
 
     # --- edits ------------------------------------------------------------------------------------------------------
 
-    def _insert(self, call: str, place: ir.Statement, guard: str) -> tuple[Fix | None, str | None]:
+    def _insert(self, call: str, place: ir.Statement, guard: str, against: str) -> tuple[Fix | None, str | None]:
         module = self._module
         indent = indentation(module, place) or ""
         newline = module.source.newline
@@ -211,9 +232,8 @@ class ClipFix:
             text = f"if {guard}:{newline}{indent}{self._unit()}{call}{newline}{indent}"
         else:
             text = f"{call}{newline}{indent}"
-        doubt = self._doubt()
-        title = f"Call `{call}` first" + (f" ({doubt})" if doubt else "")
-        return Fix(Applicability.UNSAFE if doubt else Applicability.SAFE, title, (insert(start, text),)), None
+        title = f"Call `{call}` first" + (f" ({against})" if against else "")
+        return Fix(Applicability.UNSAFE if against else Applicability.SAFE, title, (insert(start, text),)), None
 
     def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:
         """Clip and unscale_ go to the boundary, before the step."""
@@ -227,6 +247,7 @@ class ClipFix:
             len(self._siblings()) > 1
             or not isinstance(self._statement, ir.Expr)
             or not self._is_boundary(moved, target)
+            or (isinstance(moved, ir.If) and self._changes_each_time(moved.test))
         ):
             return None, refusal
         lines = indentation(module, moved), indentation(module, target)
@@ -256,6 +277,13 @@ class ClipFix:
             row -= 1
         return source.line_starts[row - 1]
 
+    def _changes_each_time(self, test: ir.Value) -> bool:
+        """Whether a condition counts the micro steps: at the boundary it would say something else."""
+        known = objects(self._module)
+        around: list[ir.Node] = [*self._loops()] or [self._flow.container]
+        changed = {key for each in around if isinstance(each, ir.Statement) for key in known.assigned_in(each)}
+        return bool(changed & known.names_in(test))
+
     def _is_boundary(self, moved: ir.Statement, target: ir.Statement) -> bool:
         """Whether the step stands deeper than the clip, under an if behind it in the same suite."""
         up: ir.Node | None = target
@@ -276,33 +304,9 @@ class ClipFix:
             return inner.removeprefix(line[: len(line) - len(line.lstrip())]) or "    "
         return "    "
 
-    def _doubt(self) -> str:
-        """Why the insertion is not safe, if it is not."""
-        module = self._module
-        event = self._visit.event
-        if isinstance(event.call, ir.Call):
-            for arg in event.call.args:
-                bounds = objects(module).sources(arg.value) if isinstance(arg.value, ir.Name) else [arg.value]
-                for bound in bounds:
-                    number = bound.value if isinstance(bound, ir.Constant) else None
-                    if isinstance(number, (int, float)) and number > LARGE_NORM:
-                        return "the bound may have been tuned to scaled gradients"
-        function = ir.function_of(event.call)
-        for value in module.values:
-            if isinstance(value, ir.Attribute) and value.attr in SCALE_READS:
-                if ir.function_of(value) is function:
-                    return "the function also reads the scale itself"
-        return ""
 
-    def _half_parameters(self) -> bool:
-        known = objects(self._module)
-        roots = self._roots()
-        for call in self._module.calls:
-            if isinstance(call.func, ir.Attribute) and known.key(call.func.base) in roots:
-                names = {name for arg in call.args for name in self._module.names.of(arg.value)}
-                if call.func.attr == "half" or (call.func.attr == "to" and names & {"torch.float16", "torch.half"}):
-                    return True
-        return False
+def _no_update(call: str) -> str:
+    return f"a path from here goes on without `update()`, so that the next `{call}` can raise: update there too"
 
 
 def _common(states: list[State]) -> set[tuple[str, bool]]:

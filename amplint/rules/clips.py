@@ -30,7 +30,7 @@ def scaled_states(module: Module, flow: Flow, visit: Visit) -> list[State]:
 def _is_scaled(module: Module, flow: Flow, visit: Visit, state: State) -> bool:
     kind, scaler = state.gradients.kind, state.gradients.scaler
     if kind == "entry":
-        return not state.stages and _scaled_by_another(module, flow, visit, state)
+        return not state.touched() and _scaled_by_another(module, flow, visit, state)
     if kind != "scaled" or flow.disabled(scaler, state):
         return False
     if visit.bypassed and not visit.stepped and not flow.surely_enabled(scaler):
@@ -80,7 +80,7 @@ def _scaling_in_sight(module: Module) -> set[str]:
         if (scaler := known.is_scaler(call.func.base)) is not None
     }
     functions = {each.name: each for each in module.functions}
-    found = {scaler for scaler in scaling if known.made.get(scaler) and not _escapes(module, scaler, functions)}
+    found = {scaler for scaler in scaling if known.made.get(scaler) and not escapes(module, scaler, functions)}
     # What is passed on to a function of this file has the parameter's key there.
     for call in module.calls:
         name = call.func.attr if isinstance(call.func, ir.Attribute) else getattr(call.func, "name", "")
@@ -89,12 +89,12 @@ def _scaling_in_sight(module: Module) -> set[str]:
             names = [param.name for param in function.params if param.kind == "positional"]
             names = names[1:] if function.cls is not None else names
             for param, value in zip(names, call.positional, strict=False):
-                if known.is_scaler(value) in scaling and not _escapes(module, str(known.key(value)), functions):
+                if known.is_scaler(value) in scaling and not escapes(module, str(known.key(value)), functions):
                     found.add(known.variable(function.scope, param))
     return found
 
 
-def _escapes(module: Module, scaler: str, functions: dict[str, ir.Function]) -> bool:
+def escapes(module: Module, scaler: str, functions: dict[str, ir.Function]) -> bool:
     """Whether a scaler is given to anything but functions of this file, or kept in a class that others may extend."""
     known = objects(module)
     for value in module.values:

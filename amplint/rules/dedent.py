@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import tokenize
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Applicability, Edit, Fix
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 
 _PURE = {f"builtins.{name}" for name in ("bool", "int", "str", "getattr", "isinstance", "len")}
+# The methods that change a list, a set, a dict or a deque.
+_CHANGING = {
+    "append", "appendleft", "extend", "insert", "pop", "popleft", "popitem", "remove", "discard", "clear", "add",
+    "update", "setdefault",
+}  # fmt: skip
 
 
 class Refused(NamedTuple):
@@ -126,11 +131,13 @@ def _header(module: Module, region: ir.With) -> str | None:
 
 def _is_repeatable(module: Module, region: ir.With) -> bool:
     """Whether the `with` line means the same further down: plain reads and torch's calls, of nothing that changes."""
-    changed = set(objects(module).assigned_in(region))
+    known = objects(module)
+    changed = {*known.assigned_in(region), *_contents_changed(module, region)}
+    rebound = {each.attr for each in _rebound(module)}
     for value in ir.walk_values(region.items[0].context):
         if isinstance(value, (ir.Name, ir.Attribute)):
-            key = objects(module).own_key(value) if isinstance(value, ir.Name) else objects(module).key(value)
-            if key in changed:
+            key = known.own_key(value) if isinstance(value, ir.Name) else known.key(value)
+            if key in changed or (isinstance(value, ir.Attribute) and value.attr in rebound):
                 return False
         elif isinstance(value, ir.Call):
             names = module.names.of(value.func)
@@ -139,6 +146,33 @@ def _is_repeatable(module: Module, region: ir.With) -> bool:
         elif isinstance(value, (ir.Walrus, ir.Suspend, ir.Lambda, ir.Comprehension)):
             return False
     return True
+
+
+def _contents_changed(module: Module, region: ir.With) -> Iterator[str | None]:
+    """The keys of the lists, dicts and the like that the region changes: by a method, an index, or `del`."""
+    known = objects(module)
+    for statement in ir.walk_statements(region.body, into=False):
+        for target in _targets(statement):
+            if isinstance(target, ir.Subscript):
+                yield known.key(target.base)
+        for root in statement.values():
+            for value in ir.walk_values(root):
+                if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr in _CHANGING:
+                    yield known.key(value.func.base)
+
+
+def _rebound(module: Module) -> Iterator[ir.Attribute]:
+    """The attributes that something else than a constructor sets: a call in the region may do so."""
+    for statement in module.statements:
+        function = ir.function_of(statement)
+        if function is not None and function.name not in ("__init__", "__post_init__"):
+            yield from (target for target in _targets(statement) if isinstance(target, ir.Attribute))
+
+
+def _targets(statement: ir.Statement) -> tuple[ir.Value, ...]:
+    if isinstance(statement, (ir.Assign, ir.Delete)):
+        return statement.targets
+    return (statement.target,) if isinstance(statement, ir.AugAssign) else ()
 
 
 def _tail_start(module: Module, region: ir.With, index: int) -> int:

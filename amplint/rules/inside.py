@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.findings import Applicability, Fix
+from amplint.findings import Fix
 from amplint.model import ir
 from amplint.model.dtypes import is_false, region_of
 from amplint.model.events import Event
 from amplint.model.flow import flows
 from amplint.model.objects import objects
+from amplint.model.scopes import Defined
 from amplint.model.state import Opened
 from amplint.rules.dedent import Refused, enclosing_with, end_region, top_statement
+from amplint.rules.movable import is_movable
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -23,6 +25,25 @@ STEPS = ("step", "optimizer_step")
 _ELEMENTWISE = {
     f"torch.optim.{name}"
     for name in ("SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "Adagrad", "Adadelta", "ASGD")
+}
+
+_HOOKS = {
+    "register_hook", "register_full_backward_hook", "register_full_backward_pre_hook", "register_backward_hook",
+    "register_module_full_backward_hook", "register_multi_grad_hook", "register_post_accumulate_grad_hook",
+}  # fmt: skip
+_PRODUCTS = {
+    "matmul",
+    "mm",
+    "bmm",
+    "mv",
+    "addmm",
+    "baddbmm",
+    "einsum",
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "tensordot",
 }
 
 
@@ -67,14 +88,29 @@ def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
         )
     region, item = holder
     within = [each for each in module.once(_all_inside) if each.region.at == found.region.at]
+    multiplying = module.once(_multiplying)
+    if multiplying is not None and any(each.event.kind in BACKWARD for each in within):
+        return None, f"line {module.row(multiplying)} multiplies matrices in backward; outside their dtypes may differ"
     tops = {statement.id: statement for each in within for statement in [top_statement(each.event.call, region)]}
-    safe = not _has_bare_function(module) and all(_is_safe_step(module, each.event) for each in within)
-    result = end_region(module, region, item, [tops[number] for number in sorted(tops)], safe=safe)
+    doubt = _doubt(module, within)
+    result = end_region(module, region, item, [tops[number] for number in sorted(tops)], safe=doubt is None)
     if isinstance(result, Refused):
         return None, result.reason
-    if result.applicability is Applicability.UNSAFE and not _has_bare_function(module):
-        return result._replace(message=f"{result.message}; the optimizer may rely on the region"), None
+    if doubt is not None:
+        return result._replace(message=f"{result.message}; {doubt} may rely on the region"), None
     return result, None
+
+
+def _doubt(module: Module, within: list[Inside]) -> str | None:
+    """What may need the region beyond the forward; None where nothing in sight does."""
+    bare = next(bare_functions(module), None)
+    if bare is not None:
+        return f"the backward of `{bare.name}`"
+    if module.once(_has_computing_hook):
+        return "a hook that runs in backward"
+    if not all(_is_safe_step(module, each.event) for each in within):
+        return "the optimizer"
+    return None
 
 
 def _is_safe_step(module: Module, event: Event) -> bool:
@@ -88,9 +124,54 @@ def _is_safe_step(module: Module, event: Event) -> bool:
     return bool(made) and made <= _ELEMENTWISE
 
 
-def _has_bare_function(module: Module) -> bool:
-    """Whether the file defines an autograd.Function without custom_fwd: its backward may need the region."""
-    return any(True for _ in bare_functions(module))
+def _multiplying(module: Module) -> ir.Value | None:
+    """A product of matrices in the backward of a bare Function or in a hook: outside, two dtypes may meet there."""
+    backwards = [
+        each
+        for cls in bare_functions(module)
+        for each in cls.body.statements
+        if isinstance(each, ir.Function) and each.name == "backward"
+    ]
+    for function in (*backwards, *(each for hook in _hooks(module) for each in _in_sight(module, hook))):
+        for statement in ir.walk_statements(function.body):
+            for root in statement.values():
+                for value in ir.walk_values(root):
+                    if _is_product(value):
+                        return value
+    return None
+
+
+def _has_computing_hook(module: Module) -> bool:
+    """Whether a function is registered that computes during backward, with gradients of the region's dtype."""
+    return not all(
+        functions and all(is_movable(module, statement) for each in functions for statement in each.body.statements)
+        for functions in (_in_sight(module, hook) for hook in _hooks(module))
+    )
+
+
+def _hooks(module: Module) -> Iterator[ir.Value]:
+    """What is registered to run in backward."""
+    for call in module.calls:
+        if isinstance(call.func, ir.Attribute) and call.func.attr in _HOOKS and call.args:
+            yield call.args[-1].value
+
+
+def _in_sight(module: Module, hook: ir.Value) -> list[ir.Function]:
+    """The functions that a hook can be; none where it is not in sight."""
+    if isinstance(hook, ir.Lambda):
+        return [hook.function]
+    bindings = module.names.bindings(hook) if isinstance(hook, ir.Name) else []
+    found = [each.what for each in bindings if isinstance(each, Defined) and isinstance(each.what, ir.Function)]
+    return found if len(found) == len(bindings) else []
+
+
+def _is_product(value: ir.Value) -> bool:
+    if isinstance(value, ir.Binary):
+        return value.op == "MatrixMultiply"
+    if not isinstance(value, ir.Call):
+        return False
+    name = value.func.attr if isinstance(value.func, ir.Attribute) else getattr(value.func, "name", "")
+    return name in _PRODUCTS
 
 
 def bare_functions(module: Module) -> Iterator[ir.Class]:

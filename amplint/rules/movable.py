@@ -29,8 +29,15 @@ _NUMBERS = {
         "max",
         "min",
         "isinstance",
+        "sum",
+        "ValueError",
+        "RuntimeError",
+        "FloatingPointError",
     )
 }
+# Calls that compute nothing, and the modules of which that holds for all.
+_ASIDE = {"torch.cuda.synchronize", "torch.cuda.empty_cache", "torch.cuda.nvtx.range_push", "torch.cuda.nvtx.range_pop"}
+_ASIDE_MODULES = ("time.", "math.", "logging.", "gc.")
 _READS = {
     "item",
     "size",
@@ -50,7 +57,7 @@ _READS = {
     "named_parameters",
 }
 _REPORTS = {
-    "append", "add_scalar", "add_scalars", "log", "log_dict", "log_metrics", "info", "debug", "warning", "write",
+    "append", "add_scalar", "add_scalars", "log_dict", "log_metrics", "info", "debug", "warning", "write",
     "set_postfix", "set_postfix_str", "set_description", "set_description_str", "backward",
 }  # fmt: skip
 
@@ -67,11 +74,11 @@ def is_movable(module: Module, statement: ir.Statement) -> bool:
 
 
 def _value(module: Module, value: ir.Value) -> bool:
-    if isinstance(value, (ir.Lambda, ir.Comprehension, ir.Suspend)):
+    if isinstance(value, (ir.Lambda, ir.Suspend)):
         return False
     if isinstance(value, ir.Binary) and value.op not in _ELEMENTWISE:
         return value.op == "Modulo" and _is_counting(module, value)
-    if isinstance(value, ir.Binary) and value.op == "Divide" and isinstance(value.left, ir.Constant):
+    if isinstance(value, ir.Binary) and value.op == "Divide" and _is_number(module, value.left):
         return _is_number(module, value.right)  # `1 / tensor` is a reciprocal, which autocast casts to float32
     if isinstance(value, ir.Call):
         return _call(module, value)
@@ -93,12 +100,14 @@ def _call(module: Module, call: ir.Call) -> bool:
     if event is not None:
         return event.kind != "opaque" or _is_named(call, ("backward",))
     names = module.names.of(call.func)
-    if names <= _NUMBERS or all(name.startswith(("time.", "math.", "logging.")) for name in names):
+    if names <= _NUMBERS | _ASIDE or all(name.startswith(_ASIDE_MODULES) for name in names):
         return True
     if not isinstance(call.func, ir.Attribute) or names - {UNKNOWN}:
         return False
     if call.func.attr == "update":  # a metric may compute with what it is given
         return all(isinstance(arg.value, ir.Mapping) or _is_number(module, arg.value) for arg in call.args)
+    if call.func.attr == "log":  # a logger takes something; a tensor's logarithm nothing, and is float32 in a region
+        return bool(call.args)
     return call.func.attr in _READS or call.func.attr in _REPORTS or _steps_scheduler(call.func)
 
 

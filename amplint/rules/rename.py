@@ -8,7 +8,6 @@ are fixed together, so that the statement is rewritten once.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,18 +20,13 @@ from amplint.model.scopes import LOCAL, NOTHING, STAR_EXPORTS, Imported, Scope, 
 from amplint.rules.editing import has_comment
 from amplint.rules.imports import alias_edit, drop_plain_import, rewrite_from_import, star_edit, torch_instead
 from amplint.rules.legacy import LEGACY, LEGACY_MODULES, Legacy
+from amplint.rules.mentions import asked_for, imports_of, patched
 from amplint.rules.pins import module_name
-from amplint.rules.uses import Rewrite, follows, in_fstring, only_named, reads_of, rewrite_use
+from amplint.rules.uses import Rewrite, follows, in_fstring, is_class_test, only_named, reads_of, rewrite_use
 
 if TYPE_CHECKING:
     from amplint.model import Module
     from amplint.rules.base import Rule
-
-_NAME = r"(autocast|GradScaler|custom_fwd|custom_bwd|(?:[gs]et|is)_autocast_\w+)"
-_PATCHED = re.compile(rf"[\w.]+\.{_NAME}")
-_BARE = re.compile(_NAME)
-# Calls that take an object and the name of one of its attributes: setattr, monkeypatch.setattr, mock.patch.object ...
-_PATCHERS = ("setattr", "delattr", "object")
 
 
 @dataclass(eq=False, slots=True)
@@ -66,18 +60,23 @@ class Renames:
             new: [
                 *module.references(new),
                 *(each.statement for each in imports_of(module, new)),
-                *_asked_for(module, new),
+                *asked_for(module, new),
             ]
             for new in {f"{entry.module}.{entry.name}" for entry in LEGACY.values()}
         }
-        self._patched = set(_patched(module))
+        self._patched = set(patched(module))
         self._reads: dict[int, bool] = {}
         self._fixes: dict[int, Fix | None] = {}
+        self._tests: dict[str, list[ir.Value]] = {}  # the tests for an old class that stay
         self.uses: list[Use] = []
         if module.target.reaches("2.4"):  # before 2.4 nothing is deprecated
             for entry in LEGACY.values():
                 self.uses.extend(self._find(entry))
         self._join()
+        for use in self.uses:
+            if use.value is not None and is_class_test(module, use.value) and self._blocked(use) is not None:
+                if use.reported or not isinstance(use.value.parent, ir.Sequence):  # else the new class stands beside it
+                    self._tests.setdefault(use.legacy.old, []).append(use.value)
 
     # --- finding ----------------------------------------------------------------------------------------------------
 
@@ -97,6 +96,8 @@ class Renames:
             if names & self._modern.keys() or guarded(module.names, value, modern):
                 continue
             rewrite = self._refusal(legacy, names, value) or rewrite_use(module, legacy, value)
+            if is_class_test(module, value) and modern:
+                rewrite = Rewrite("the file tells old and new apart here")
             yield Use(legacy, value, kind, binding, statement, rewrite, value.id, not only_named(value, legacy, modern))
         for binding in imports_of(module, legacy.old):
             if id(binding.alias) not in read and not guarded(module.names, binding.statement, modern):
@@ -181,6 +182,9 @@ class Renames:
             if each.group == use.group and each.rewrite.refusal is not None:
                 row = self.module.row(each.value) if each.value is not None else 0
                 return f"another use of the name can't be rewritten (line {row}: {each.rewrite.refusal})"
+        for value in self._tests.get(use.legacy.old, ()):
+            if value is not use.value:  # an instance of the new class is none of the old one
+                return f"line {self.module.row(value)} goes on testing for the old class"
         return None
 
     def _exported(self, use: Use) -> str | None:
@@ -343,28 +347,6 @@ def message(legacy: Legacy, new: str) -> str:
     return f"`{legacy.old}` is deprecated since torch 2.4; use `{new}({device}{rest})`"
 
 
-def imports_of(module: Module, name: str) -> Iterator[Imported]:
-    """The bindings by which imports, in any scope, bind the qualified name."""
-    for statement in module.statements:
-        if isinstance(statement, ir.Import) and statement.module is not None:
-            for alias in statement.aliases:
-                if canonical(f"{statement.module}.{alias.name}") == name:
-                    yield Imported(name, statement, alias)
-
-
-def _patched(module: Module) -> Iterator[str]:
-    """The names that strings speak of in order to replace them."""
-    for value in module.values:
-        if isinstance(value, ir.Constant) and isinstance(value.value, str):
-            found = _PATCHED.fullmatch(value.value)
-            if found is None and isinstance(value.parent, ir.Call):
-                func = value.parent.func
-                word = func.attr if isinstance(func, ir.Attribute) else getattr(func, "name", "")
-                found = _BARE.fullmatch(value.value) if word in _PATCHERS else None
-            if found is not None:
-                yield found.group(1)
-
-
 def _is_stored(module: Module, value: ir.Value) -> bool:
     """Whether `value` is `self.attribute`, which a method has stored: that is reported where it is stored."""
     return isinstance(value, ir.Attribute) and any(True for _ in module.names.stored(value))
@@ -375,16 +357,6 @@ def _scopes(module: Module) -> Iterator[Scope]:
     for statement in module.statements:
         if isinstance(statement, (ir.Function, ir.Class)):
             yield statement.scope
-
-
-def _asked_for(module: Module, new: str) -> Iterator[ir.Node]:
-    """The calls `getattr(torch, "new_name", ...)` and `hasattr(...)`."""
-    home, _, name = new.rpartition(".")
-    for call in module.calls:
-        if module.names.of(call.func) & {"builtins.getattr", "builtins.hasattr"} and len(call.positional) > 1:
-            asked = call.positional[1]
-            if isinstance(asked, ir.Constant) and asked.value == name and home in module.names.of(call.positional[0]):
-                yield call
 
 
 def renames(module: Module) -> Renames:

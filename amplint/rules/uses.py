@@ -15,7 +15,9 @@ from amplint.rules.pins import pins
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_SCRIPT = {f"torch.jit.{name}" for name in ("script", "script_method", "export", "script_if_tracing")}
+_SCRIPT = [f"torch.jit.{name}" for name in ("script", "script_method", "export", "script_if_tracing", "ScriptModule")]
+_CLASS_TESTS = {"builtins.isinstance", "builtins.issubclass"}
+_LEFT_OUT = {"torch.jit.ignore", "torch.jit.unused"}
 
 
 class Rewrite(NamedTuple):
@@ -82,6 +84,18 @@ def only_named(value: ir.Value, legacy: Legacy, modern: list[ir.Node]) -> bool:
     if not isinstance(parent, (ir.Sequence, ir.Mapping)):
         return False
     return bool(modern) or legacy.module == "torch" or isinstance(parent.parent, ir.Compare)
+
+
+def is_class_test(module: Module, value: ir.Value) -> bool:
+    """Whether `value` is the class that isinstance asks for, or with which a class is compared."""
+    parent = value.parent
+    if isinstance(parent, ir.Sequence):
+        parent = parent.parent
+    if isinstance(parent, ir.Compare):
+        return not any(isinstance(each, ir.Constant) and each.value is None for each in parent.children())
+    return (
+        isinstance(parent, ir.Call) and bool(_CLASS_TESTS & module.names.of(parent.func)) and parent.func is not value
+    )
 
 
 # --- calls ----------------------------------------------------------------------------------------------------------
@@ -151,17 +165,14 @@ def _merged(edits: list[Edit]) -> tuple[Edit, ...]:
 
 
 def _scripted(module: Module, node: ir.Node) -> bool:
+    """Whether TorchScript may compile what holds `node`: with a function it compiles all that this one calls."""
     function = ir.function_of(node)
-    while function is not None:
-        if any(_SCRIPT & module.names.of(each) for each in function.decorators):
-            return True
-        for call in module.calls:
-            if "torch.jit.script" in module.names.of(call.func) and call.positional:
-                given = call.positional[0]
-                if isinstance(given, ir.Name) and given.name == function.name:
-                    return True
-        function = function.outer
-    return False
+    if function is None:
+        return False
+    decorators = [each.func if isinstance(each, ir.Call) else each for each in function.decorators]
+    if any(module.names.of(each) & _LEFT_OUT for each in decorators):
+        return False
+    return any(True for name in _SCRIPT for _ in module.references(name))
 
 
 # --- what is no call ------------------------------------------------------------------------------------------------
@@ -213,7 +224,7 @@ def _only_tested(module: Module, value: ir.Value) -> bool:
     if isinstance(parent, ir.Sequence) and parent.kind == "tuple":
         parent = parent.parent
     if isinstance(parent, ir.Call):
-        return bool({"builtins.isinstance", "builtins.issubclass"} & module.names.of(parent.func))
+        return bool(_CLASS_TESTS & module.names.of(parent.func))
     if isinstance(parent, ir.Compare):
         others = [each for each in parent.children() if each is not value]
         return all(isinstance(each, ir.Constant) and each.value is None for each in others)

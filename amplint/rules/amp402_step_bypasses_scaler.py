@@ -1,0 +1,247 @@
+"""The optimizer steps directly on gradients that the scaler has scaled.
+
+## What it does
+Follows each function along its paths and finds `optimizer.step()` where the gradients come from
+`scaler.scale(loss).backward()`: still multiplied by the scale, or unscaled by `scaler.unscale_` but not checked for
+inf, or stepped by `scaler.step` already.
+
+It is silent where another arm of a condition steps through the scaler (the condition may be AMP's own flag), where the
+function reads the scale or asks for finite gradients itself, for an optimizer that the scaler has nothing to do with
+in a function with several, and where the scaler went out of sight.
+
+## Why is this bad?
+On scaled gradients the update is 65,536 times too large with SGD; Adam hides it. `scaler.step(optimizer)` also leaves
+out the steps whose gradients overflowed, of which there are some in every float16 training: directly stepped, the inf
+reaches the weights. A following `scaler.update()` raises "No inf checks were recorded prior to update."
+
+## Example
+```python
+scaler.scale(loss).backward()
+optimizer.step()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+Unsafe: the step becomes the scaler's, followed by `scaler.update()` where none comes; of two steps in one iteration
+the direct one goes. That is right in the evident intent, and changes what is learned. No fix where the step has
+arguments, or where the scaler is used on some paths only.
+
+## Proof
+The fixtures compare SGD updates with a float32 reference step: 65,536 times too large before, equal within float16's
+noise after. Where only the check for inf is lost, they let one gradient overflow: before, it reaches the weights;
+after, that step is left out.
+
+## References
+- [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.model import ir
+from amplint.model.events import Event
+from amplint.model.flow import Flow, flows
+from amplint.model.objects import objects
+from amplint.model.protocol import Stage
+from amplint.model.state import State
+from amplint.model.transfer import Visit
+from amplint.rules.base import Rule
+from amplint.rules.clips import SCALE_READS
+from amplint.rules.order import calls_of, independent, other_arm_has, skipping, visits
+from amplint.rules.statements import line_behind, own_statement, removed, says_the_same
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scale( & backward & step(",))
+
+_FINITE = re.compile(r"(?i)isfinite|isinf|isnan|found_inf|nonfinite|non_finite|overflow")
+# Classes that may take the scale out by themselves.
+_SCALES = re.compile(r"(?i)amp|fp16|half|scal|mixed|deepspeed|zero")
+_SCALED, _UNCHECKED, _AGAIN = (
+    "steps on gradients that are still multiplied by the loss scale",
+    "steps past the scaler, which would leave out steps whose gradients overflowed",
+    "steps a second time, past the scaler",
+)
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each direct step on gradients that a scaler has scaled."""
+    for flow in flows(module):
+        for visit in visits(flow, "optimizer_step"):
+            found = _misuse(module, flow, visit)
+            if found is not None:
+                offered, withheld = _fix(module, flow, visit, found)
+                what, name, optimizer = found.what, _name(module, flow, found.scaler), module.text(_receiver(visit))
+                yield rule.finding(
+                    module.span(visit.event.call),
+                    f"{optimizer} {what}; call `{name}.step({optimizer})`" + (" only" if what is _AGAIN else ""),
+                    fix=offered,
+                    withheld=withheld,
+                )
+
+
+class _Misuse(NamedTuple):
+    """What a step does wrong, past which scaler, and whether it does so on every path."""
+
+    what: str
+    scaler: str
+    always: bool
+
+
+def _misuse(module: Module, flow: Flow, visit: Visit) -> _Misuse | None:
+    event = visit.event
+    optimizer = str(event.optimizer)
+    bad = [state for state in visit.states if _is_bad(flow, state, optimizer)]
+    if not bad:
+        return None
+    scaler = bad[0].gradients.scaler
+    if (
+        not _is_the_scalers(module, flow, optimizer)
+        or optimizer in objects(module).holders
+        or any(_SCALES.search(name) for name in objects(module).classes.get(optimizer, ()))
+        or _reads_scale(module, event.call)
+        or (not flow.surely_enabled(scaler) and other_arm_has(module, event.call, "step"))
+    ):
+        return None
+    always = len(bad) == len(visit.states)
+    if any(state.stage(scaler, optimizer) is Stage.READY and state.gradients.kind == "scaled" for state in bad):
+        return _Misuse(_SCALED, scaler, always)
+    if any(state.stage(scaler, optimizer) is Stage.UNSCALED for state in bad):
+        if _FINITE.search(_body(module, event.call)) or _looks_first(module, flow, scaler, event):
+            return None
+        return _Misuse(_UNCHECKED, scaler, always)
+    return _Misuse(_AGAIN, scaler, always)
+
+
+def _looks_first(module: Module, flow: Flow, scaler: str, step: Event) -> bool:
+    """Whether the step depends on something computed in this function behind unscale_: on a norm, say."""
+    known = objects(module)
+    computed = {
+        key
+        for statement in ir.walk_statements(flow.container.body, into=False)
+        if isinstance(statement, (ir.Assign, ir.AugAssign))
+        for target in (statement.targets if isinstance(statement, ir.Assign) else (statement.target,))
+        for key in known.names_in(target)
+    }
+    return any(
+        known.names_in(test.test) & computed
+        for event in calls_of(flow, scaler, "unscale_")
+        if event.call.id < step.call.id
+        for test in skipping(event.call, step.call, "continue", "break", "return", "raise")
+    )
+
+
+def _is_bad(flow: Flow, state: State, optimizer: str) -> bool:
+    gradients = state.gradients
+    if gradients.scaler == "" or flow.disabled(gradients.scaler, state):
+        return False
+    if gradients.kind == "unscaled":  # the books are closed, and the optimizer has stepped
+        return bool(gradients.updated) and any(
+            each.optimizer == optimizer for each in calls_of(flow, gradients.scaler, "step")
+        )
+    return gradients.kind == "scaled"
+
+
+def _is_the_scalers(module: Module, flow: Flow, optimizer: str) -> bool:
+    """Whether it is this optimizer's gradients that are scaled.
+
+    It is the only one, or the scaler is given it, or it is cleared here and no backward is without the scale.
+    """
+    stepping = {visit.event.optimizer for visit in visits(flow, "optimizer_step", "step", "unscale_")}
+    if stepping == {optimizer}:
+        return True
+    known = objects(module)
+    backwards, scales = visits(flow, "backward"), visits(flow, "scale")
+    cleared = any(visit.event.optimizer == optimizer for visit in visits(flow, "zero_grad"))
+    if cleared and len(backwards) == len(scales) == 1:
+        return True
+    return any(
+        isinstance(call.func, ir.Attribute)
+        and call.func.attr in ("unscale_", "step")
+        and call.positional
+        and known.is_scaler(call.func.base) is not None
+        and known.key(call.positional[0]) == optimizer
+        for call in module.calls
+    )
+
+
+def _body(module: Module, node: ir.Node) -> str:
+    function = ir.function_of(node)
+    return module.text(function) if function is not None else module.source.text
+
+
+def _reads_scale(module: Module, node: ir.Node) -> bool:
+    """Whether the function does something with the scale itself: it may divide by hand."""
+    function = ir.function_of(node)
+    return any(
+        isinstance(value, ir.Attribute) and value.attr in SCALE_READS and ir.function_of(value) is function
+        for value in module.values
+    )
+
+
+def _receiver(visit: Visit) -> ir.Value:
+    assert isinstance(visit.event.call, ir.Call)
+    assert isinstance(visit.event.call.func, ir.Attribute)
+    return visit.event.call.func.base
+
+
+def _scaler_value(flow: Flow, scaler: str) -> ir.Value:
+    call = calls_of(flow, scaler, "scale", "step", "unscale_", "update")[0].call
+    assert isinstance(call, ir.Call)
+    assert isinstance(call.func, ir.Attribute)
+    return call.func.base
+
+
+def _name(module: Module, flow: Flow, scaler: str) -> str:
+    return module.text(_scaler_value(flow, scaler))
+
+
+def _fix(module: Module, flow: Flow, visit: Visit, misuse: _Misuse) -> tuple[Fix | None, str | None]:
+    call, scaler = visit.event.call, misuse.scaler
+    assert isinstance(call, ir.Call)
+    statement = own_statement(call)
+    if statement is None or call.args:
+        return None, "the step has arguments, or its result is used"
+    if misuse.what is _AGAIN or _steps_behind(flow, visit, scaler):
+        edit = removed(module, statement)
+        if edit is None:
+            return None, "the step shares its line, or is all that a suite holds"
+        return Fix(Applicability.UNSAFE, "Remove the direct step", (edit,)), None
+    if not misuse.always:
+        return None, "the gradients are scaled on some paths only: step through the scaler on those"
+    value = _scaler_value(flow, scaler)
+    if not says_the_same(module, value, value, call):
+        return None, "the scaler's name says something else here"
+    name, optimizer = module.text(value), module.text(_receiver(visit))
+    edits = [Edit(*module.span(call), f"{name}.step({optimizer})")]
+    title = f"Call `{name}.step({optimizer})` instead"
+    last = visits(flow, "optimizer_step")[-1]
+    if not calls_of(flow, scaler, "update") and last is visit:
+        behind = line_behind(module, statement, f"{name}.update()")
+        if behind is None:
+            return None, f"`{name}.update()` has to follow, and the step shares its line"
+        edits.append(behind)
+        title += f", and `{name}.update()` behind it"
+    return Fix(Applicability.UNSAFE, title, tuple(edits)), None
+
+
+def _steps_behind(flow: Flow, visit: Visit, scaler: str) -> bool:
+    """Whether the scaler steps the same optimizer further down, so that the direct step is the one too many."""
+    return any(
+        event.optimizer == visit.event.optimizer
+        and event.call.id > visit.event.call.id
+        and not independent(event.call, visit.event.call)
+        for event in calls_of(flow, scaler, "step")
+    )

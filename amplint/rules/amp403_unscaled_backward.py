@@ -1,0 +1,159 @@
+"""The scaler divides and steps on gradients of a loss that was not scaled.
+
+## What it does
+Follows each function along its paths and finds `loss.backward()` whose gradients `scaler.unscale_` or `scaler.step`
+takes for scaled ones: `scaler.scale` was forgotten, its result was thrown away, or one of several losses is left out.
+
+It is silent where the loss may be scaled in a way that can't be seen here: it is a parameter, the scaler goes into
+another call, the result of `scale()` goes anywhere but into a backward, the function reads the scale; where another
+arm of the condition scales (it may be AMP's own flag); where a second loss comes from another forward, and may be
+another model's; and where the scaler is switched off.
+
+## Why is this bad?
+The scaler divides by a scale that was never multiplied in: the update is 65,536 times too small, and the model stands
+still. Where `scale()` is never called at all, the step raises "Attempted step but _scale is None."; where one of two
+losses is left out, its share of the gradients is lost.
+
+## Example
+```python
+loss.backward()
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+Safe where it is the only loss of the function: `scaler.scale(loss).backward()`, and a bare `scaler.scale(loss)` goes.
+Unsafe where other losses are scaled beside it: one may be left out on purpose. No fix where the backward belongs to
+some of the paths that step.
+
+## Proof
+The fixtures compare SGD updates with a float32 reference step: 65,536 times too small before (or a RuntimeError),
+equal within float16's noise after.
+
+## References
+- [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.model import ir
+from amplint.model.events import Event
+from amplint.model.flow import Flow, flows
+from amplint.model.state import State
+from amplint.model.transfer import Visit
+from amplint.rules.base import Rule
+from amplint.rules.losses import share_a_forward, surely_plain
+from amplint.rules.order import calls_of, conditions, other_arm_has, used_elsewhere, visits
+from amplint.rules.statements import own_statement, removed, says_the_same
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("backward & scaler & step(", "backward & unscale_"))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each plain backward whose gradients a scaler takes for scaled ones."""
+    for flow in flows(module):
+        found: dict[int, tuple[Visit, Event]] = {}
+        for visit in visits(flow, "unscale_", "step"):
+            for backward in _unscaled(module, flow, visit):
+                found.setdefault(backward.event.call.id, (backward, visit.event))
+        for _, (backward, use) in sorted(found.items()):
+            offered, withheld = _fix(module, flow, backward, use)
+            scaler = module.text(_receiver(use.call))
+            assert backward.event.subject is not None
+            loss = module.text(backward.event.subject)
+            yield rule.finding(
+                module.span(backward.event.call),
+                f"the loss is not scaled, but `{scaler}.{use.kind}` on line {module.row(use.call)} divides its "
+                f"gradients by the scale; call `{scaler}.scale({loss}).backward()`",
+                fix=offered,
+                withheld=withheld,
+            )
+
+
+def _unscaled(module: Module, flow: Flow, visit: Visit) -> Iterator[Visit]:
+    """The plain backwards whose gradients this call of the scaler meets."""
+    scaler = str(visit.event.scaler)
+    if used_elsewhere(module, flow, scaler, "scale"):
+        return
+    for state in visit.states:
+        if _is_bad(flow, scaler, state):
+            backward = flow.visits[state.gradients.origin]
+            if _clears_others(flow, backward, visit) or not surely_plain(module, flow, scaler, backward.event):
+                continue
+            if state.gradients.kind == "mixed" and not _shares(module, flow, scaler, backward.event):
+                continue
+            if flow.surely_enabled(scaler) or not other_arm_has(module, backward.event.call, "scale"):
+                yield backward
+
+
+def _is_bad(flow: Flow, scaler: str, state: State) -> bool:
+    gradients = state.gradients
+    if not gradients.origin or flow.disabled(scaler, state) or state.known(f"enabled({scaler})") is False:
+        return False
+    if gradients.kind == "mixed":  # scaled ones and plain ones: of one optimizer only where there is one
+        optimizers = {each.event.optimizer for each in visits(flow, "optimizer_step", "step", "unscale_")}
+        plain = flow.visits.get(gradients.origin)
+        return len(optimizers) == 1 and gradients.scaler in ("", scaler) and plain is not None
+    return gradients.kind == "plain"
+
+
+def _shares(module: Module, flow: Flow, scaler: str, backward: Event) -> bool:
+    """Whether the loss is made of the same forward as one that is scaled: both reach the optimizer's parameters."""
+    scaled = [event.subject for event in calls_of(flow, scaler, "scale") if event.subject is not None]
+    plain = backward.subject
+    return plain is not None and any(share_a_forward(module, flow, plain, each) for each in scaled)
+
+
+def _clears_others(flow: Flow, backward: Visit, use: Visit) -> bool:
+    """Whether the gradients were cleared, before the backward, for another optimizer: they may be that one's."""
+    before = [each.event for each in visits(flow, "zero_grad") if each.event.call.id < backward.event.call.id]
+    optimizers = {each.event.optimizer for each in visits(flow, "optimizer_step", "step", "unscale_")}
+    return bool(before) and before[-1].optimizer in optimizers - {use.event.optimizer}
+
+
+def _receiver(call: ir.Node) -> ir.Value:
+    assert isinstance(call, ir.Call)
+    assert isinstance(call.func, ir.Attribute)
+    return call.func.base
+
+
+def _fix(module: Module, flow: Flow, backward: Visit, use: Event) -> tuple[Fix | None, str | None]:
+    call = backward.event.call
+    assert isinstance(call, ir.Call)
+    scaler, loss = _receiver(use.call), backward.event.subject
+    if not isinstance(call.func, ir.Attribute) or loss is not call.func.base or own_statement(call) is None:
+        return None, "scale each of its losses"
+    if not says_the_same(module, scaler, call, use.call):
+        return None, "the scaler is bound only behind the backward"
+    if any(test for test in conditions(call, use.call) if not flow.conditions.counts(test.test)):
+        return None, "the backward belongs to some of the paths only"
+    name, text = module.text(scaler), module.text(loss)
+    start, end = module.span(loss)
+    if module.source.text[module.span(call)[0] : start] == "(" and module.source.text[end] == ")":
+        start, end = start - 1, end + 1  # the call's own parentheses do
+    edits = [Edit(start, end, f"{name}.scale({text})")]
+    thrown = [event for event in calls_of(flow, str(use.scaler), "scale") if own_statement(event.call) is not None]
+    for event in thrown:
+        statement = own_statement(event.call)
+        edit = removed(module, statement) if statement is not None else None
+        if edit is None:
+            return None, f"`{module.text(event.call)}` throws its result away: use it"
+        edits.append(edit)
+    others = [event for event in calls_of(flow, str(use.scaler), "scale") if event not in thrown]
+    kind = Applicability.UNSAFE if others or use.call.id < call.id else Applicability.SAFE
+    return Fix(kind, f"Call `{name}.scale({text}).backward()`", tuple(sorted(edits))), None

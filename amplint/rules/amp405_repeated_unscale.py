@@ -1,0 +1,116 @@
+"""`unscale_` is called twice for one optimizer before `update()`.
+
+## What it does
+Follows each function along its paths and finds a `scaler.unscale_(optimizer)` that meets another one of the same
+optimizer, in the same iteration, or on the micro steps of an accumulation whose `update()` waits for the boundary.
+
+It is silent where the two stand under conditions of their own, in different arms, and for different optimizers.
+
+## Why is this bad?
+The second call raises "unscale_() has already been called on this optimizer since the last update()." A disabled scaler
+says nothing, so the error waits for the first run with AMP.
+
+## Example
+```python
+scaler.unscale_(optimizer)
+norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+scaler.unscale_(optimizer)
+scaler.step(optimizer)
+```
+
+## Use instead
+```python
+scaler.unscale_(optimizer)
+norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+scaler.step(optimizer)
+```
+
+## Fix safety
+The second call goes. Safe where it is reached only through the first; otherwise no fix: on the paths without the first
+the gradients would stay scaled. On micro steps `unscale_`, and the clipping with it, has to move to the boundary.
+
+## Proof
+The fixtures raise before; after, the SGD updates agree with a float32 reference step within float16's noise.
+
+## References
+- [GradScaler.unscale_](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.unscale_)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Finding, Fix, Severity
+from amplint.model.events import Event
+from amplint.model.flow import Flow, flows
+from amplint.model.protocol import TABLE, Stage
+from amplint.model.transfer import Visit
+from amplint.rules.base import Rule
+from amplint.rules.order import calls_of, counts, dominates, independent, skipping, visits
+from amplint.rules.statements import own_statement, removed
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("unscale_",))
+
+_REPEATED = TABLE["unscale_", Stage.UNSCALED]
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each `unscale_` of gradients that are unscaled already."""
+    for flow in flows(module):
+        for visit in visits(flow, "unscale_"):
+            first = _first(flow, visit)
+            if first is not None:
+                offered, withheld = _fix(module, visit, first)
+                yield rule.finding(
+                    module.span(visit.event.call),
+                    f"gradients are unscaled a second time (first on line {module.row(first.call)}), which raises; "
+                    "call unscale_ once before update()",
+                    fix=offered,
+                    withheld=withheld,
+                )
+            elif _on_micro_steps(flow, visit):
+                yield rule.finding(
+                    module.span(visit.event.call),
+                    "unscale_ runs on every micro step, which raises on the second; call it once, where the optimizer "
+                    "steps",
+                    withheld="unscale_, and what reads the gradients behind it, has to move to the boundary",
+                )
+
+
+def _first(flow: Flow, visit: Visit) -> Event | None:
+    """The call that unscaled these gradients before, in the same iteration."""
+    event = visit.event
+    where = (str(event.scaler), str(event.optimizer))
+    if not any(error == _REPEATED and where not in state.carried for state, error in visit.errors):
+        return None
+    before = [
+        each
+        for each in calls_of(flow, where[0], "unscale_")
+        if each.optimizer == event.optimizer and each.call.id < event.call.id
+        if not independent(each.call, event.call)
+    ]
+    return before[-1] if before else None
+
+
+def _on_micro_steps(flow: Flow, visit: Visit) -> bool:
+    event = visit.event
+    where = (str(event.scaler), str(event.optimizer))
+    if not any(error == _REPEATED and where in state.carried for state, error in visit.errors):
+        return False
+    updates = calls_of(flow, where[0], "update")
+    return bool(updates) and all(counts(flow, skipping(event.call, update.call, "continue")) for update in updates)
+
+
+def _fix(module: Module, visit: Visit, first: Event) -> tuple[Fix | None, str | None]:
+    if not dominates(first.call, visit.event.call):
+        return None, "on some paths it is the only one: unscale once, before both, under no condition"
+    statement = own_statement(visit.event.call)
+    edit = removed(module, statement) if statement is not None else None
+    if edit is None:
+        return None, "the call shares its line, or is all that a suite holds"
+    return Fix(Applicability.SAFE, "Remove the second call", (edit,)), None

@@ -1,0 +1,127 @@
+"""`unscale_` comes after the step, or an optimizer is stepped twice before `update()`.
+
+## What it does
+Follows each function along its paths and finds, within one iteration, a `scaler.unscale_(optimizer)` behind
+`scaler.step(optimizer)`, with `update()` in between or not, and a second `scaler.step(optimizer)`.
+
+It is silent where the two stand under conditions of their own, and for different optimizers. What the next iteration
+meets because `update()` is missing is AMP404.
+
+## Why is this bad?
+Both raise: "unscale_() is being called after step()." and "step() has already been called since the last update()." A
+disabled scaler says nothing, so the error waits for the first run with AMP. With `update()` in between nothing raises,
+and the next step takes its gradients for unscaled: it is 65,536 times too large.
+
+## Example
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.unscale_(optimizer)
+scaler.update()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.unscale_(optimizer)
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+Unsafe: the call that raises goes. No fix where gradients are clipped behind a late `unscale_` (both have to move
+before the step), and where the first step is taken on some paths only.
+
+## Proof
+The fixtures raise before; after, the SGD updates agree with a float32 reference step within float16's noise.
+
+## References
+- [GradScaler.step](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.step)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Finding, Fix, Severity
+from amplint.model.events import Event
+from amplint.model.flow import Flow, flows
+from amplint.model.protocol import TABLE, Stage
+from amplint.model.transfer import Visit
+from amplint.rules.base import Rule
+from amplint.rules.order import calls_of, dominates, independent, visits
+from amplint.rules.statements import own_statement, removed
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", "scale( & step( & backward"))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each call for an optimizer that the scaler has stepped already."""
+    for flow in flows(module):
+        for visit in visits(flow, "unscale_", "step"):
+            step = _step_before(flow, visit)
+            if step is None:
+                continue
+            offered, withheld = _fix(module, flow, visit, step)
+            yield rule.finding(
+                module.span(visit.event.call),
+                _message(visit, module.row(step.call)),
+                fix=offered,
+                withheld=withheld,
+            )
+
+
+def _message(visit: Visit, row: int) -> str:
+    if visit.event.kind == "step":
+        return f"the optimizer was stepped on line {row} already, which raises; step once before update()"
+    if any(error == TABLE["unscale_", Stage.STEPPED] for _, error in visit.errors):
+        return f"unscale_ comes after the step on line {row}, which raises; call it before"
+    return (
+        f"unscale_ comes after the step on line {row}, so that the next step takes scaled gradients for unscaled ones; "
+        "call it before"
+    )
+
+
+def _step_before(flow: Flow, visit: Visit) -> Event | None:
+    """The step of the same optimizer that this call comes behind, in the same iteration."""
+    event = visit.event
+    where = (str(event.scaler), str(event.optimizer))
+    before = [
+        each
+        for each in calls_of(flow, where[0], "step")
+        if each.optimizer == event.optimizer and each.call.id < event.call.id
+        if not independent(each.call, event.call)
+    ]
+    wrong = TABLE[event.kind, Stage.STEPPED]
+    if before and any(error == wrong and where not in state.carried for state, error in visit.errors):
+        return before[-1]
+    if before and event.kind == "unscale_" and dominates(before[-1].call, event.call):
+        # With an update in between nothing raises.
+        between = [each.event.call.id for each in visits(flow, "backward", "opaque")]
+        enabled = any(not flow.disabled(where[0], state) for state in visit.states)
+        forgotten = any(each.call.id > event.call.id for each in calls_of(flow, where[0], "update"))
+        if enabled and not forgotten and not any(before[-1].call.id < each < event.call.id for each in between):
+            return before[-1]
+    return None
+
+
+def _fix(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
+    call = visit.event.call
+    if visit.event.kind == "unscale_" and any(each.event.call.id > call.id for each in visits(flow, "clip")):
+        return None, "move it before the step, with the clipping that it is for"
+    if not dominates(step.call, call):
+        return None, "on some paths it is the only one: step once, under no condition"
+    scaler = str(visit.event.scaler)
+    stepped = {event.optimizer for event in calls_of(flow, scaler, "step")}
+    if any(event.optimizer not in stepped for event in calls_of(flow, scaler, "unscale_")):
+        return None, "another optimizer is unscaled and never stepped: it may be meant for that one"
+    statement = own_statement(call)
+    edit = removed(module, statement) if statement is not None else None
+    if edit is None:
+        return None, "the call shares its line, or its result is used"
+    return Fix(Applicability.UNSAFE, "Remove it", (edit,)), None

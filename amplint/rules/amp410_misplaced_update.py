@@ -1,0 +1,143 @@
+"""`update()` is called where the scale must not change, or with nothing checked since the last one.
+
+## What it does
+Follows each function along its paths and finds `scaler.update()` between a backward and the step on its gradients,
+between `unscale_` and the step, after each of several optimizers that share one backward, and a second `update()`
+behind another.
+
+It is silent where each optimizer has a backward of its own before its step, for `update(new_scale)`, and where a step
+may be out of sight.
+
+## Why is this bad?
+What is stepped after the update was scaled with the scale before it: the update is off by the factor by which the scale
+changed (2 or 0.5), or, where `unscale_` came first, divided twice (65,536 times too small). With nothing checked since
+the last one, `update()` raises "No inf checks were recorded prior to update."
+
+## Example
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer_a)
+scaler.update()
+scaler.step(optimizer_b)
+scaler.update()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer_a)
+scaler.step(optimizer_b)
+scaler.update()
+```
+
+## Fix safety
+Safe where another `update()` follows the last step on every path: this one goes. Unsafe where it has to move behind the
+step.
+
+## Proof
+The fixtures raise before, or let the scale change between the steps: the second optimizer's SGD update is 0.5, 2 or
+0.000015 times that of a float32 reference step before, and equal within float16's noise after.
+
+## References
+- [Working with multiple losses and optimizers](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Finding, Fix, Severity
+from amplint.model import ir
+from amplint.model.events import Event
+from amplint.model.flow import Flow, flows
+from amplint.model.objects import objects
+from amplint.model.transfer import Visit
+from amplint.rules.base import Rule
+from amplint.rules.order import calls_of, conditions, early_updates, visits
+from amplint.rules.statements import line_behind, own_statement, removed, says_the_same
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("update( & scaler", "update( & scale( & backward"))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each update that comes too early, or once too often."""
+    for flow in flows(module):
+        early = early_updates(flow)
+        for visit in visits(flow, "update"):
+            step = early.get(visit.event.call.id)
+            if step is not None:
+                offered, withheld = _fix_early(module, flow, visit, step)
+                yield rule.finding(
+                    module.span(visit.event.call),
+                    f"update() changes the scale before the step on line {module.row(step.call)}, whose gradients were "
+                    "scaled with the old one; call it once, behind the last step",
+                    fix=offered,
+                    withheld=withheld,
+                )
+            elif _nothing_checked(module, flow, visit):
+                offered, withheld = _fix_again(module, flow, visit)
+                yield rule.finding(
+                    module.span(visit.event.call),
+                    "nothing was unscaled or stepped since the last update(), which raises; call it once, behind the "
+                    "last step",
+                    fix=offered,
+                    withheld=withheld,
+                )
+
+
+def _nothing_checked(module: Module, flow: Flow, visit: Visit) -> bool:
+    """Whether the update finds nothing checked: on every path, or in the first iteration under no condition."""
+    scaler = str(visit.event.scaler)
+    failing = [state for state, error in visit.errors if "No inf checks" in error.message]
+    # No scaled backward before it: then the forgotten scale is the reason.
+    if not failing or any(state.gradients.kind in ("unknown", "plain", "mixed") for state in failing):
+        return False
+    made = [each.call for each in objects(module).made.get(scaler, []) if _is_inside(flow, each.call)]
+    return len(failing) == len(visit.states) or (
+        bool(made) and not any(conditions(visit.event.call, call) for call in made)
+    )
+
+
+def _is_inside(flow: Flow, node: ir.Node) -> bool:
+    function = ir.function_of(node)
+    return function is flow.container or (function is None and isinstance(flow.container, ir.Program))
+
+
+def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
+    """The update goes where another follows the last step, else it moves behind that."""
+    call = visit.event.call
+    statement = own_statement(call)
+    edit = removed(module, statement) if statement is not None else None
+    if edit is None or not isinstance(call, ir.Call) or call.args:
+        return None, "the call shares its line, or is all that a suite holds"
+    scaler = str(visit.event.scaler)
+    steps = [event for event in calls_of(flow, scaler, "step") if event.call.id > call.id]
+    if not steps:
+        return None, "no step follows in this function"
+    last = steps[-1].call
+    later = [event for event in calls_of(flow, scaler, "update") if event.call.id > last.id]
+    if any(not conditions(event.call, last) and not conditions(event.call, call) for event in later):
+        return Fix(Applicability.SAFE, "Remove it: an update follows the last step", (edit,)), None
+    if later or conditions(last, call) or not says_the_same(module, step.call.func.base, call, last):  # type: ignore[attr-defined]
+        return None, "move it behind the last step, on every path on which there is one"
+    behind = line_behind(module, ir.statement_of(last), module.text(call))
+    if behind is None or own_statement(last) is None:
+        return None, "move it behind the last step, which shares its line"
+    return Fix(Applicability.UNSAFE, "Move it behind the last step", tuple(sorted((edit, behind)))), None
+
+
+def _fix_again(module: Module, flow: Flow, visit: Visit) -> tuple[Fix | None, str | None]:
+    """It goes: wherever it is reached it raises. That some update is left has to be in sight."""
+    call = visit.event.call
+    if not any(event.call.id < call.id for event in calls_of(flow, str(visit.event.scaler), "update")):
+        return None, "call it once, behind the last step"
+    statement = own_statement(call)
+    edit = removed(module, statement) if statement is not None else None
+    if edit is None:
+        return None, "the call shares its line, or is all that a suite holds"
+    return Fix(Applicability.SAFE, "Remove the second call", (edit,)), None

@@ -1,0 +1,134 @@
+"""Gradients are clipped after the scaler has stepped.
+
+## What it does
+Follows each function along its paths and finds a clip that every path reaches behind `scaler.step(optimizer)`, with no
+further step before the next backward.
+
+It is silent where another optimizer steps behind the clip, and for a bound of infinity, which only measures.
+
+## Why is this bad?
+The step has used the gradients as they were; the clip never takes effect, and one outlier batch can throw the weights
+away as if there were no clipping.
+
+## Example
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+scaler.update()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.unscale_(optimizer)
+torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+Unsafe: the clip moves before the step, with `unscale_` before it, and so takes effect for the first time. No fix where
+its result is used, or where it stands in another suite than the step.
+
+## Proof
+The fixtures compare the norm of the gradients that each step applied with the bound: above it before, within it after.
+
+## References
+- [Gradient clipping with torch.amp](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.model import ir
+from amplint.model.events import Event
+from amplint.model.flow import Flow, flows
+from amplint.model.objects import objects
+from amplint.model.transfer import Visit
+from amplint.rules.base import Rule
+from amplint.rules.clip_doubts import LARGE_NORM
+from amplint.rules.clips import only_measures
+from amplint.rules.editing import indentation
+from amplint.rules.order import calls_of, dominates, visits
+from amplint.rules.statements import line_before, own_statement, removed, says_the_same
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__, __doc__, severity=Severity.ERROR, triggers=("clip_grad & scaler & step(", "clip_grad & scale( & step(")
+)
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each clip of gradients that were used already."""
+    for flow in flows(module):
+        for visit in visits(flow, "clip"):
+            if visit.followed or visit.event.how in ("clamp", "norm") or not _clips_the_models(module, visit):
+                continue
+            step = _step_before(flow, visit)
+            if step is not None:
+                offered, withheld = _fix(module, flow, visit, step)
+                yield rule.finding(
+                    module.span(visit.event.call),
+                    f"the optimizer has stepped on line {module.row(step.call)} already, so that this clips nothing; "
+                    "clip before the step, after unscale_",
+                    fix=offered,
+                    withheld=withheld,
+                )
+
+
+def _clips_the_models(module: Module, visit: Visit) -> bool:
+    """Whether a clip bounds parameters: a bound of infinity or a very large one measures, a list may hold anything."""
+    call, subject = visit.event.call, visit.event.subject
+    bound = call.args[1].value if isinstance(call, ir.Call) and len(call.args) > 1 else None
+    large = isinstance(bound, ir.Constant) and isinstance(bound.value, (int, float)) and bound.value > LARGE_NORM
+    if subject is None or large or only_measures(module, visit):
+        return False
+    return isinstance(subject, (ir.Name, ir.Attribute)) or bool(objects(module).parameters_roots(subject))
+
+
+def _step_before(flow: Flow, visit: Visit) -> Event | None:
+    """The step through which every path comes to a clip, with no backward in between."""
+    clip = visit.event.call
+    backwards = [each.event.call.id for each in visits(flow, "backward", "opaque")]
+    for step in visits(flow, "step"):
+        call = step.event.call
+        if dominates(call, clip) and call.id < clip.id and not any(call.id < each < clip.id for each in backwards):
+            scaler = str(step.event.scaler)
+            return None if all(flow.disabled(scaler, state) for state in visit.states) else step.event
+    return None
+
+
+def _fix(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
+    statement, target = own_statement(visit.event.call), own_statement(step.call)
+    assert isinstance(step.call, ir.Call)
+    assert isinstance(step.call.func, ir.Attribute)
+    if statement is None or target is None or statement.block is not target.block:
+        return None, "the clip's result is used, or it stands in another suite than the step"
+    gone = removed(module, statement)
+    names = [value for value in ir.walk_values(statement.value) if isinstance(value, ir.Name)]
+    if gone is None or not all(says_the_same(module, name, target, name) for name in names):
+        return None, "what it needs is bound only behind the step"
+    code = module.source.text[module.span(statement)[0] : gone.end].rstrip("\r\n")  # with the comment on its line
+    call = f"{module.text(step.call.func.base)}.unscale_({module.text(step.call.args[0].value)})"
+    unscales = [
+        event
+        for event in calls_of(flow, str(step.scaler), "unscale_")
+        if event.optimizer == step.optimizer and event.call.id < step.call.id
+    ]
+    unscaled = any(dominates(event.call, step.call) for event in unscales)
+    if unscales and not unscaled:
+        return None, "the gradients are unscaled before the step on some paths only"
+    first = code if unscaled else f"{call}{module.source.newline}{indentation(module, target)}{code}"
+    before = line_before(module, target, first)
+    if before is None:
+        return None, "the step shares its line"
+    edits: tuple[Edit, ...] = (before, gone)
+    title = "Move it before the step" + ("" if unscaled else f", after `{call}`")
+    return Fix(Applicability.UNSAFE, title, edits), None

@@ -1,0 +1,184 @@
+"""What the rules of the scaler's order share (AMP402 and on): where its calls stand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.events import Event, events
+from amplint.model.flow import Flow
+from amplint.model.objects import objects
+from amplint.model.transfer import Visit
+from amplint.rules.clips import escapes
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+
+def visits(flow: Flow, *kinds: str) -> list[Visit]:
+    """The visits of a function's events of some kinds, in the order of the text."""
+    found = [visit for visit in flow.visits.values() if visit.event.kind in kinds]
+    return sorted(found, key=lambda visit: visit.event.call.id)
+
+
+def calls_of(flow: Flow, scaler: str, *kinds: str) -> list[Event]:
+    """A function's calls of a scaler's methods that paths reach, in the order of the text."""
+    return [visit.event for visit in visits(flow, *kinds) if visit.event.scaler == scaler]
+
+
+def used_elsewhere(module: Module, flow: Flow, scaler: str, method: str) -> bool:
+    """Whether another function of the file calls a method of the scaler."""
+    known = objects(module)
+    inside = flow.container if isinstance(flow.container, ir.Function) else None
+    return any(
+        isinstance(call.func, ir.Attribute)
+        and call.func.attr == method
+        and known.is_scaler(call.func.base) == scaler
+        and ir.function_of(call) is not inside
+        for call in module.calls
+    )
+
+
+def in_this_file_only(module: Module, scaler: str) -> bool:
+    """Whether the file makes the scaler and gives it to nothing but its own functions."""
+    return bool(objects(module).made.get(scaler)) and not escapes(module, scaler, file_functions(module))
+
+
+def file_functions(module: Module) -> dict[str, ir.Function]:
+    """The functions of the file, by their names."""
+    return {each.name: each for each in module.functions}
+
+
+# --- where statements stand -----------------------------------------------------------------------------------------
+
+
+def upwards(statement: ir.Statement) -> Iterator[ir.Statement]:
+    """A statement and those it is nested in, up to the function's own suite."""
+    up: ir.Node | None = statement
+    while isinstance(up, ir.Statement) and not isinstance(up, (ir.Function, ir.Class)):
+        yield up
+        up = up.parent
+
+
+def conditions(node: ir.Node, without: ir.Node) -> list[ir.If]:
+    """The ifs round a node that are not, with the same arm, round another."""
+    shared = {id(each.block) for each in upwards(ir.statement_of(without))}
+    return [
+        each.parent
+        for each in upwards(ir.statement_of(node))
+        if isinstance(each.parent, ir.If) and id(each.block) not in shared
+    ]
+
+
+def independent(first: ir.Node, second: ir.Node) -> bool:
+    """Whether neither of two calls runs whenever the other does, going by the ifs round them."""
+    return bool(conditions(first, second)) and bool(conditions(second, first))
+
+
+def dominates(first: ir.Node, second: ir.Node) -> bool:
+    """Whether the second statement is reached only through the first, which stands before it."""
+    blocks = {id(each.block) for each in upwards(ir.statement_of(second))}
+    for each in upwards(ir.statement_of(first)):
+        if id(each.block) in blocks:
+            return True
+        if not isinstance(each.parent, ir.With):
+            return False
+    return False
+
+
+def loop_of(node: ir.Node) -> ir.For | ir.While | None:
+    """The innermost loop round a node."""
+    return next((each for each in upwards(ir.statement_of(node)) if isinstance(each, (ir.For, ir.While))), None)
+
+
+def skipping(first: ir.Node, second: ir.Node, *leaving: str) -> list[ir.If]:
+    """The ifs that decide whether a call comes behind another: round it, or with an arm that leaves in between.
+
+    `leaving`: the jumps that count, "return" and "raise" among them.
+    """
+    shared = {id(each.block) for each in upwards(ir.statement_of(first))}
+    top = next(each for each in upwards(ir.statement_of(second)) if id(each.block) in shared)
+    found = conditions(second, first)
+    for statement in _below(top.block):
+        if first.id < statement.id < second.id and isinstance(statement.parent, ir.If):
+            kind = statement.kind if isinstance(statement, ir.Jump) else type(statement).__name__.lower()
+            if kind in leaving:
+                found.append(statement.parent)
+    return found
+
+
+def _below(block: ir.Block) -> list[ir.Statement]:
+    return list(ir.walk_statements(block, into=False))
+
+
+def other_arm_has(module: Module, node: ir.Node, *kinds: str) -> bool:
+    """Whether an if round a node has another arm with such an event: its condition may be AMP's own flag.
+
+    An arm that leaves has what stands behind the if for its other arm.
+    """
+    recogniser = events(module)
+    wanted = {*kinds, "opaque"}
+    for each in upwards(ir.statement_of(node)):
+        outer = each.parent
+        if isinstance(outer, ir.If):
+            other = outer.orelse if each.block is outer.then else outer.then
+            if other is not None and any(event.kind in wanted for event in recogniser.below(other)):
+                return True
+        for before in each.block.statements[: each.block.statements.index(each)]:
+            if isinstance(before, ir.If) and _leaves(before.then):
+                if any(event.kind in wanted for event in recogniser.below(before.then)):
+                    return True
+    return False
+
+
+def _leaves(block: ir.Block) -> bool:
+    last = block.statements[-1] if block.statements else None
+    return isinstance(last, (ir.Return, ir.Raise)) or (isinstance(last, ir.Jump) and last.kind != "pass")
+
+
+def counts(flow: Flow, tests: list[ir.If]) -> bool:
+    """Whether one of some ifs asks for the accumulation boundary (`(i + 1) % k == 0`)."""
+    return any(flow.conditions.counts(each.test) for each in tests)
+
+
+# --- updates that come too early ------------------------------------------------------------------------------------
+
+
+def early_updates(flow: Flow) -> dict[int, Event]:
+    """The updates that come between a backward and a step on its gradients, by their ids, with that step."""
+    found: dict[int, Event] = {}
+    backwards = [visit.event.call for visit in visits(flow, "backward", "opaque")]
+    for visit in visits(flow, "step"):
+        event = visit.event
+        for state in visit.states:
+            update, scaler = state.gradients.updated, state.gradients.scaler
+            if (
+                update
+                and state.gradients.origin
+                and scaler == event.scaler
+                and not flow.disabled(scaler, state)
+                and not any(update < backward.id < event.call.id for backward in backwards)
+            ):
+                found.setdefault(update, event)
+    for visit in visits(flow, "update"):
+        step = _in_loop_over_optimizers(flow, visit, backwards)
+        if step is not None:
+            found.setdefault(visit.event.call.id, step)
+    return found
+
+
+def _in_loop_over_optimizers(flow: Flow, visit: Visit, backwards: list[ir.Value]) -> Event | None:
+    """The step that shares a loop with an update, but not with the backward before the loop."""
+    scaler, loop = str(visit.event.scaler), loop_of(visit.event.call)
+    if loop is None:
+        return None
+    steps = [event for event in calls_of(flow, scaler, "step") if loop_of(event.call) is loop]
+    shared = any(
+        state.gradients.scaler == scaler and 0 < state.gradients.origin < loop.id and not flow.disabled(scaler, state)
+        for state in visit.states
+    )
+    inside = any(loop in upwards(ir.statement_of(backward)) for backward in backwards)
+    if not steps or not shared or inside:
+        return None
+    return steps[-1]

@@ -1,0 +1,1 @@
+"""Proves findings and fixes on real tensors. The only package that imports torch."""
