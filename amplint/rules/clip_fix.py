@@ -8,13 +8,15 @@ from amplint.findings import Applicability, Edit, Fix
 from amplint.model import ir
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
-from amplint.model.scopes import Assigned, Binding, Defined, Imported
+from amplint.model.scopes import Assigned
 from amplint.model.state import State
 from amplint.model.transfer import Visit
 from amplint.rules.clip_doubts import doubt, ends, half_parameters, leaves_without_update, rescales_result
 from amplint.rules.clips import scaled_states
 from amplint.rules.dedent import last_offset
 from amplint.rules.editing import indentation, insert, line_end, line_start
+from amplint.rules.order import upwards
+from amplint.rules.statements import says_the_same
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -53,7 +55,7 @@ class ClipFix:
         place = self._place(step)
         if isinstance(place, str):
             return None, place
-        if not all(self._same_at(name, place, step) for name in (step.func.base, step.args[0].value)):
+        if not all(says_the_same(self._module, name, place, step) for name in (step.func.base, step.args[0].value)):
             return None, "the optimizer or scaler is bound only behind the clip"
         if rescales_result(self._module, self._visit):
             return None, f"its result is divided by the scale: with `{call}` before it that division has to go"
@@ -98,7 +100,7 @@ class ClipFix:
             up = up.parent
         place: ir.Statement = self._statement
         for loop in self._loops():
-            if not _contains(loop, step):
+            if loop not in upwards(ir.statement_of(step)):
                 place = loop
         others = [other for other in self._siblings() if other is not self._visit]
         for other in others:
@@ -128,27 +130,11 @@ class ClipFix:
 
     def _before_both(self, place: ir.Statement, other: Visit) -> ir.Statement:
         """The statement of the innermost suite that holds both, before the earlier one."""
-        theirs = {id(each.block): each for each in _upwards(ir.statement_of(other.event.call))}
-        for mine in _upwards(place):
+        theirs = {id(each.block): each for each in upwards(ir.statement_of(other.event.call))}
+        for mine in upwards(place):
             if id(mine.block) in theirs:
                 return min(mine, theirs[id(mine.block)], key=lambda statement: statement.id)
         return place
-
-    def _same_at(self, value: ir.Value, place: ir.Statement, later: ir.Value) -> bool:
-        """Whether a name or attribute says at `place` what it says at `later`: bound before, not anew in between."""
-        root = value
-        while isinstance(root, (ir.Attribute, ir.Subscript)):
-            root = root.base
-        if not isinstance(root, ir.Name):
-            return False
-        home = root.scope.home(root.name)
-        nodes = [_node(each) for each in objects(self._module).bindings(root)]
-        if any(node is not None and place.id < node.id < later.id for node in nodes):
-            return False
-        inner = self._flow.container.scope
-        return home is not inner or any(
-            node is None or node is self._flow.container or node.id < place.id for node in nodes
-        )
 
     # --- under which condition --------------------------------------------------------------------------------------
 
@@ -219,7 +205,7 @@ class ClipFix:
         if isinstance(test, (ir.Bool, ir.Call, ir.Walrus)):
             return False
         names = [each for each in ir.walk_values(test) if isinstance(each, ir.Name)]
-        return all(self._same_at(each, place, test) for each in names)
+        return all(says_the_same(self._module, each, place, test) for each in names)
 
     # --- edits ------------------------------------------------------------------------------------------------------
 
@@ -260,7 +246,7 @@ class ClipFix:
         unit = lines[1].removeprefix(lines[0])
         if not lines[1].startswith(lines[0]) or '"""' in text or "'''" in text or behind[:1] not in ("", "#"):
             return None, refusal
-        if not all(self._same_at(name, moved, step) for name in _names(moved)):
+        if not all(says_the_same(self._module, name, moved, step) for name in _names(moved)):
             return None, refusal
         shifted = "".join(unit + line if line.strip() else line for line in text.splitlines(keepends=True))
         at = line_start(module, module.span(target)[0])
@@ -320,28 +306,3 @@ def _names(statement: ir.Statement) -> list[ir.Name]:
     statements = [statement, *(each for block in statement.blocks() for each in ir.walk_statements(block))]
     values = (value for each in statements for root in each.values() for value in ir.walk_values(root))
     return [value for value in values if isinstance(value, ir.Name)]
-
-
-def _node(binding: Binding) -> ir.Node | None:
-    """Where a binding stands; a parameter's is its function."""
-    if isinstance(binding, Assigned):
-        return binding.target
-    if isinstance(binding, Imported):
-        return binding.statement
-    return binding.what if isinstance(binding, Defined) else binding.node
-
-
-def _contains(statement: ir.Statement, node: ir.Node) -> bool:
-    up: ir.Node | None = node
-    while up is not None and up is not statement:
-        up = up.parent
-    return up is statement
-
-
-def _upwards(statement: ir.Statement) -> list[ir.Statement]:
-    found = [statement]
-    up = statement.parent
-    while isinstance(up, ir.Statement) and not isinstance(up, (ir.Function, ir.Class)):
-        found.append(up)
-        up = up.parent
-    return found

@@ -73,9 +73,8 @@ def says_the_same(module: Module, value: ir.Value, place: ir.Node, there: ir.Nod
     nodes = [_node(each) for each in objects(module).bindings(root)]
     if any(node is not None and first < node.id < second for node in nodes):
         return False
-    function = ir.function_of(place)
-    inner = function.scope if function is not None else None
-    return home is not inner or any(node is None or node is function or node.id < first for node in nodes)
+    container = ir.function_of(place) or module.program
+    return home is not container.scope or any(node is None or node is container or node.id < first for node in nodes)
 
 
 def _node(binding: Binding) -> ir.Node | None:
