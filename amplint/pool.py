@@ -36,7 +36,8 @@ def in_processes(work: Callable[[Job], Outcome], jobs: Sequence[Job], processes:
         # One has died, for want of memory or of a bug in what it runs; at which file can't be told.
         yield from map(work, jobs[done:])
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        # Processes that are at work on what nobody waits for any more are not waited for either.
+        pool.shutdown(wait=done == len(jobs), cancel_futures=True)
 
 
 def _leave_interrupts() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
 from collections.abc import Callable
@@ -33,6 +34,12 @@ def deadly(number: int) -> int:
 
 def test_outcomes_come_in_order_and_from_other_processes() -> None:
     assert list(pool.in_processes(slow_at_first, range(40), 3)) == [(number, True) for number in range(40)]
+
+
+def test_no_process_is_left_behind() -> None:
+    # One that goes on while Python shuts down makes it complain on stderr now and then.
+    list(pool.in_processes(slow_at_first, range(40), 3))
+    assert not multiprocessing.active_children()
 
 
 def test_a_process_that_dies_costs_no_file() -> None:
