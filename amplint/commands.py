@@ -1,4 +1,4 @@
-"""The commands: `check`, which is meant where none is named, and `rule`."""
+"""The commands: `check`, which is meant where none is named, `rule`, and `verify` by its own module."""
 
 from __future__ import annotations
 
@@ -45,6 +45,10 @@ def dispatch(arguments: list[str]) -> int:
                 stream.reconfigure(errors="backslashreplace")
         if arguments[:1] == ["rule"]:
             code = _rule(arguments[1:])
+        elif arguments[:1] == ["verify"]:
+            from amplint.verify_command import run_verify  # noqa: PLC0415 - no other command needs it
+
+            code = run_verify(arguments[1:], _Parser)
         else:
             code = _check(arguments[1:] if arguments[:1] == ["check"] else arguments)
         sys.stdout.flush()
@@ -67,7 +71,8 @@ def _fail(message: str) -> int:
 def _check_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="amplint",
-        usage="amplint [check] [options] [path ...]\n       amplint rule (CODE | --all) [--output-format text|json]",
+        usage="amplint [check] [options] [path ...]\n       amplint rule (CODE | --all) [--output-format text|json]\n"
+        "       amplint verify [options] PATH ...",
         description="Find misuse of PyTorch automatic mixed precision (AMP), and fix it.",
         epilog="Exit codes: 0 nothing found, 1 findings, 2 amplint could not do its work.",
     )

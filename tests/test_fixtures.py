@@ -8,17 +8,16 @@ files). `bad.py` starts with a marker,
 and says on each line what is found there: `# expect: AMP101` or `# expect: AMP101, AMP102`. Nothing else may be found.
 `fix` is what makes `fixed.py` of it: `safe`, `unsafe` (with unsafe fixes too), or `hand`, where amplint offers none and
 `fixed.py` is how a person would write it; all fixed files are clean of the rule. `fixed.py` is compared with what the
-fixer writes after the marker line and the `# expect:` comments were taken out. `shows` is what executing it shows;
-`device=cuda` asks for a torch that believes in CUDA. `silent/*.py` are correct programs: nothing is found in them.
+fixer writes after the marker line and the `# expect:` comments were taken out. `shows` is the observable in
+which `amplint verify` finds the bad half wrong and the fixed half right (amplint/verify/proof.py), `none` if it is not
+executed; `device=cuda` asks for CUDA, simulated where it is missing. `silent/*.py` are correct programs: nothing is
+found in them.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -30,12 +29,11 @@ from amplint import check, fix
 from amplint.engine import check_bytes
 from amplint.rules import all_rules
 from amplint.settings import Settings
+from amplint.verify.fixtures import DEVICES, find_fixtures
+from amplint.verify.proof import CONFIRMED, NOT_EXECUTED, SHOWS
+from amplint.verify.run import Row, verify
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-SHOWS = {
-    *("exception", "warning", "gradient", "update", "learning", "autocast-state", "dtype", "skips", "scale", "cost"),
-    "none",
-}
 _MARKER = re.compile(r"# amplint-fixture:((?: \w+=[\w-]+)+)\n")
 _EXPECT = re.compile(r"[ \t]*# expect: (AMP\d{3}(?:, AMP\d{3})*)[ \t]*$", re.MULTILINE)
 
@@ -134,7 +132,7 @@ def test_marker(variant: Variant) -> None:
     assert marker.keys() <= {"fix", "shows", "device"}
     assert marker["fix"] in ("safe", "unsafe", "hand")
     assert marker["shows"] in SHOWS
-    assert marker.get("device") in (None, "cuda")
+    assert marker.get("device") in (None, *DEVICES)
     if marker["shows"] == "none":
         assert "shows=none" in all_rules()[variant.code].sections()["Proof"], "the documentation has to say why"
 
@@ -175,78 +173,26 @@ def test_silent(path: Path) -> None:
 
 # --- execution ------------------------------------------------------------------------------------------------------
 
-_RUN_ALL = """
-import json, runpy, sys, traceback, warnings
-import torch
-import torch.cuda.amp.common
-real = torch.cuda.amp.common.amp_definitely_not_available
-out = {}
-for key, path, cuda in json.load(sys.stdin):
-    torch.cuda.amp.common.amp_definitely_not_available = (lambda: False) if cuda else real
-    torch.cuda.is_bf16_supported = lambda *_, **__: True
-    torch.manual_seed(0)
-    folder = path.rpartition("/")[0]
-    sys.path.insert(0, folder)
-    before = set(sys.modules)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            runpy.run_path(path, run_name="__main__")
-            error = None
-        except BaseException:
-            error = traceback.format_exc()
-    sys.path.remove(folder)
-    for name in set(sys.modules) - before:
-        if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
-            del sys.modules[name]
-    for device in ("cuda", "cpu"):
-        torch.set_autocast_enabled(device, False)
-    out[key] = error, [f"{w.category.__name__}: {w.message}" for w in caught]
-print("\\n" + json.dumps(out))
-"""
-# What torch says about the old API, and about a scaler that switches itself off.
-_ABOUT_AMP = re.compile(r"(?i)(Future|Deprecation|User)Warning:.*(autocast|GradScaler|custom_[fb]wd)")
-
-
-def _main(path: Path) -> Path:
-    return path / "main.py" if path.is_dir() else path
-
 
 @cache
-def executed() -> dict[str, tuple[str | None, list[str]]]:
-    """What running each fixture gave: the traceback, if it raised, and its warnings. One process runs them all."""
-    jobs = []
-    for each, key in zip(VARIANTS, IDS, strict=True):
-        cuda = each.marker.get("device") == "cuda"
-        if each.marker["shows"] != "none":
-            jobs += [(f"{key} bad", str(_main(each.bad)), cuda), (f"{key} fixed", str(_main(each.fixed)), cuda)]
-    command = [sys.executable, "-c", _RUN_ALL]
-    done = subprocess.run(command, input=json.dumps(jobs), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, tuple[str | None, list[str]]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def executed() -> dict[str, Row]:
+    """What `amplint verify` says of each fixture. One run for all."""
+    return {f"{row.fixture.rule}-{row.fixture.name}": row for row in verify([FIXTURES])}
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=IDS)
-def test_fixed_runs(variant: Variant) -> None:
+@pytest.mark.parametrize("key", IDS)
+def test_bad_misbehaves_as_its_marker_says_and_fixed_does_not(key: str) -> None:
     pytest.importorskip("torch")
-    if variant.marker["shows"] == "none":
-        pytest.skip("not executed: the documentation says why")
-    error, warned = executed()[f"{variant.code}-{variant.name} fixed"]
-    assert error is None, error
-    if variant.marker["shows"] in ("warning", "exception"):
-        assert not [each for each in warned if _ABOUT_AMP.match(each)]
+    row = executed()[key]
+    said = f"{row.reason}\nbefore: {row.before}\nafter: {row.after}"
+    assert row.verdict == (NOT_EXECUTED if row.fixture.shows == "none" else CONFIRMED), said
 
 
-@pytest.mark.parametrize("variant", [each for each in VARIANTS if each.marker["shows"] in ("exception", "warning")])
-def test_bad_shows(variant: Variant) -> None:
-    pytest.importorskip("torch")
-    error, warned = executed()[f"{variant.code}-{variant.name} bad"]
-    if variant.marker["shows"] == "exception":
-        assert error is not None
-    else:
-        assert error is None, error
-        assert [each for each in warned if _ABOUT_AMP.match(each)]
+def test_verify_finds_what_is_here() -> None:
+    found = find_fixtures([str(FIXTURES)])
+    assert [f"{each.rule}-{each.name}" for each in found] == IDS
+    for each, variant in zip(found, VARIANTS, strict=True):
+        assert (each.shows, each.device) == (variant.marker["shows"], variant.marker.get("device"))
 
 
 @pytest.mark.parametrize("code", [rule.code for rule in all_rules().values()])

@@ -4,8 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from amplint.rules.base import Rule
+
+# What `amplint verify` found of the rules' fixtures: by rule, a list of objects (tests/proofs.py writes it).
+PROOFS = Path(__file__).parents[1] / "rules" / "proofs.json"
+
+
+@cache
+def proofs() -> dict[str, list[dict[str, Any]]]:
+    """What the fixtures of each rule showed."""
+    found: dict[str, list[dict[str, Any]]] = json.loads(PROOFS.read_text("utf-8"))["proofs"]
+    return found
+
+
+def proof_cells(proof: dict[str, Any]) -> tuple[str, str, str]:
+    """The cells of a Markdown table: the fixture, what was shown before the fix, and after."""
+    name = proof["variant"].replace("_", " ")
+    where = f" ({proof['device']}{'*' if proof['simulated'] else ''})" if proof["device"] else ""
+    before, after = (proof[each].replace("|", "\\|") for each in ("before", "after"))
+    return f"{name}{where}", before, after
 
 
 def as_text(rules: Sequence[Rule]) -> str:
@@ -15,7 +36,19 @@ def as_text(rules: Sequence[Rule]) -> str:
 
 def _page(rule: Rule) -> str:
     state = "On by default." if rule.default else f'Off by default; `extend-select = ["{rule.code}"]` turns it on.'
-    return f"# {rule.name} ({rule.code})\n\nSeverity: {rule.severity.value}. {state}\n\n{rule.doc.strip()}\n"
+    head = f"# {rule.name} ({rule.code})\n\nSeverity: {rule.severity.value}. {state}\n\n"
+    before, heading, behind = rule.doc.strip().partition("\n## References\n")
+    return f"{head}{before}{_proof_table(rule)}{heading}{behind}\n"
+
+
+def _proof_table(rule: Rule) -> str:
+    """What each fixture of the rule showed, behind the words that say what was measured."""
+    shown = proofs().get(rule.code, [])
+    if not shown:
+        return ""
+    lines = [f"| {' | '.join(proof_cells(each))} |" for each in shown]
+    foot = "\n\\* simulated on the CPU\n" if any(each["simulated"] for each in shown) else ""
+    return "\n".join(["", "| fixture | before the fix | after |", "|---|---|---|", *lines, ""]) + foot
 
 
 def as_json(rules: Sequence[Rule], *, as_list: bool) -> str:
@@ -28,6 +61,7 @@ def as_json(rules: Sequence[Rule], *, as_list: bool) -> str:
             "default": rule.default,
             "summary": rule.summary,
             "explanation": rule.doc.strip() + "\n",
+            "proofs": proofs().get(rule.code, []),
         }
         for rule in rules
     ]

@@ -1,0 +1,198 @@
+"""The process that runs programs: one after the other, each for itself, and a line of JSON for each."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import importlib
+import json
+import os
+import runpy
+import shutil
+import sys
+import threading
+import time
+import warnings
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from amplint.verify.bench import on_device, reset, switched_off
+from amplint.verify.proof import BARE, FREE, LOCK_STEP, OVERFLOW, Observed
+from amplint.verify.record import Recorder
+from amplint.verify.simulate import simulated
+from amplint.verify.watch import Listener, watched
+
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+_OUTPUT = 2000  # characters of what a program printed that are kept
+_FILE = 64 << 20  # bytes that a program may write to a file, its output included
+
+
+class _Job(NamedTuple):
+    path: str
+    shows: str
+    device: str | None
+    timeout: float  # seconds
+    memory: int  # MiB beyond what torch itself takes
+
+
+def main(folder: str) -> None:
+    """Run the jobs that come in on standard input, with `folder` for temporary files, until there are no more."""
+    _die_with_the_parent()
+    jobs = os.fdopen(os.dup(0), encoding="utf-8")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    output = os.open(os.path.join(folder, "output"), os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    for descriptor in (1, 2):
+        os.dup2(output, descriptor)
+    torch.set_num_threads(1)
+    print(json.dumps({"torch": torch.__version__}), file=answers, flush=True)
+    for line in jobs:
+        os.ftruncate(output, 0)
+        observed = _run(_Job(**json.loads(line)), folder)
+        closed = False
+        for stream in (sys.stdout, sys.stderr):
+            closed |= stream.closed
+            if not stream.closed:
+                stream.flush()
+        end = os.lseek(output, 0, os.SEEK_END)
+        os.lseek(output, max(0, end - _OUTPUT), os.SEEK_SET)
+        observed.output = os.read(output, _OUTPUT).decode("utf-8", "replace")
+        # A thread that goes on would be heard in the next program, and that would miss a closed stream.
+        last = closed or threading.active_count() > 1
+        print(json.dumps({"observed": dataclasses.asdict(observed), "last": last}), file=answers, flush=True)
+        if last:
+            break
+    os._exit(0)
+
+
+def _die_with_the_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+
+
+def _run(job: _Job, folder: str) -> Observed:
+    started = time.perf_counter()
+    there = job.device is not None and _available(job.device)
+    _limit(job, real_cuda=job.device == "cuda" and there)
+    observed = _observe(job, there, folder)
+    observed.simulated = job.device is not None and not there
+    observed.seconds = round(time.perf_counter() - started, 3)
+    return observed
+
+
+def _available(device: str) -> bool:
+    module: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None), "mps": torch.backends.mps}[device]
+    return bool(module and module.is_available())
+
+
+def _observe(job: _Job, there: bool, folder: str) -> Observed:
+    """Run the program as often as what it is to show needs."""
+    if job.shows in BARE:
+        return _execute(job, there, folder, None)
+    if job.shows in OVERFLOW:
+        return _execute(job, there, folder, Recorder(overflow=True))
+    if job.shows not in (*LOCK_STEP, *FREE):
+        return _execute(job, there, folder, Recorder())
+    reference = Recorder(leave_out=True)
+    right = _execute(job, there, folder, reference, off=True)
+    if right.end != "finished":
+        return dataclasses.replace(right, detail=f"{right.detail} (with AMP switched off)")
+    if job.shows in LOCK_STEP:
+        return _execute(job, there, folder, Recorder(reference))
+    return dataclasses.replace(_execute(job, there, folder, Recorder()), reference_losses=right.losses)
+
+
+def _execute(job: _Job, there: bool, folder: str, recorder: Recorder | None, *, off: bool = False) -> Observed:
+    """Run the program once, as `python file.py` would, and leave nothing of it behind."""
+    own = os.path.dirname(job.path)
+    work = os.path.join(folder, "work")
+    kept = list(sys.path), list(sys.argv), dict(os.environ), set(sys.modules), (sys.stdout, sys.stderr)
+    os.mkdir(work)
+    os.chdir(work)
+    sys.path.insert(0, own)
+    sys.argv[:] = [job.path]
+    importlib.invalidate_caches()
+    reset()
+    end, detail = "finished", ""
+    try:
+        with ExitStack() as conditions:
+            caught = conditions.enter_context(warnings.catch_warnings(record=True))
+            warnings.simplefilter("always")
+            conditions.enter_context(_device(job.device, there))
+            if off:
+                conditions.enter_context(switched_off())
+            if recorder:
+                conditions.enter_context(_watch(recorder, own))
+            runpy.run_path(job.path, run_name="__main__")
+    except SystemExit as stop:
+        end, detail = "exited", f"status {stop.code or 0}"
+    except BaseException as error:
+        end, detail = _said(error)
+    finally:
+        reset()
+        torch.set_num_threads(1)
+        os.chdir(folder)
+        shutil.rmtree(work, ignore_errors=True)
+        sys.path[:], sys.argv[:] = kept[0], kept[1]
+        os.environ.clear()
+        os.environ.update(kept[2])
+        sys.stdout, sys.stderr = kept[4]
+        for name in set(sys.modules) - kept[3]:
+            if _within(getattr(sys.modules[name], "__file__", None), own):
+                del sys.modules[name]
+    observed = recorder.close() if recorder else Observed()
+    observed.end, observed.detail = end, detail
+    observed.warnings = [f"{each.category.__name__}: {each.message}" for each in caught]
+    return observed
+
+
+def _device(device: str | None, there: bool) -> AbstractContextManager[None]:
+    if device is None:
+        return nullcontext()
+    return on_device(device) if there else simulated(device)
+
+
+def _watch(listener: Listener, own: str) -> AbstractContextManager[None]:
+    return watched(listener, lambda filename: _within(filename, own))
+
+
+def _within(filename: str | None, folder: str) -> bool:
+    return filename is not None and Path(folder) in Path(filename).parents
+
+
+def _said(error: BaseException) -> tuple[str, str]:
+    first = next(iter(str(error).splitlines()), "")[:300]
+    text = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    no_memory = isinstance(error, MemoryError) or any(each in str(error) for each in _NO_MEMORY)
+    return ("out of memory" if no_memory else "exception"), text
+
+
+def _limit(job: _Job, *, real_cuda: bool) -> None:
+    """Limit what the next program may use, where the platform can; the parent's clock is there in any case."""
+    try:
+        import resource  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        return
+
+    used = time.process_time()
+    limits = {"CPU": int(used + job.timeout) + 2, "FSIZE": _FILE, "CORE": 0}
+    if not real_cuda:  # it maps far more than it uses
+        try:
+            pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        except OSError:
+            pages = 0
+        if pages:
+            limits["AS"] = pages * resource.getpagesize() + (job.memory << 20)
+    for name, soft in limits.items():
+        kind = getattr(resource, f"RLIMIT_{name}", None)
+        if kind is not None:
+            hard = resource.getrlimit(kind)[1]
+            within = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
+            try:
+                resource.setrlimit(kind, (within, hard))
+            except (ValueError, OSError):  # macOS refuses some
+                continue

@@ -1,0 +1,297 @@
+"""Recording what a run does, and comparing it in lock-step with the reference: the same program without AMP."""
+
+# ruff: noqa: D102 - what is heard is documented on Listener
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from amplint.verify.bench import inject_overflow
+from amplint.verify.proof import Compared, Observed
+from amplint.verify.watch import Clip, Listener, Region, gradient, open_regions
+
+_KEPT = 200  # regions and losses of a run; a long program says the same over and over
+
+
+class _Request(NamedTuple):
+    """What a step request did: float64 vectors over all parameters of its optimizer, in order."""
+
+    applied: torch.Tensor | None  # the gradients that the optimizer used, unscaled; None: the step was left out
+    update: torch.Tensor  # the change of the parameters
+    after: list[torch.Tensor]
+    state: list[Any]  # the optimizer's, by parameter
+    random: torch.Tensor
+
+
+class Recorder(Listener):
+    """Writes a run down in `observed`.
+
+    With a `reference`, the recorder of the same program with AMP switched off, gradients and updates are compared with
+    it. A step request is matched by its optimizer's number and its own among that optimizer's requests; after each one
+    parameters and the optimizer's state become the reference's, so that an error is that of one step alone. Clips and
+    gradient reads are matched by the number of requests before them and their order since.
+
+    A recorder of such a run has `leave_out`: without a scaler nobody else undoes a step with an overflow.
+
+    With `overflow`, one gradient becomes inf in the first backward after the first step request. Steps of optimizers
+    that are none of torch.optim's are heard of only through a scaler.
+    """
+
+    def __init__(self, reference: Recorder | None = None, *, leave_out: bool = False, overflow: bool = False) -> None:
+        self.observed = Observed()
+        self._reference = reference
+        self._leave_out = leave_out
+        self._inject = overflow
+        self._scalers: list[torch.amp.GradScaler] = []
+        self._optimizers: list[Any] = []
+        self._places: dict[int, tuple[int, int]] = {}  # by a parameter's id: its optimizer, its number there
+        self._requests = 0
+        self._of: dict[int, int] = {}  # the requests of an optimizer
+        self._since: dict[object, int] = {}  # clips, and reads of a parameter, since the last request
+        self._trace: dict[object, torch.Tensor] = {}
+        self._steps: dict[tuple[int, int], _Request] = {}
+        self._before: list[torch.Tensor] = []
+        self._state_before: list[Any] = []
+        self._used: torch.Tensor | None = None
+        self._current: Any = None
+        self._applied: dict[int, torch.Tensor] = {}  # by parameter: the gradient that a step used since the backward
+        self._stale: set[int] = set()  # parameters whose gradients a step has used
+        self._overflowed: set[int] = set()  # parameters whose gradients are not finite
+        self._pending = False  # an overflow that no update has answered
+        self._scaled = False  # scale() was called since the last backward
+
+    # --- what is heard
+
+    def scaler_made(self, scaler: torch.amp.GradScaler) -> None:
+        self._scalers.append(scaler)
+
+    def optimizer_made(self, optimizer: torch.optim.Optimizer) -> None:
+        self._number(optimizer)
+
+    def region_entered(self, region: Region) -> None:
+        if len(self.observed.regions) < _KEPT:
+            self.observed.regions.append(str(region))
+        if region.dtype:
+            self._dtype(region.dtype)
+
+    def loss_scaled(self, loss: torch.Tensor) -> None:
+        self._scaled = True
+        self._loss(loss)
+
+    def backward_started(self, roots: Sequence[torch.Tensor]) -> None:
+        self.observed.backwards += 1
+        self.observed.backwards_inside += self._inside()
+        self._applied.clear()
+        self._stale.clear()
+        if not self._scaled:
+            for root in roots:
+                self._loss(root)
+        self._scaled = False
+
+    def backward_done(self) -> None:
+        for number, optimizer in enumerate(self._optimizers):
+            for each in self._parameters(number, optimizer):
+                found = gradient(each)
+                if found is not None and not _dense(found).isfinite().all():
+                    self._overflowed.add(id(each))
+                    self._pending = True
+
+    def clipping(self, clip: Clip) -> None:
+        self._late(clip)
+        if clip.bound > 0 and math.isfinite(clip.bound):
+            # Seen from the bound: a bound multiplied by the scale makes scaled gradients right.
+            seen = _flat(gradient(each) for each in clip.parameters) / clip.bound
+            self._compare(self.observed.clip, "clip", seen)
+
+    def gradient_read(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
+        place = self._places.get(id(parameter))
+        if place:
+            self._compare(self.observed.read, place, _flat([gradient]))
+
+    def gradients_dropped(self, parameters: Sequence[torch.Tensor]) -> None:
+        dropped = set(map(id, parameters))
+        self._overflowed -= dropped
+        self._stale -= dropped
+
+    def step_requested(self, optimizer: Any) -> None:
+        self.observed.steps += 1
+        self.observed.steps_inside += self._inside()
+        self._current, self._used = optimizer, None
+        parameters = self._parameters(self._number(optimizer), optimizer)
+        self._before = [each.detach().clone() for each in parameters]
+        self._state_before = _state(optimizer, parameters) if self._leave_out else []
+        for each in parameters:
+            self._dtype(each.dtype)
+
+    def gradients_applied(self, optimizer: Any) -> None:
+        # A wrapper's own optimizer steps within the request; the gradients are those of the wrapper's parameters.
+        scale = getattr(optimizer, "grad_scale", None)
+        parameters = self._parameters(self._number(self._current), self._current)
+        grads = [gradient(each) for each in parameters]
+        divided = [None if each is None else _dense(each).double() / (1 if scale is None else scale) for each in grads]
+        if self._used is None:  # the first of this request
+            self.observed.reused += any(id(each) in self._stale for each in parameters)
+        self._used = _flat(divided, parameters)
+        self._stale.update(map(id, parameters))
+        self._applied.update(
+            {id(each): found for each, found in zip(parameters, divided, strict=True) if found is not None}
+        )
+
+    def step_done(self, optimizer: Any, *, taken: bool) -> None:
+        number = self._number(optimizer)
+        parameters = self._parameters(number, optimizer)
+        key = number, self._of.get(number, 0)
+        update = _flat(
+            after.detach().double() - before.double() for after, before in zip(parameters, self._before, strict=False)
+        )
+        if self._leave_out and not update.isfinite().all():
+            taken, update = False, torch.zeros_like(update)
+            _restore(optimizer, parameters, self._before, self._state_before)
+        if any(id(each) in self._overflowed for each in parameters):
+            self.observed.overflows += 1
+            self.observed.overflows_applied += bool((update != 0).any())  # true for NaN, too
+        self.observed.skipped += not taken
+        self._steps[key] = _Request(
+            self._used if taken else None,
+            update,
+            [each.detach().clone() for each in parameters],
+            _state(optimizer, parameters),
+            torch.get_rng_state(),
+        )
+        if not taken:  # a fused optimizer has looked at them all the same
+            for each in parameters:
+                self._applied.pop(id(each), None)
+        self._requests += 1
+        self._of[number] = key[1] + 1
+        self._since.clear()
+        if self._reference:
+            self._match(optimizer, parameters, self._steps[key], self._reference._steps.get(key))
+        if self._inject:
+            target = next((each for each in parameters if each.requires_grad and gradient(each) is not None), None)
+            if target is not None:
+                self._inject = False
+                inject_overflow(target)
+
+    def scale_updated(self, before: float, after: float) -> None:
+        self.observed.backoffs += after < before
+        self.observed.answered += self._pending
+        self._pending = False
+
+    def close(self) -> Observed:
+        """What was observed, with what is known at the end only."""
+        known = [each for number, of in enumerate(self._optimizers) for each in self._parameters(number, of)]
+        self.observed.finite = all(bool(each.detach().isfinite().all()) for each in known)
+        self.observed.answered += self._pending
+        self.observed.enabled = [each.is_enabled() for each in self._scalers]
+        self.observed.scales = [each.get_scale() for each in self._scalers]
+        return self.observed
+
+    # --- numbers
+
+    def _match(self, optimizer: Any, parameters: list[torch.Tensor], own: _Request, right: _Request | None) -> None:
+        if right is None or own.update.shape != right.update.shape:
+            return
+        if own.applied is not None and right.applied is not None:
+            _measure(self.observed.gradient, own.applied, right.applied, finite=False)
+            if isinstance(optimizer, torch.optim.SGD):  # Adam's are nearly the same at any scale
+                _measure(self.observed.update, own.update, right.update, finite=False)
+        elif own.applied is not None and not own.update.isfinite().all():  # an overflow that had to be left out
+            self.observed.gradient.add(math.inf, math.inf)
+            if isinstance(optimizer, torch.optim.SGD):
+                self.observed.update.add(math.inf, math.inf)
+        _restore(optimizer, parameters, right.after, right.state)
+        torch.set_rng_state(right.random)
+
+    def _compare(self, to: Compared, kind: object, found: torch.Tensor) -> None:
+        place = self._requests, kind, self._since.get(kind, 0)
+        self._since[kind] = place[2] + 1
+        self._trace[place] = found
+        right = self._reference._trace.get(place) if self._reference else None
+        if right is not None and found.shape == right.shape:
+            _measure(to, found, right, finite=True)
+
+    def _late(self, clip: Clip) -> None:
+        """Of a clip of gradients that a step has used already: how far beyond the bound they were."""
+        used = [self._applied[id(each)] for each in clip.parameters if id(each) in self._applied]
+        if used and clip.bound > 0:
+            norm = float(torch.linalg.vector_norm(_flat(used), clip.order))
+            self.observed.beyond_bound = max(self.observed.beyond_bound, norm / clip.bound)
+
+    def _loss(self, loss: torch.Tensor) -> None:
+        if len(self.observed.losses) < _KEPT:
+            self.observed.losses.append(float(loss.detach().float().mean()))
+            self.observed.loss_dtypes.append(str(loss.dtype).removeprefix("torch."))
+
+    def _dtype(self, dtype: torch.dtype | str) -> None:
+        name = str(dtype).removeprefix("torch.")
+        if name not in self.observed.dtypes:
+            self.observed.dtypes.append(name)
+
+    def _inside(self) -> bool:
+        regions = open_regions()
+        if regions:
+            self.observed.inside = str(regions[0])
+        return bool(regions)
+
+    def _number(self, optimizer: Any) -> int:
+        for number, each in enumerate(self._optimizers):
+            if each is optimizer:
+                return number
+        self._optimizers.append(optimizer)
+        return len(self._optimizers) - 1
+
+    def _parameters(self, number: int, optimizer: Any) -> list[torch.Tensor]:
+        found = [each for group in getattr(optimizer, "param_groups", ()) for each in group["params"]]
+        for at, each in enumerate(found):
+            self._places.setdefault(id(each), (number, at))
+        return found
+
+
+def _state(optimizer: Any, parameters: Sequence[torch.Tensor]) -> list[Any]:
+    return [copy.deepcopy(optimizer.state.get(each)) for each in parameters] if hasattr(optimizer, "state") else []
+
+
+def _restore(
+    optimizer: Any, parameters: Sequence[torch.Tensor], values: Sequence[torch.Tensor], states: Sequence[Any]
+) -> None:
+    """Set parameters and their state. What autocast has cached of them stays: that is autocast's business."""
+    with torch.no_grad():
+        for parameter, value in zip(parameters, values, strict=True):
+            parameter.copy_(value)
+    for parameter, state in zip(parameters, states, strict=False):
+        if state is None:
+            optimizer.state.pop(parameter, None)
+        else:
+            optimizer.state[parameter] = copy.deepcopy(state)
+
+
+def _measure(to: Compared, found: torch.Tensor, right: torch.Tensor, *, finite: bool) -> None:
+    """Add a comparison; with `finite`, only if what was found is: an overflow is the scaler's business until a step."""
+    if not right.isfinite().all() or (finite and not found.isfinite().all()):
+        return
+    norm, reference = float(found.norm()), float(right.norm())
+    if not math.isfinite(norm):
+        to.add(math.inf, math.inf)
+    elif reference == 0:
+        to.add(0.0 if norm == 0 else math.inf, 1.0 if norm == 0 else math.inf)
+    else:
+        to.add(float((found - right).norm()) / reference, norm / reference)
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    return (tensor.to_dense() if tensor.layout != torch.strided else tensor).detach()
+
+
+def _flat(tensors: Iterable[torch.Tensor | None], like: Sequence[torch.Tensor] = ()) -> torch.Tensor:
+    """One float64 vector of all elements on the CPU; for None, zeros as many as the tensor beside it in `like` has."""
+    parts = []
+    for at, each in enumerate(tensors):
+        if each is not None:
+            parts.append(_dense(each).double().cpu().flatten())
+        elif like:
+            parts.append(torch.zeros(like[at].numel(), dtype=torch.float64, device="cpu"))
+    return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64, device="cpu")
