@@ -1,6 +1,6 @@
 """Writes down what `amplint verify fixtures/` finds: `amplint rule` shows it, and the README a part of it.
 
-    python -m tests.proofs
+python -m tests.proofs
 """
 
 from __future__ import annotations

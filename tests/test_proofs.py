@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from amplint.report.rules_doc import as_text, proofs
+from amplint.rules import all_rules
 from amplint.verify.proof import Observed
+from tests.proofs import README, TABLE, record, table
 from tests.test_fixtures import FIXTURES, executed
 
 pytest.importorskip("torch")
@@ -44,6 +49,27 @@ def test_backwards_and_steps_are_all_outside_after() -> None:
             assert bad.backwards_inside + bad.steps_inside, name
             assert fixed.backwards, name
             assert not fixed.backwards_inside + fixed.steps_inside, name
+
+
+def without_numbers(rules: dict[str, list[dict[str, Any]]]) -> str:
+    """What holds on every machine: rounding is not quite the same everywhere."""
+    return re.sub(r"\d[\d.,e+-]*", "#", json.dumps(rules, indent=1).replace("AMP", "AMP_"))
+
+
+def test_what_is_written_down_is_what_verify_finds() -> None:
+    assert without_numbers(proofs()) == without_numbers(record(executed().values())), "python -m tests.proofs"
+    found = TABLE.search(README.read_text("utf-8"))
+    assert found
+    assert found.group() == table(), "python -m tests.proofs"
+
+
+def test_a_rule_shows_its_proofs() -> None:
+    page = as_text([all_rules()["AMP401"]])
+    shown = page[page.index("\n## Proof\n") : page.index("\n## References\n")]
+    assert shown.count("\n| ") == 1 + len(proofs()["AMP401"])
+    assert "| loop | clip saw 65," in shown
+    assert as_text([all_rules()["AMP105"]]).count("\n| ") == 0  # nothing is executed
+    assert "\\* simulated on the CPU" in as_text([all_rules()["AMP103"]])
 
 
 def compare(path: Path) -> Observed:

@@ -78,7 +78,7 @@ def test_gradients_used_twice_are_an_update_too_many() -> None:
 
 def test_texts_of_numbers() -> None:
     half = Observed(clip=compared(65521.0, factor=65522.0), update=compared(1.0, factor=1.5e-5), dtypes=["float16"])
-    assert show("gradient", half, RIGHT).text == "clip saw 65,522 x the true norm, update off by 100%"
+    assert show("gradient", half, RIGHT).text == "clip saw 65,522 x the true norm, update 1.50e-05 x the right size"
     half = Observed(clip=compared(0.0017), update=compared(0.0017), dtypes=["float16"])
     assert show("gradient", half, RIGHT).text == "clip saw 1.00 x the true norm, update off by 0.17%"
     half = Observed(read=compared(0.5, factor=1.02), gradient=compared(0.2), dtypes=["float16"])
@@ -202,6 +202,25 @@ def test_scales_are_those_of_the_fixed_half() -> None:
     assert prove("scale", off, on)[:3] == ("confirmed", *expected)
     assert prove("scale", on, on).verdict == "refuted"
     assert prove("scale", Observed(enabled=[True], scales=[2.0]), on).verdict == "confirmed"
+
+
+def test_whatever_a_fixture_shows_its_fixed_half_has_to_train_rightly() -> None:
+    bad = Observed(end="exception", detail="RuntimeError: no")
+    limit = TOLERANCE["float16"].worst
+    for value, verdict in ((limit * 0.99, "confirmed"), (limit * 1.01, "refuted")):
+        fixed = Observed(dtypes=["float16"], gradient=compared(0.0), update=compared(value))
+        proof = prove("exception", bad, fixed)
+        assert proof.verdict == verdict
+        assert proof.after.startswith("no exception, update off by")
+    untrained = prove("exception", bad, Observed())
+    assert untrained[:3] == ("confirmed", "RuntimeError: no", "no exception")
+
+
+def test_places_on_a_disk_are_left_out() -> None:
+    shown = show("exception", Observed(end="exception", detail="ImportError: no x in 'y' (/a b/c.py)"), RIGHT)
+    assert shown.text == "ImportError: no x in 'y'"
+    warned = Observed(warnings=["DeprecationWarning: autocast (x) is old. (Triggered internally at /b/c.cpp:7.)"])
+    assert show("warning", warned, RIGHT).text == "DeprecationWarning: autocast (x) is old."
 
 
 def test_the_judgement_needs_no_torch() -> None:

@@ -36,13 +36,16 @@ def as_text(rules: Sequence[Rule]) -> str:
 
 def _page(rule: Rule) -> str:
     state = "On by default." if rule.default else f'Off by default; `extend-select = ["{rule.code}"]` turns it on.'
-    head = f"# {rule.name} ({rule.code})\n\nSeverity: {rule.severity.value}. {state}\n\n"
+    return f"# {rule.name} ({rule.code})\n\nSeverity: {rule.severity.value}. {state}\n\n{_explanation(rule)}"
+
+
+def _explanation(rule: Rule) -> str:
+    """The documentation, with what the fixtures showed behind the words that say what was measured."""
     before, heading, behind = rule.doc.strip().partition("\n## References\n")
-    return f"{head}{before}{_proof_table(rule)}{heading}{behind}\n"
+    return f"{before}{_proof_table(rule)}{heading}{behind}\n"
 
 
 def _proof_table(rule: Rule) -> str:
-    """What each fixture of the rule showed, behind the words that say what was measured."""
     shown = proofs().get(rule.code, [])
     if not shown:
         return ""
@@ -60,7 +63,7 @@ def as_json(rules: Sequence[Rule], *, as_list: bool) -> str:
             "severity": rule.severity.value,
             "default": rule.default,
             "summary": rule.summary,
-            "explanation": rule.doc.strip() + "\n",
+            "explanation": _explanation(rule),
             "proofs": proofs().get(rule.code, []),
         }
         for rule in rules

@@ -30,12 +30,15 @@ _OUTPUT = 2000  # characters of what a program printed that are kept
 _FILE = 64 << 20  # bytes that a program may write to a file, its output included
 
 
-class _Job(NamedTuple):
+class Job(NamedTuple):
+    """A program to run: its path, and the observable that it is run for."""
+
     path: str
     shows: str
     device: str | None
     timeout: float  # seconds
     memory: int  # MiB beyond what torch itself takes
+    right: bool = False  # it is to be right: where a reference can be run, it is compared with that in any case
 
 
 def main(folder: str) -> None:
@@ -52,7 +55,7 @@ def main(folder: str) -> None:
     print(json.dumps({"torch": torch.__version__}), file=answers, flush=True)
     for line in jobs:
         os.ftruncate(output, 0)
-        observed = _run(_Job(**json.loads(line)), folder)
+        observed = _run(Job(**json.loads(line)), folder)
         closed = False
         for stream in (sys.stdout, sys.stderr):
             closed |= stream.closed
@@ -74,11 +77,15 @@ def _die_with_the_parent() -> None:
         ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
 
 
-def _run(job: _Job, folder: str) -> Observed:
+def _run(job: Job, folder: str) -> Observed:
     started = time.perf_counter()
     there = job.device is not None and _available(job.device)
     _limit(job, real_cuda=job.device == "cuda" and there)
     observed = _observe(job, there, folder)
+    if job.right and observed.end == "finished" and job.shows not in LOCK_STEP:
+        beside = _observe(job._replace(shows=LOCK_STEP[0]), there, folder)
+        if beside.end == "finished":
+            observed.take_comparisons(beside)
     observed.simulated = job.device is not None and not there
     observed.seconds = round(time.perf_counter() - started, 3)
     return observed
@@ -89,7 +96,7 @@ def _available(device: str) -> bool:
     return bool(module and module.is_available())
 
 
-def _observe(job: _Job, there: bool, folder: str) -> Observed:
+def _observe(job: Job, there: bool, folder: str) -> Observed:
     """Run the program as often as what it is to show needs."""
     if job.shows in BARE:
         return _execute(job, there, folder, None)
@@ -106,7 +113,7 @@ def _observe(job: _Job, there: bool, folder: str) -> Observed:
     return dataclasses.replace(_execute(job, there, folder, Recorder()), reference_losses=right.losses)
 
 
-def _execute(job: _Job, there: bool, folder: str, recorder: Recorder | None, *, off: bool = False) -> Observed:
+def _execute(job: Job, there: bool, folder: str, recorder: Recorder | None, *, off: bool = False) -> Observed:
     """Run the program once, as `python file.py` would, and leave nothing of it behind."""
     own = os.path.dirname(job.path)
     work = os.path.join(folder, "work")
@@ -171,7 +178,7 @@ def _said(error: BaseException) -> tuple[str, str]:
     return ("out of memory" if no_memory else "exception"), text
 
 
-def _limit(job: _Job, *, real_cuda: bool) -> None:
+def _limit(job: Job, *, real_cuda: bool) -> None:
     """Limit what the next program may use, where the platform can; the parent's clock is there in any case."""
     try:
         import resource  # noqa: PLC0415 - not on every platform

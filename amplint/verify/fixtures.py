@@ -12,6 +12,7 @@ from amplint.verify.proof import SHOWS
 _MARKER = re.compile(r"# amplint-fixture:((?: \w+=[\w-]+)+)\r?\n")
 _RULE = re.compile(r"AMP\d{3}(?!\d)")
 DEVICES = ("cuda", "xpu", "mps")
+CPU = "cpu"  # as a fixture's device: its point is that the others are missing
 
 
 class NotAFixture(ValueError):
@@ -86,7 +87,7 @@ def _fixture(bad: Path) -> Fixture:
     if not marker:
         raise NotAFixture(f"{first}: the first line is no fixture's marker, and verify can't check other code yet")
     says = dict(each.split("=") for each in marker[1].split())
-    if says.get("shows") not in SHOWS or says.get("device") not in (None, *DEVICES):
+    if says.get("shows") not in SHOWS or says.get("device") not in (None, CPU, *DEVICES):
         raise NotAFixture(f"{first}: the marker's shows= or device= is unknown")
     variant = first.parent if first is bad else first.parents[1]
     rule = _RULE.match(variant.parent.name)

@@ -28,6 +28,8 @@ LEARNING = 0.25
 # What torch says about the old API, and about a scaler that switches itself off.
 ABOUT_AMP = re.compile(r"(?i)(Future|Deprecation|User)Warning:.*(autocast|GradScaler|custom_[fb]wd)")
 
+_PLACE = re.compile(r"\s*\((?:Triggered internally at )?(?:/|[A-Z]:\\)[^()]*\)")
+
 CONFIRMED, REFUTED, NOT_EXECUTED = "confirmed", "refuted", "not executed"
 
 
@@ -97,6 +99,12 @@ class Observed:
         compared = {key: Compared(**values[key]) for key in ("clip", "read", "gradient", "update")}
         return cls(**{**values, **compared})
 
+    def take_comparisons(self, other: Observed) -> None:
+        """Add what another run of the same program, beside its reference, has shown."""
+        self.clip, self.read, self.gradient, self.update = other.clip, other.read, other.gradient, other.update
+        self.reused, self.beyond_bound = other.reused, other.beyond_bound
+        self.dtypes = self.dtypes or other.dtypes
+
     @property
     def tolerance(self) -> Tolerance:
         """What rounding alone explains with these regions."""
@@ -126,6 +134,11 @@ def prove(shows: str, bad: Observed, fixed: Observed) -> Proof:
     if after.misbehaves and not _by_itself(shows, fixed):
         # The fixed half is what is right; that it differs from the bad one is no fault.
         after = Shown(False, after.text)
+    if shows not in LOCK_STEP and after.misbehaves is False and (fixed.update.count or fixed.gradient.count):
+        # Whatever the fixture is to show: what is right trains as its reference does.
+        trained = _gradient(fixed, bad)
+        wrong = bool(trained.misbehaves) or fixed.update.beyond(fixed.tolerance)
+        after = Shown(wrong, f"{after.text}, {trained.text}")
     if before.misbehaves is None:
         reason = "the bad half could not be judged"
     elif not before.misbehaves:
@@ -153,7 +166,7 @@ def _by_itself(shows: str, half: Observed) -> bool:
 
 def _exception(half: Observed, other: Observed) -> Shown:
     if half.end == "exception":
-        return Shown(True, half.detail)
+        return Shown(True, _without_places(half.detail))
     # A fixed half that warns is not right either.
     about = _about_amp(half) if other.end == "exception" else []
     return Shown(bool(about), about[0] if about else "no exception")
@@ -165,7 +178,12 @@ def _warning(half: Observed, other: Observed) -> Shown:
 
 
 def _about_amp(half: Observed) -> list[str]:
-    return [each for each in half.warnings if ABOUT_AMP.match(each)]
+    return [_without_places(each) for each in half.warnings if ABOUT_AMP.match(each)]
+
+
+def _without_places(text: str) -> str:
+    """A message of torch's without the place in its sources or on this machine's disk."""
+    return _PLACE.sub("", text)
 
 
 def _gradient(half: Observed, other: Observed) -> Shown:
@@ -290,7 +308,7 @@ def _factor(text: str, compared: Compared, tolerance: Tolerance) -> str:
 def _off(what: str, compared: Compared) -> str:
     if not math.isfinite(compared.error):
         return f"{what} not finite"
-    if 0.01 < compared.factor < 0.6 or compared.factor > 1.6:
+    if 0 < compared.factor < 0.6 or compared.factor > 1.6:
         return f"{what} {_number(compared.factor)} x the right size"
     return f"{what} off by {_percent(compared.error)}"
 

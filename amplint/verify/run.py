@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from packaging.version import Version
 
-from amplint.verify.fixtures import Fixture, find_fixtures
+from amplint.verify.fixtures import CPU, Fixture, find_fixtures
 from amplint.verify.proof import NOT_EXECUTED, Observed, prove
 
 TIMEOUT, MEMORY = 60.0, 2048  # seconds and MiB that a half may take
@@ -84,9 +84,9 @@ def verify(
         _need_torch()
     done = 0
     rows = []
-    with TemporaryDirectory(prefix="amplint-", ignore_cleanup_errors=True) as folder, _Runner(folder) as runner:
+    with TemporaryDirectory(prefix="amplint-", ignore_cleanup_errors=True) as folder, Runner(folder) as runner:
         for each in fixtures:
-            on = each.device or device
+            on = None if each.device == CPU else each.device or device
             if each.shows == "none":
                 reason = f"`amplint rule {each.rule}` says why" if each.rule else "shows=none"
                 rows.append(Row(each, on, NOT_EXECUTED, "", "", reason))
@@ -94,7 +94,8 @@ def verify(
             if progress:
                 progress(done, len(runnable), each)
             job = {"shows": each.shows, "device": on, "timeout": timeout, "memory": memory}
-            bad, fixed = (runner.run({**job, "path": str(path)}) for path in (each.bad, each.fixed))
+            bad = runner.run({**job, "path": str(each.bad)})
+            fixed = runner.run({**job, "path": str(each.fixed), "right": True})
             rows.append(Row(each, on, *prove(each.shows, bad, fixed), bad, fixed))
             done += 1
     return rows
@@ -112,14 +113,14 @@ def _need_torch() -> None:
         raise CannotRun(f"verify needs torch {_OLDEST} or later, this is {version}: {how}")
 
 
-class _Runner:
-    """Runs jobs in a worker process, and starts another where one was lost."""
+class Runner:
+    """Runs programs one by one in a worker process below `folder`, and starts another where one was lost."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._worker: _Worker | None = None
 
-    def __enter__(self) -> _Runner:
+    def __enter__(self) -> Runner:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -127,6 +128,11 @@ class _Runner:
             self._worker.kill()
 
     def run(self, job: dict[str, Any]) -> Observed:
+        """What a program showed; `job` has the fields of `amplint.verify.child.Job`.
+
+        Raises:
+            CannotRun: the worker doesn't start.
+        """
         if self._worker is None:
             self._worker = _Worker(self._folder)
             self._worker.wait_until_ready()
