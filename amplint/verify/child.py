@@ -55,15 +55,8 @@ def main(folder: str) -> None:
     print(json.dumps({"torch": torch.__version__}), file=answers, flush=True)
     for line in jobs:
         os.ftruncate(output, 0)
-        observed = _run(Job(**json.loads(line)), folder)
-        closed = False
-        for stream in (sys.stdout, sys.stderr):
-            closed |= stream.closed
-            if not stream.closed:
-                stream.flush()
-        end = os.lseek(output, 0, os.SEEK_END)
-        os.lseek(output, max(0, end - _OUTPUT), os.SEEK_SET)
-        observed.output = os.read(output, _OUTPUT).decode("utf-8", "replace")
+        observed = _run(Job(**json.loads(line)), folder, output)
+        closed = sys.stdout.closed or sys.stderr.closed
         # A thread that goes on would be heard in the next program, and that would miss a closed stream.
         last = closed or threading.active_count() > 1
         print(json.dumps({"observed": dataclasses.asdict(observed), "last": last}), file=answers, flush=True)
@@ -77,11 +70,12 @@ def _die_with_the_parent() -> None:
         ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
 
 
-def _run(job: Job, folder: str) -> Observed:
+def _run(job: Job, folder: str, output: int) -> Observed:
     started = time.perf_counter()
     there = job.device is not None and _available(job.device)
     _limit(job, real_cuda=job.device == "cuda" and there)
     observed = _observe(job, there, folder)
+    observed.output = _end_of(output)
     if job.right and observed.end == "finished" and job.shows not in LOCK_STEP:
         beside = _observe(job._replace(shows=LOCK_STEP[0]), there, folder)
         if beside.end == "finished":
@@ -89,6 +83,16 @@ def _run(job: Job, folder: str) -> Observed:
     observed.simulated = job.device is not None and not there
     observed.seconds = round(time.perf_counter() - started, 3)
     return observed
+
+
+def _end_of(output: int) -> str:
+    """The end of what was printed into a file, by its descriptor."""
+    for stream in (sys.stdout, sys.stderr):
+        if not stream.closed:
+            stream.flush()
+    end = os.lseek(output, 0, os.SEEK_END)
+    os.lseek(output, max(0, end - _OUTPUT), os.SEEK_SET)
+    return os.read(output, _OUTPUT).decode("utf-8", "replace")
 
 
 def _available(device: str) -> bool:
