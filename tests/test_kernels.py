@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +14,9 @@ from torch.nn import functional
 
 from amplint.model.oplists import OP_LISTS
 from amplint.verify.simulate import DEVICES, simulated
-from tests.opcalls import CALLS, Make, fake_region, outcome
+from tests.opcalls import CALLS, Make, fake_region, large, one_thread, outcome
+
+pytestmark = pytest.mark.usefixtures(one_thread.__name__)
 
 OWN_ERRORS = ("at::autocast::", "unsafe to autocast")
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -46,19 +48,6 @@ NO_OTHER_REFERENCE = {"scaled_dot_product_attention"}
 OTHER_STAND_IN = {"_native_multi_head_attention", "pinverse", "vdot"}
 # Ops whose stand-in takes mixed dtypes where the real one raises.
 STRICTER = {"cross", "index_copy", "index_put", "batch_norm"}
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
-
-
-def large() -> torch.Tensor:
-    return torch.randn(64, 64) * 300
 
 
 def outcomes(device: str, dtype: torch.dtype, other: torch.dtype) -> dict[str, list[torch.dtype] | str]:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,20 +15,9 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from amplint.verify.simulate import DEVICES, simulated
-from tests.opcalls import CALLS
+from tests.opcalls import CALLS, large, one_thread
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
-
-
-def large() -> torch.Tensor:
-    return torch.randn(64, 64) * 300
+pytestmark = pytest.mark.usefixtures(one_thread.__name__)
 
 
 def small() -> nn.Module:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amplint.model import ir
-from amplint.model.scopes import Assigned, Binding, Defined, Imported, Names
+from amplint.model.scopes import Assigned, Binding, Names, node_of
 
 
 def reaching(names: Names, read: ir.Name) -> list[Binding]:
@@ -40,22 +40,14 @@ def _is_sure(binding: Binding, around: list[ir.Statement], later: bool) -> bool:
     return any(each.block is assign.block and assign.id < each.id for each in around)
 
 
-def _node(binding: Binding) -> ir.Node | None:
-    if isinstance(binding, Assigned):
-        return binding.target
-    if isinstance(binding, Imported):
-        return binding.statement
-    return binding.what if isinstance(binding, Defined) else binding.node
-
-
 def _place(binding: Binding) -> float:
     """Where a binding stands in the order of the text; beyond its end, where that isn't known."""
-    node = _node(binding)
+    node = node_of(binding)
     return node.id if node is not None else float("inf")
 
 
 def _stands_in(binding: Binding, loop: ir.Statement) -> bool:
-    node = _node(binding)
+    node = node_of(binding)
     while node is not None and node is not loop:
         node = node.parent
     return node is not None

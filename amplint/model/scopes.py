@@ -79,6 +79,15 @@ class Other:
 Binding: TypeAlias = Imported | Assigned | Defined | Other
 
 
+def node_of(binding: Binding) -> ir.Node | None:
+    """Where a binding stands; a parameter's is its function."""
+    if isinstance(binding, Assigned):
+        return binding.target
+    if isinstance(binding, Imported):
+        return binding.statement
+    return binding.what if isinstance(binding, Defined) else binding.node
+
+
 @dataclass(eq=False, slots=True)
 class Scope:
     """A scope of Python: module, class, function (lambdas too) or comprehension."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from amplint.findings import Edit
 from amplint.model import ir
 from amplint.model.objects import objects
-from amplint.model.scopes import Assigned, Binding, Defined, Imported
+from amplint.model.scopes import node_of
 from amplint.rules.dedent import last_offset
 from amplint.rules.editing import indentation, insert, line_end, line_start
 
@@ -70,17 +70,8 @@ def says_the_same(module: Module, value: ir.Value, place: ir.Node, there: ir.Nod
         return False
     first, second = sorted((place.id, there.id))
     home = root.scope.home(root.name)
-    nodes = [_node(each) for each in objects(module).bindings(root)]
+    nodes = [node_of(each) for each in objects(module).bindings(root)]
     if any(node is not None and first < node.id < second for node in nodes):
         return False
     container = ir.function_of(place) or module.program
     return home is not container.scope or any(node is None or node is container or node.id < first for node in nodes)
-
-
-def _node(binding: Binding) -> ir.Node | None:
-    """Where a binding stands; a parameter's is its function."""
-    if isinstance(binding, Assigned):
-        return binding.target
-    if isinstance(binding, Imported):
-        return binding.statement
-    return binding.what if isinstance(binding, Defined) else binding.node

@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from amplint.verify.watch import DEVICES, wrap
+from amplint.verify.patching import wrap
+from amplint.verify.watch import DEVICES
 
 
 @dataclass

@@ -33,6 +33,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 
 from amplint.verify.kernels import kernels_of
+from amplint.verify.patching import patch
 
 DEVICES = ("cuda", "xpu", "mps")
 
@@ -56,7 +57,7 @@ def simulated(device: str) -> Iterator[None]:
         _believe(device, undo)
         _translate(device, undo)
         forget = undo.enter_context(kernels_of(device))
-        _patch(undo, torch, "clear_autocast_cache", _then(torch.clear_autocast_cache, forget))
+        patch(undo, torch, "clear_autocast_cache", _then(torch.clear_autocast_cache, forget))
         undo.enter_context(_OnCpu(device))
         yield
 
@@ -118,7 +119,7 @@ def _translate(device: str, undo: ExitStack) -> None:
         "set_autocast_cpu_enabled": "cpu",
         "set_autocast_cpu_dtype": "cpu",
     }.items():
-        _patch(undo, torch, name, sharing(getattr(torch, name), default))
+        patch(undo, torch, name, sharing(getattr(torch, name), default))
 
     # A region said to be for "cpu" is meant for the device: float32 is allowed or not as there. A property, because a
     # wrapper of __init__ would stand between the warnings and the lines that they are about.
@@ -126,9 +127,9 @@ def _translate(device: str, undo: ExitStack) -> None:
         lambda self: vars(self)["device"],
         lambda self, name: vars(self).update(device=device if name == "cpu" else name),
     )
-    _patch(undo, torch.autocast, "device", meant)
+    patch(undo, torch.autocast, "device", meant)
     # Other threads start with the CPU's own dtype.
-    _patch(
+    patch(
         undo,
         torch,
         "get_autocast_dtype",
@@ -136,7 +137,7 @@ def _translate(device: str, undo: ExitStack) -> None:
     )
 
     cast = torch.amp.autocast_mode._cast
-    _patch(
+    patch(
         undo,
         torch.amp.autocast_mode,
         "_cast",
@@ -155,7 +156,7 @@ def _translate(device: str, undo: ExitStack) -> None:
         finally:
             self._device = own
 
-    _patch(undo, torch.amp.GradScaler, "update", updated)
+    patch(undo, torch.amp.GradScaler, "update", updated)
 
 
 # --- the device itself
@@ -176,12 +177,12 @@ def _believe(device: str, undo: ExitStack) -> None:
     modules: dict[str, ModuleType] = {"cuda": torch.cuda, "xpu": torch.xpu, "mps": torch.mps}
     for name, module in modules.items():
         if hasattr(module, "is_available"):
-            _patch(undo, module, "is_available", _always(name == device))
-    _patch(undo, torch.backends.mps, "is_available", _always(device == "mps"))
-    _patch(undo, torch.backends.mps, "is_built", _always(device == "mps"))
+            patch(undo, module, "is_available", _always(name == device))
+    patch(undo, torch.backends.mps, "is_available", _always(device == "mps"))
+    patch(undo, torch.backends.mps, "is_built", _always(device == "mps"))
     for name, value in own.items():
         if hasattr(modules[device], name):
-            _patch(undo, modules[device], name, value)
+            patch(undo, modules[device], name, value)
     general = {
         "is_available": _always(True),
         "current_accelerator": _always(torch.device(device)),
@@ -193,21 +194,21 @@ def _believe(device: str, undo: ExitStack) -> None:
     }
     if hasattr(torch, "accelerator"):  # since torch 2.6
         for name, value in general.items():
-            _patch(undo, torch.accelerator, name, value)
-    _patch(undo, torch.Tensor, "pin_memory", lambda self, *_: self)
+            patch(undo, torch.accelerator, name, value)
+    patch(undo, torch.Tensor, "pin_memory", lambda self, *_: self)
     # DataParallel finds no devices, and calls its module.
-    _patch(undo, sys.modules["torch.nn.parallel.data_parallel"], "_get_available_device_type", _always(None))
+    patch(undo, sys.modules["torch.nn.parallel.data_parallel"], "_get_available_device_type", _always(None))
     if device == "mps":
         norm = _other_norm(torch.functional.norm)
-        _patch(undo, torch, "norm", norm)
-        _patch(undo, torch.functional, "norm", norm)
+        patch(undo, torch, "norm", norm)
+        patch(undo, torch.functional, "norm", norm)
 
     enter = DeviceContext.__init__
 
     def entered(self: DeviceContext, where: Any) -> None:
         enter(self, _local(where, device))
 
-    _patch(undo, DeviceContext, "__init__", entered)
+    patch(undo, DeviceContext, "__init__", entered)
 
 
 def _other_norm(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -270,15 +271,6 @@ def _local(where: Any, device: str) -> Any:
 
 
 # --- small helpers
-
-
-def _patch(undo: ExitStack, owner: Any, name: str, value: Any) -> None:
-    """Set an attribute until the end; one that was inherited is inherited again."""
-    if name in vars(owner):
-        undo.callback(setattr, owner, name, vars(owner)[name])
-    else:
-        undo.callback(delattr, owner, name)
-    setattr(owner, name, value)
 
 
 def _always(value: Any) -> Callable[..., Any]:

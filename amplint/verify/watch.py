@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from amplint.verify.patching import patch, wrap
+
 _GRAD: Any = torch.Tensor.grad  # the descriptor itself: reading through it is not watched
 
 
@@ -333,26 +335,3 @@ def _watch_regions(listener: Listener, undo: ExitStack) -> None:
 
     wrap(undo, torch.autocast, "__enter__", enter)
     wrap(undo, torch.autocast, "__exit__", leave)
-
-
-# --- small helpers
-
-
-def wrap(undo: ExitStack, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
-    """Let `wrapper`, which gets the real function first, stand in for a function or method."""
-    real = vars(owner)[name]
-
-    @functools.wraps(real)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return wrapper(real, *args, **kwargs)
-
-    patch(undo, owner, name, call)
-
-
-def patch(undo: ExitStack, owner: Any, name: str, value: Any) -> None:
-    """Set an attribute until the end; one that was inherited is inherited again."""
-    if name in vars(owner):
-        undo.callback(setattr, owner, name, vars(owner)[name])
-    else:
-        undo.callback(delattr, owner, name)
-    setattr(owner, name, value)
