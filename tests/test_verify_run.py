@@ -282,8 +282,9 @@ def test_what_is_no_fixture_is_not_executed(amplint: Amplint, tmp_path: Path, fi
 def test_a_missing_path_and_other_files(tmp_path: Path) -> None:
     own = fixture(tmp_path / "AMP900_x" / "it", "1/0")
     for path in (tmp_path / "none", own / "fixed.py", tmp_path / "AMP900_x" / "bad.py"):
-        with pytest.raises(NotAFixture):
+        with pytest.raises(NotAFixture) as raised:
             find_fixtures([str(path)])
+        assert ("no such file" in str(raised.value)) is not path.exists()
 
 
 def test_progress_is_for_a_terminal(amplint: Amplint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

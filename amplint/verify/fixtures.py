@@ -44,6 +44,8 @@ def find_fixtures(paths: Sequence[str]) -> list[Fixture]:
     """
     found: dict[Path, Fixture] = {}
     for path in map(Path, paths):
+        if not path.exists():
+            raise NotAFixture(f"{path}: no such file or directory")
         before = len(found)
         for bad in _halves(path):
             found[bad.resolve()] = _fixture(bad)
