@@ -7,7 +7,8 @@ inf, or stepped by `scaler.step` already.
 
 It is silent where another arm of a condition steps through the scaler (the condition may be AMP's own flag), where the
 function reads the scale or asks for finite gradients itself, for an optimizer that the scaler has nothing to do with
-in a function with several, and where the scaler went out of sight.
+in a function with several, where the scaler went out of sight, and for a scaler made with a scale of its own that is
+used for nothing but `scale`: Adam divides a constant out, so it may be there on purpose (with SGD it is not).
 
 ## Why is this bad?
 On scaled gradients the update is 65,536 times too large with SGD; Adam hides it. `scaler.step(optimizer)` also leaves
@@ -49,6 +50,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.dtypes import SCALER
 from amplint.model.events import Event
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
@@ -57,7 +59,17 @@ from amplint.model.state import State
 from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clips import SCALE_READS
-from amplint.rules.order import calls_of, independent, other_arm_has, skipping, visits
+from amplint.rules.order import (
+    asked_apart,
+    calls_of,
+    conditions,
+    exclusive,
+    independent,
+    methods_used,
+    other_arm_has,
+    skipping,
+    visits,
+)
 from amplint.rules.statements import line_behind, own_statement, removed, says_the_same
 
 if TYPE_CHECKING:
@@ -68,6 +80,8 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scale( & back
 _FINITE = re.compile(r"(?i)isfinite|isinf|isnan|found_inf|nonfinite|non_finite|overflow")
 # Classes that may take the scale out by themselves.
 _SCALES = re.compile(r"(?i)amp|fp16|half|scal|mixed|deepspeed|zero")
+# Optimizers whose updates are the same for gradients of any scale, but for their eps.
+_DIVIDES = re.compile(r"(?i)\.(\w*adam\w*|adagrad|adadelta|adafactor|rmsprop|rprop)$")
 _SCALED, _UNCHECKED, _AGAIN = (
     "steps on gradients that are still multiplied by the loss scale",
     "steps past the scaler, which would leave out steps whose gradients overflowed",
@@ -112,17 +126,38 @@ def _misuse(module: Module, flow: Flow, visit: Visit) -> _Misuse | None:
         or optimizer in objects(module).holders
         or any(_SCALES.search(name) for name in objects(module).classes.get(optimizer, ()))
         or _reads_scale(module, event.call)
-        or (not flow.surely_enabled(scaler) and other_arm_has(module, event.call, "step"))
+        or _is_constant(module, scaler, optimizer)
+        or (other_arm_has(module, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
     ):
         return None
     always = len(bad) == len(visit.states)
     if any(state.stage(scaler, optimizer) is Stage.READY and state.gradients.kind == "scaled" for state in bad):
         return _Misuse(_SCALED, scaler, always)
-    if any(state.stage(scaler, optimizer) is Stage.UNSCALED for state in bad):
+    never = not calls_of(flow, scaler, "step")
+    if never or any(state.stage(scaler, optimizer) is Stage.UNSCALED for state in bad):
         if _FINITE.search(_body(module, event.call)) or _looks_first(module, flow, scaler, event):
             return None
         return _Misuse(_UNCHECKED, scaler, always)
     return _Misuse(_AGAIN, scaler, always)
+
+
+def _is_constant(module: Module, scaler: str, optimizer: str) -> bool:
+    """Whether a scale is chosen and never changed, for an optimizer that may divide it out: scaled so on purpose."""
+    made = [each.call for each in objects(module).made.get(scaler, [])]
+    devices = [int(SCALER in module.names.of(call.func)) for call in made]  # torch.amp's is given a device first
+    chosen = all(
+        len(call.positional) > device or call.keyword("init_scale") is not None
+        for call, device in zip(made, devices, strict=True)
+    )
+    classes = objects(module).classes.get(optimizer, set())
+    learns_more = any(name.startswith("torch.optim.") and not _DIVIDES.search(name) for name in classes)
+    return bool(made) and chosen and not learns_more and methods_used(module, scaler) == {"scale"}
+
+
+def _may_ask_for_amp(flow: Flow, scaler: str, bad: list[State], step: Event) -> bool:
+    """Whether an if that chooses between the steps may ask for AMP: it is optional, or the backward is chosen too."""
+    backwards = [flow.visits[state.gradients.origin].event.call for state in bad if state.gradients.origin]
+    return not flow.surely_enabled(scaler) or any(asked_apart(flow, each, step.call) for each in backwards)
 
 
 def _looks_first(module: Module, flow: Flow, scaler: str, step: Event) -> bool:
@@ -147,10 +182,9 @@ def _is_bad(flow: Flow, state: State, optimizer: str) -> bool:
     gradients = state.gradients
     if gradients.scaler == "" or flow.disabled(gradients.scaler, state):
         return False
-    if gradients.kind == "unscaled":  # the books are closed, and the optimizer has stepped
-        return bool(gradients.updated) and any(
-            each.optimizer == optimizer for each in calls_of(flow, gradients.scaler, "step")
-        )
+    if gradients.kind == "unscaled":  # the books are closed: the optimizer has stepped, or what was checked is lost
+        steps = calls_of(flow, gradients.scaler, "step")
+        return bool(gradients.updated) and (not steps or any(each.optimizer == optimizer for each in steps))
     return gradients.kind == "scaled"
 
 
@@ -228,7 +262,11 @@ def _fix(module: Module, flow: Flow, visit: Visit, misuse: _Misuse) -> tuple[Fix
     edits = [Edit(*module.span(call), f"{name}.step({optimizer})")]
     title = f"Call `{name}.step({optimizer})` instead"
     last = visits(flow, "optimizer_step")[-1]
-    if not calls_of(flow, scaler, "update") and last is visit:
+    updates = [event.call for event in calls_of(flow, scaler, "update")]
+    follows = any(update.id > call.id and not conditions(update, call) for update in updates)
+    if not follows and not all(exclusive(update, call) for update in updates):
+        return None, f"`{name}.update()` has to follow on every path"
+    if not follows and last is visit:
         behind = line_behind(module, statement, f"{name}.update()")
         if behind is None:
             return None, f"`{name}.update()` has to follow, and the step shares its line"

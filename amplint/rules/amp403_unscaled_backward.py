@@ -54,7 +54,7 @@ from amplint.model.state import State
 from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
 from amplint.rules.losses import share_a_forward, surely_plain
-from amplint.rules.order import calls_of, conditions, other_arm_has, used_elsewhere, visits
+from amplint.rules.order import asked_apart, calls_of, conditions, other_arm_has, used_elsewhere, visits
 from amplint.rules.statements import own_statement, removed, says_the_same
 
 if TYPE_CHECKING:
@@ -97,7 +97,9 @@ def _unscaled(module: Module, flow: Flow, visit: Visit) -> Iterator[Visit]:
                 continue
             if state.gradients.kind == "mixed" and not _shares(module, flow, scaler, backward.event):
                 continue
-            if flow.surely_enabled(scaler) or not other_arm_has(module, backward.event.call, "scale"):
+            # Where the use is asked for too, both ifs may ask for AMP: the scaler is `GradScaler() if amp else None`.
+            flag = not flow.surely_enabled(scaler) or asked_apart(flow, visit.event.call, backward.event.call)
+            if not flag or not other_arm_has(module, backward.event.call, "scale"):
                 yield backward
 
 
@@ -142,6 +144,9 @@ def _fix(module: Module, flow: Flow, backward: Visit, use: Event) -> tuple[Fix |
         return None, "the scaler is bound only behind the backward"
     if any(test for test in conditions(call, use.call) if not flow.conditions.counts(test.test)):
         return None, "the backward belongs to some of the paths only"
+    uses = calls_of(flow, str(use.scaler), "unscale_", "step")
+    if all(asked_apart(flow, each.call, call) for each in uses):
+        return None, "the scaler is used on some paths only: scale the loss on those"
     name, text = module.text(scaler), module.text(loss)
     start, end = module.span(loss)
     if module.source.text[module.span(call)[0] : start] == "(" and module.source.text[end] == ")":

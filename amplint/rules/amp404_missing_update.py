@@ -64,6 +64,7 @@ from amplint.rules.order import (
     file_functions,
     in_this_file_only,
     loop_of,
+    methods_used,
     skipping,
     upwards,
     used_elsewhere,
@@ -127,19 +128,9 @@ def _outlives(module: Module, flow: Flow, scaler: str) -> bool:
         and in_this_file_only(module, scaler)
         and not _is_handed_on(module, scaler)
         and not any(ir.function_of(each.call) is flow.container for each in made)
-        and _methods_used(module, scaler) >= {"scale", "step"}
-        and "update" not in _methods_used(module, scaler)
+        and methods_used(module, scaler) >= {"scale", "step"}
+        and "update" not in methods_used(module, scaler)
     )
-
-
-def _methods_used(module: Module, scaler: str) -> set[str]:
-    """The names of the attributes that the file reads of a scaler."""
-    known = objects(module)
-    return {
-        value.attr
-        for value in module.values
-        if isinstance(value, ir.Attribute) and known.is_scaler(value.base) == scaler
-    }
 
 
 def _is_handed_on(module: Module, scaler: str) -> bool:

@@ -47,7 +47,7 @@ from amplint.model.flow import Flow, flows
 from amplint.model.protocol import TABLE, Stage
 from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import calls_of, counts, dominates, independent, skipping, visits
+from amplint.rules.order import calls_of, counts, dominates, exclusive, independent, skipping, visits
 from amplint.rules.statements import own_statement, removed
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _on_micro_steps(flow: Flow, visit: Visit) -> bool:
     where = (str(event.scaler), str(event.optimizer))
     if not any(error == _REPEATED and where in state.carried for state, error in visit.errors):
         return False
-    updates = calls_of(flow, where[0], "update")
+    updates = [each for each in calls_of(flow, where[0], "update") if not exclusive(each.call, event.call)]
     return bool(updates) and all(counts(flow, skipping(event.call, update.call, "continue")) for update in updates)
 
 

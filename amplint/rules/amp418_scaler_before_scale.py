@@ -84,5 +84,9 @@ def _is_early(module: Module, flow: Flow, visit: Visit) -> bool:
     told = calls_of(flow, scaler, "step", "unscale_") and any(s.gradients.kind in ("plain", "mixed") for s in early)
     if not early or told or any(state.gradients.kind == "unknown" for state in early):
         return False
+    if len(early) == len(visit.states):
+        return True
     made = objects(module).made.get(scaler, [])
-    return len(early) == len(visit.states) or not any(conditions(visit.event.call, each.call) for each in made)
+    # A scale that stands before it, under a condition of its own, may well come first whenever it matters.
+    before = any(each.call.id < visit.event.call.id for each in calls_of(flow, scaler, "scale"))
+    return not before and not any(conditions(visit.event.call, each.call) for each in made)

@@ -4,7 +4,8 @@
 Follows each function along its paths and finds a clip that every path reaches behind `scaler.step(optimizer)`, with no
 further step before the next backward.
 
-It is silent where another optimizer steps behind the clip, and for a bound of infinity, which only measures.
+It is silent where another optimizer steps behind the clip, or a function called there does, and for a bound of
+infinity, which only measures.
 
 ## Why is this bad?
 The step has used the gradients as they were; the clip never takes effect, and one outlier batch can throw the weights
@@ -45,7 +46,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.events import Event
+from amplint.model.events import Event, events
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.model.transfer import Visit
@@ -53,7 +54,7 @@ from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import LARGE_NORM
 from amplint.rules.clips import only_measures
 from amplint.rules.editing import indentation
-from amplint.rules.order import calls_of, dominates, visits
+from amplint.rules.order import calls_of, dominates, file_functions, visits
 from amplint.rules.statements import line_before, own_statement, removed, says_the_same
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ def check(module: Module) -> Iterator[Finding]:
         for visit in visits(flow, "clip"):
             if visit.followed or visit.event.how in ("clamp", "norm") or not _clips_the_models(module, visit):
                 continue
+            if _steps_in_another_function(module, visit.event.call):
+                continue
             step = _step_before(flow, visit)
             if step is not None:
                 offered, withheld = _fix(module, flow, visit, step)
@@ -81,6 +84,25 @@ def check(module: Module) -> Iterator[Finding]:
                     fix=offered,
                     withheld=withheld,
                 )
+
+
+def _steps_in_another_function(module: Module, clip: ir.Node) -> bool:
+    """Whether a function that is called behind a clip steps: it may use what was clipped."""
+    functions, here = file_functions(module), ir.function_of(clip)
+    for call in module.calls:
+        if call.id > clip.id and ir.function_of(call) is here:
+            called = functions.get(_own_name(call.func))
+            found = events(module).below(called.body) if called is not None and called is not here else ()
+            if any(event.kind in ("step", "optimizer_step") for event in found):
+                return True
+    return False
+
+
+def _own_name(func: ir.Value) -> str:
+    """The name by which a function or method of this file is called; nothing for other objects' methods."""
+    if isinstance(func, ir.Attribute) and isinstance(func.base, ir.Name) and func.base.name == "self":
+        return func.attr
+    return func.name if isinstance(func, ir.Name) else ""
 
 
 def _clips_the_models(module: Module, visit: Visit) -> bool:

@@ -40,6 +40,16 @@ def used_elsewhere(module: Module, flow: Flow, scaler: str, method: str) -> bool
     )
 
 
+def methods_used(module: Module, scaler: str) -> set[str]:
+    """The names of the attributes that the file reads of a scaler."""
+    known = objects(module)
+    return {
+        value.attr
+        for value in module.values
+        if isinstance(value, ir.Attribute) and known.is_scaler(value.base) == scaler
+    }
+
+
 def in_this_file_only(module: Module, scaler: str) -> bool:
     """Whether the file makes the scaler and gives it to nothing but its own functions."""
     return bool(objects(module).made.get(scaler)) and not escapes(module, scaler, file_functions(module))
@@ -74,6 +84,16 @@ def conditions(node: ir.Node, without: ir.Node) -> list[ir.If]:
 def independent(first: ir.Node, second: ir.Node) -> bool:
     """Whether neither of two calls runs whenever the other does, going by the ifs round them."""
     return bool(conditions(first, second)) and bool(conditions(second, first))
+
+
+def exclusive(first: ir.Node, second: ir.Node) -> bool:
+    """Whether two calls stand in different arms of one if."""
+    arms = {id(each.parent): each.block for each in upwards(ir.statement_of(first)) if isinstance(each.parent, ir.If)}
+    return any(
+        arms.get(id(each.parent), each.block) is not each.block
+        for each in upwards(ir.statement_of(second))
+        if isinstance(each.parent, ir.If)
+    )
 
 
 def dominates(first: ir.Node, second: ir.Node) -> bool:
@@ -132,14 +152,27 @@ def other_arm_has(module: Module, node: ir.Node, *kinds: str) -> bool:
     return False
 
 
+def asked_apart(flow: Flow, node: ir.Node, without: ir.Node) -> bool:
+    """Whether ifs decide about one call and not about another: they may ask for AMP, as those of the other do."""
+    return any(not flow.conditions.counts(each.test) for each in conditions(node, without))
+
+
 def _leaves(block: ir.Block) -> bool:
     last = block.statements[-1] if block.statements else None
     return isinstance(last, (ir.Return, ir.Raise)) or (isinstance(last, ir.Jump) and last.kind != "pass")
 
 
 def counts(flow: Flow, tests: list[ir.If]) -> bool:
-    """Whether one of some ifs asks for the accumulation boundary (`(i + 1) % k == 0`)."""
-    return any(flow.conditions.counts(each.test) for each in tests)
+    """Whether one of some ifs asks for the accumulation boundary (`(i + 1) % k == 0`), by itself or among others."""
+    return any(flow.conditions.counts(part) for each in tests for part in _parts(each.test))
+
+
+def _parts(test: ir.Value) -> Iterator[ir.Value]:
+    if isinstance(test, ir.Bool):
+        yield from _parts(test.left)
+        yield from _parts(test.right)
+    else:
+        yield test
 
 
 # --- updates that come too early ------------------------------------------------------------------------------------
