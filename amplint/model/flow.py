@@ -94,6 +94,8 @@ class Flow:
             return Paths(
                 normal=[each.state for s in states for each in self._outcomes(statement.test, s) if each.holds]
             )
+        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Conditional):
+            return Paths(normal=self._choice(statement, statement.value, states))
         states = [self._simple(statement, state) for state in states]
         if isinstance(statement, (ir.Return, ir.Raise)):
             return Paths(exits=states)
@@ -101,18 +103,29 @@ class Flow:
             return Paths(breaks=states) if statement.kind == "break" else Paths(continues=states)
         return Paths(normal=states)
 
+    def _choice(self, statement: ir.Assign, value: ir.Conditional, states: list[State]) -> list[State]:
+        """`scaler = GradScaler() if amp else None`: where it is there, the condition holds, and the other way round."""
+        if not any(self._objects.key(target) in self._objects.scalers for target in statement.targets):
+            return [self._store(statement, value, state) for state in states]
+        return [
+            self._store(statement, value.then if outcome.holds else value.other, outcome.state)
+            for state in states
+            for outcome in self._outcomes(value.test, state)
+        ]
+
+    def _store(self, statement: ir.Assign, value: ir.Value, state: State) -> State:
+        state = self._evaluate(value, state)
+        held = self._abstract(value, state)
+        learned = [self._conditions.learned(target, value, state) for target in statement.targets]
+        for target, fact in zip(statement.targets, learned, strict=True):
+            state = self._assign(target, held, state)
+            state = state.with_fact(*fact) if fact is not None else state
+            state = self._transfer.made(target, value, state)
+        return state
+
     def _simple(self, statement: ir.Statement, state: State) -> State:
         if isinstance(statement, ir.Assign):
-            if statement.value is None:
-                return state
-            state = self._evaluate(statement.value, state)
-            held = self._abstract(statement.value, state)
-            learned = [self._conditions.learned(target, statement.value, state) for target in statement.targets]
-            for target, fact in zip(statement.targets, learned, strict=True):
-                state = self._assign(target, held, state)
-                state = state.with_fact(*fact) if fact is not None else state
-                state = self._transfer.made(target, statement.value, state)
-            return state
+            return self._store(statement, statement.value, state) if statement.value is not None else state
         if isinstance(statement, ir.AugAssign):
             state = self._evaluate(statement.value, state)
             scaled = self._tensors.by_hand(statement, state)
@@ -214,7 +227,7 @@ class Flow:
         for _ in range(MAX_ROUNDS):
             if isinstance(loop, ir.While):
                 outcomes = [each for state in todo for each in self._outcomes(loop.test, state)]
-                done += [each.state.behind_loop() for each in outcomes if not each.holds]
+                done += [each.state.behind_loop(loop.id) for each in outcomes if not each.holds]
                 todo = [each.state for each in outcomes if each.holds]
             todo = [state for state in joined(todo) if state not in seen]
             if not todo:
@@ -225,8 +238,8 @@ class Flow:
             paths.exits += inner.exits
             todo = [self._forget(state, assigned) for state in (*inner.normal, *inner.continues)]
             if isinstance(loop, ir.For):
-                done += [state.behind_loop() for state in todo]
-            todo = [state.next_iteration() for state in todo]
+                done += [state.behind_loop(loop.id) for state in todo]
+            todo = [state.next_iteration(loop.id) for state in todo]
         self._then(loop.orelse, joined(done), paths)
         paths.normal = joined(paths.normal)
         return paths

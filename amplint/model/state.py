@@ -66,14 +66,19 @@ class State:
         """This state after something that can't be seen."""
         return self.but(gradients=Gradients("unknown"), scalers=frozenset(), carried=frozenset(), in_sight=frozenset())
 
-    def next_iteration(self) -> State:
-        """This state where a loop starts over."""
+    def next_iteration(self, loop: int) -> State:
+        """This state where a loop, by its id, starts over."""
         carried = frozenset((scaler, optimizer) for scaler, optimizer, _ in self._touches())
-        return self.but(carried=carried, gradients=self.gradients._replace(updated=0))
+        return self._without_update(loop).but(carried=carried)
 
-    def behind_loop(self) -> State:
-        """This state where a loop has run to its end."""
-        return self.but(carried=frozenset(), gradients=self.gradients._replace(updated=0))
+    def behind_loop(self, loop: int) -> State:
+        """This state where a loop, by its id, has run to its end."""
+        return self._without_update(loop).but(carried=frozenset())
+
+    def _without_update(self, loop: int) -> State:
+        """An update within the loop is one of an earlier iteration."""
+        inside = self.gradients.updated > loop
+        return self.but(gradients=self.gradients._replace(updated=0)) if inside else self
 
     # --- variables --------------------------------------------------------------------------------------------------
 

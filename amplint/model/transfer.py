@@ -162,9 +162,20 @@ class Transfer:
         )
 
     def surely_enabled(self, scaler: str) -> bool:
-        """Whether the file makes the scaler, and nothing decides there whether it is on."""
+        """Whether the file makes the scaler, and nothing decides there whether it is made, or on."""
         made = self._objects.made.get(scaler, [])
         return bool(made) and all(
-            each.enabled is None or (isinstance(each.enabled, ir.Constant) and each.enabled.value is True)
+            not _is_optional(each.call)
+            and (each.enabled is None or (isinstance(each.enabled, ir.Constant) and each.enabled.value is True))
             for each in made
         )
+
+
+def _is_optional(call: ir.Node) -> bool:
+    """Whether a condition of the same function decides if a call is run."""
+    up = call.parent
+    while up is not None and not isinstance(up, ir.Function):
+        if isinstance(up, (ir.If, ir.Conditional, ir.Bool, ir.Match)):
+            return True
+        up = up.parent
+    return False

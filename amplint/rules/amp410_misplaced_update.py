@@ -95,7 +95,12 @@ def _nothing_checked(module: Module, flow: Flow, visit: Visit) -> bool:
     scaler = str(visit.event.scaler)
     failing = [state for state, error in visit.errors if "No inf checks" in error.message]
     # No scaled backward before it: then the forgotten scale is the reason.
-    if not failing or any(state.gradients.kind in ("unknown", "plain", "mixed") for state in failing):
+    # A step past the scaler is AMP402's to say.
+    if (
+        not failing
+        or visits(flow, "optimizer_step")
+        or any(state.gradients.kind in ("unknown", "plain", "mixed") for state in failing)
+    ):
         return False
     made = [each.call for each in objects(module).made.get(scaler, []) if _is_inside(flow, each.call)]
     return len(failing) == len(visit.states) or (
