@@ -73,13 +73,13 @@ def test_a_plain_flake8_reports_it_too(project: Write) -> None:
     assert "amplint: 0.1.0" in version.stdout
 
 
-CALL = "torch.cuda.amp.autocast()"
+CALL = "r = torch.cuda.amp.autocast()"
 
 
 def test_noqa_and_ignores_are_flake8s(project: Write) -> None:
     lines = f"{CALL}  # noqa\n{CALL}  # noqa: AMP101\n{CALL}  # noqa: E501\n"
     project({"a.py": f"import torch\n{lines}", "b.py": LEGACY, "c.py": f"# flake8: noqa\n{LEGACY}"})
-    assert [line.split(" ")[0] for line in flake8("--per-file-ignores=b.py:AMP101", ".")] == ["./a.py:4:1:"]
+    assert [line.split(" ")[0] for line in flake8("--per-file-ignores=b.py:AMP101", ".")] == ["./a.py:4:5:"]
     assert [line.split(" ")[1] for line in flake8("--disable-noqa", "a.py")] == ["AMP101"] * 3
 
 
@@ -92,7 +92,7 @@ def test_our_own_comments_hold_in_flake8(project: Write) -> None:
         }
     )
     for arguments in ([], ["--disable-noqa"]):
-        assert [line.split(" ")[0] for line in flake8(*arguments, ".")] == ["./own.py:3:1:"]
+        assert [line.split(" ")[0] for line in flake8(*arguments, ".")] == ["./own.py:3:5:"]
 
 
 def test_suppressions_that_do_nothing_are_found_as_by_the_command(project: Write, amplint: Run) -> None:
@@ -107,7 +107,7 @@ def test_suppressions_that_do_nothing_are_found_as_by_the_command(project: Write
     assert [line.split(" ")[:2] for line in ours] == [
         ["a.py:3:8:", "AMP002"],
         ["b.py:2:8:", "AMP002"],
-        ["b.py:3:28:", "AMP002"],
+        ["b.py:3:32:", "AMP002"],
     ]
     assert flake8("a.py", "b.py", "c.py") == ours
 

@@ -17,7 +17,8 @@ def at(target: str) -> Settings:
 
 
 def codes(text: str, settings: Settings | None = None) -> list[str]:
-    return [each.code for each in check(HEAD + text, settings=settings)]
+    """What is found, but for AMP305: nobody enters the regions of these snippets."""
+    return [each.code for each in check(HEAD + text, settings=settings) if each.code != "AMP305"]
 
 
 @pytest.mark.parametrize(
@@ -198,8 +199,8 @@ def test_211_silent(second: str) -> None:
     ],
 )
 def test_107_names_and_arguments(code: str, fixed: str | None) -> None:
-    assert codes(code + "\n") == ["AMP107"]
-    assert fix(f"{HEAD}{code}\n") == f"{HEAD}{fixed or code}\n"
+    assert codes(f"region = {code}\n") == ["AMP107"]
+    assert fix(f"{HEAD}region = {code}\n") == f"{HEAD}region = {fixed or code}\n"
 
 
 def test_107_imports_what_a_call_in_the_new_form_needs() -> None:

@@ -231,6 +231,19 @@ def test_reads_of_gradients_count_where_they_are_used() -> None:
     assert heard(program).events.count("read") == 5
 
 
+def test_a_comparison_with_none_far_before_its_else_is_no_read() -> None:
+    source = "def run(parameter):\n    if parameter.grad is None:\n" + "        parameter.zero_()\n" * 200
+    found: dict[str, Any] = {}
+    exec(compile(source, __file__, "exec"), found)
+
+    def program() -> None:
+        bench = make_bench()
+        bench.loss(0).backward()
+        found["run"](bench.model[0].weight)
+
+    assert heard(program).events.count("read") == 0
+
+
 def test_a_backward_within_a_backward_is_part_of_it() -> None:
     from torch.utils.checkpoint import checkpoint
 

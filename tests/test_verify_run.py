@@ -75,15 +75,23 @@ ENDS = {
 FIXED_TOO = ("allocates", "dies", "exits", "quits")
 # Programs that are right only if nothing of the others reaches them; "x" raises, so a row is confirmed.
 CLEAN = {
+    "alarm": "import signal; getattr(signal, 'setitimer', max)(getattr(signal, 'ITIMER_REAL', 0), 0.5)",
+    "alarm_again": "import time; time.sleep(0.8)",
     "environment": "import os; assert not {'SECRET', 'PYTHONPATH'} & set(os.environ); os.environ['LEFT'] = 'x'",
     "environment_again": "import os; assert 'LEFT' not in os.environ",
     "folder": "import os; assert not os.listdir(); open('left', 'w').close(); assert os.getcwd() != 'FOLDER'",
     "folder_again": "import os; assert not os.listdir()",
+    "forks": "import os; getattr(os, 'fork', int)()",
+    "forks_and_exits": "import os, sys; getattr(os, 'fork', lambda: 1)() or sys.exit(3)",
     "modules": "import neighbour; assert neighbour.__file__.startswith('FOLDER')",
     "modules_again": "import neighbour; assert neighbour.__file__.startswith('FOLDER')",
     "name": "import sys; assert __name__ == '__main__' and sys.argv == [__file__]",
     "output": "import os; os.write(1, b'{\"observed\": 1}\\n' * 9999); print('on stdout')",
     "seeds": "import random, torch; assert (random.random(), torch.rand(1).item()) == SEEDS",
+    "settings": "import torch; torch.autograd.set_detect_anomaly(True); torch.use_deterministic_algorithms(True)",
+    "settings_again": (
+        "import torch; assert not torch.is_anomaly_enabled() and not torch.are_deterministic_algorithms_enabled()"
+    ),
     "state": "import torch; torch.autocast('cpu').__enter__(); torch.set_default_device('meta')",
     "state_again": "import torch; assert not torch.is_autocast_enabled('cpu') and torch.ones(1).item() == 1",
     "stdin": "import sys; assert sys.stdin.read() == ''",

@@ -89,7 +89,7 @@ def on_device(device: str) -> Iterator[None]:
 
 
 def reset() -> None:
-    """Put torch's global state for mixed precision, its seeds and Python's back to where every run starts."""
+    """Put torch's global state, as far as a training step's numbers hang on it, and all seeds back to the start."""
     for device in DEVICES:
         torch.set_autocast_enabled(device, False)
         torch.set_autocast_dtype(device, torch.bfloat16 if device == "cpu" else torch.float16)
@@ -101,6 +101,8 @@ def reset() -> None:
     torch.set_grad_enabled(True)
     torch.set_default_dtype(torch.float32)
     torch.set_default_device(None)
+    torch.autograd.set_detect_anomaly(False)
+    torch.use_deterministic_algorithms(False)
     torch.manual_seed(0)
     random.seed(0)
 

@@ -9,6 +9,7 @@ import json
 import os
 import runpy
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -119,7 +120,7 @@ def _observe(job: Job, there: bool, folder: str) -> Observed:
 
 def _execute(job: Job, there: bool, folder: str, recorder: Recorder | None, *, off: bool = False) -> Observed:
     """Run the program once, as `python file.py` would, and leave nothing of it behind."""
-    own = os.path.dirname(job.path)
+    own, process = os.path.dirname(job.path), os.getpid()
     work = os.path.join(folder, "work")
     kept = list(sys.path), list(sys.argv), dict(os.environ), set(sys.modules), (sys.stdout, sys.stderr)
     os.mkdir(work)
@@ -144,6 +145,10 @@ def _execute(job: Job, there: bool, folder: str, recorder: Recorder | None, *, o
     except BaseException as error:
         end, detail = _said(error)
     finally:
+        if os.getpid() != process:
+            os._exit(0)  # what the program forked has come back here, and would answer too
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
         reset()
         torch.set_num_threads(1)
         os.chdir(folder)

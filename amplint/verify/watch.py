@@ -16,6 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from amplint.verify.patching import patch, wrap
 
 _GRAD: Any = torch.Tensor.grad  # the descriptor itself: reading through it is not watched
+_BETWEEN = ("CACHE", "NOT_TAKEN", "EXTENDED_ARG")  # instructions of no meaning of their own; the last: a far jump's
 
 
 # --- what a listener hears
@@ -309,7 +310,7 @@ def _watch_gradients(listener: Listener, undo: ExitStack, is_own: Callable[[str]
 @functools.cache
 def _looks_at_none(code: Any) -> frozenset[int]:
     """Offsets of the instructions in `code` whose result is compared with None next."""
-    found, steps = [], [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "NOT_TAKEN")]
+    found, steps = [], [each for each in dis.get_instructions(code) if each.opname not in _BETWEEN]
     for at, *following in zip(steps, steps[1:], steps[2:], strict=False):
         first, second = following
         loaded = first.opname.startswith("LOAD_CONST") and first.argval is None and second.opname == "IS_OP"

@@ -1,0 +1,139 @@
+"""One autocast region spans several iterations, the optimizer's step included.
+
+## What it does
+Follows each function along its paths and finds a backward and a step of one loop that both run inside a region which
+was entered outside that loop: a `with` round the loop, or a decorator on the function that holds it.
+
+It is silent with `cache_enabled=False`, where the loop calls `torch.clear_autocast_cache()`, and where the region is
+switched off.
+
+## Why is this bad?
+Autocast keeps the half-precision copy of each weight until the outermost region ends. In one region round the loop the
+forward goes on using the copies made before the first step: the loss never changes, and the model does not learn. A
+region inside the loop doesn't help while another one is open round it, not even one that is switched off.
+
+## Example
+```python
+with torch.autocast("cuda"):
+    for inputs, targets in loader:
+        loss = criterion(model(inputs), targets)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+```
+
+## Use instead
+```python
+for inputs, targets in loader:
+    with torch.autocast("cuda"):
+        loss = criterion(model(inputs), targets)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+```
+
+## Fix safety
+Safe: `cache_enabled=False` in the autocast call. Weights are then cast at each use, which costs a little time; a region
+in each iteration is better, and yours to write.
+
+## Proof
+The fixtures compare how the loss moves with a float32 run: not at all before, like it after.
+
+## References
+- [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Finding, Fix, Severity
+from amplint.model import ir
+from amplint.model.dtypes import region_of
+from amplint.model.flow import Flow, flows
+from amplint.model.objects import objects
+from amplint.rules.base import Rule
+from amplint.rules.editing import add_last_argument
+from amplint.rules.order import loop_of, upwards, visits
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & backward & step(",))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each region that a backward and a step in a loop inside it share."""
+    if any("torch.set_autocast_cache_enabled" in module.names.of(call.func) for call in module.calls):
+        return
+    for flow in flows(module):
+        found: dict[int, tuple[ir.Call, ir.For | ir.While]] = {}
+        for loop, opened in _steps(module, flow):
+            region = next((call for call in module.calls if call.id == opened), None)
+            if region is not None and _trains_in(flow, loop) and not _goes_without_cache(module, loop):
+                made = region_of(module, region)
+                if made is not None and made.cache_enabled is None:
+                    found.setdefault(region.id, (region, loop))
+        for region, loop in found.values():
+            offered, withheld = _fix(module, region, loop)
+            yield rule.finding(
+                module.span(region),
+                "one region spans several iterations: the half copies of the weights are never refreshed, and the "
+                "model does not learn; open a region in each iteration, or pass `cache_enabled=False`",
+                fix=offered,
+                withheld=withheld,
+            )
+
+
+def _fix(module: Module, region: ir.Call, loop: ir.For | ir.While) -> tuple[Fix | None, str | None]:
+    if region.unpacks("**"):
+        return None, "its arguments are unpacked from a dict"
+    for statement in ir.walk_statements(loop.body, into=False):
+        if isinstance(statement, ir.With):
+            if any(isinstance(item.context, (ir.Name, ir.Attribute)) for item in statement.items):
+                return None, "a region of the loop may have been made before, with a cache of its own"
+    edit = add_last_argument(module, region, "cache_enabled=False")
+    return Fix(Applicability.SAFE, "Pass `cache_enabled=False`", (edit,)), None
+
+
+def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, int]]:
+    """The loops of steps that run in a region entered outside, with the id of the call that made the region."""
+    for visit in visits(flow, "step", "optimizer_step"):
+        loop = loop_of(visit.event.call)
+        optimizer, known = str(visit.event.optimizer), objects(module)
+        if known.classes.get(optimizer) and not known.owns.get(optimizer):
+            continue  # over tensors that are no model's weights, as far as can be seen
+        for state in visit.states:
+            if loop is not None and flow.regions.innermost(state, flow.conditions) is not None:
+                # The cache lives until the outermost region ends.
+                outer = next((each for each in state.regions if each.enabled is not False), None)
+                if outer is not None and not _holds(loop.body, outer.at):
+                    yield loop, outer.call
+
+
+def _holds(block: ir.Block, number: int) -> bool:
+    """Whether a suite holds a value, by its id."""
+    return any(
+        value.id == number
+        for statement in ir.walk_statements(block, into=False)
+        for root in statement.values()
+        for value in ir.walk_values(root)
+    )
+
+
+def _trains_in(flow: Flow, loop: ir.For | ir.While) -> bool:
+    return any(loop in upwards(ir.statement_of(visit.event.call)) for visit in visits(flow, "backward"))
+
+
+def _goes_without_cache(module: Module, loop: ir.For | ir.While) -> bool:
+    """Whether the loop clears the cache, or has regions that say themselves whether they use it."""
+    for call in module.calls:
+        if loop in upwards(ir.statement_of(call)):
+            region = region_of(module, call)
+            if "torch.clear_autocast_cache" in module.names.of(call.func):
+                return True
+            if region is not None and region.cache_enabled is not None:
+                return True
+    return False

@@ -1,0 +1,114 @@
+"""The scaler's step is given a closure, or an optimizer that needs one.
+
+## What it does
+Finds `scaler.step(optimizer, closure)` and `scaler.step(optimizer, closure=closure)`, and a step of `torch.optim.LBFGS`
+through a scaler.
+
+It is silent where the scaler is switched off or not made in this file (some libraries have scalers that take closures),
+and where the second argument is no function of this file that runs a backward.
+
+## Why is this bad?
+As a keyword it raises "Closure use is not currently supported if GradScaler is enabled." As a second positional
+argument nothing is said: the optimizer runs the closure, whose backward makes gradients that are scaled and that nobody
+unscales, and steps 65,536 times too far. LBFGS without its closure raises TypeError.
+
+## Example
+```python
+scaler.step(optimizer, closure)
+```
+
+## Use instead
+```python
+scaler.scale(closure()).backward()
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+There is no fix: an optimizer that evaluates the loss several times has to train without a scaler, in bfloat16 or
+float32.
+
+## Proof
+The fixtures raise before, or their SGD updates are 65,536 times too large; after, they agree with a float32 reference
+step.
+
+## References
+- [GradScaler.step](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.step): "Closure use is not
+  currently supported."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Finding, Severity
+from amplint.model import ir
+from amplint.model.dtypes import OLD_SCALER, SCALER
+from amplint.model.events import events
+from amplint.model.flow import flows
+from amplint.model.objects import objects
+from amplint.model.scopes import Assigned, Defined, owner_class
+from amplint.model.transfer import Visit
+from amplint.model.unseen import method
+from amplint.rules.base import Rule
+from amplint.rules.order import visits
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", "scale( & step("))
+
+_SCALERS = {SCALER, *OLD_SCALER}
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each step of a scaler that runs a closure, or should."""
+    for flow in flows(module):
+        for visit in visits(flow, "step"):
+            scaler = str(visit.event.scaler)
+            # One from elsewhere, or of another class, may take closures.
+            made = objects(module).classes.get(scaler, set())
+            if not made or not made <= _SCALERS or all(flow.disabled(scaler, state) for state in visit.states):
+                continue
+            what = _closure(module, visit)
+            if what:
+                yield rule.finding(
+                    module.span(visit.event.call),
+                    f"{what}; compute loss and backward before, and step without it",
+                    withheld="an optimizer that needs its closure has to train without a scaler",
+                )
+
+
+def _closure(module: Module, visit: Visit) -> str:
+    """What the step does with a closure."""
+    call = visit.event.call
+    assert isinstance(call, ir.Call)
+    if call.keyword("closure") is not None:
+        return "the scaler refuses a closure"
+    if len(call.positional) > 1 and _runs_backward(module, call.positional[1]):
+        return "the optimizer runs the closure behind the scaler's back, on gradients that stay scaled"
+    made = objects(module).classes.get(str(visit.event.optimizer), set())
+    if made == {"torch.optim.LBFGS"} and len(call.args) == 1:
+        return "LBFGS needs a closure, which a scaler does not support"
+    return ""
+
+
+def _runs_backward(module: Module, value: ir.Value) -> bool:
+    """Whether a value is a function of this file with a backward in it, or in what it calls there."""
+    function = None
+    if isinstance(value, ir.Lambda):
+        function = value.function
+    elif isinstance(value, ir.Attribute):
+        cls = owner_class(value)
+        function = method(module, cls, value.attr) if cls is not None else None
+    elif isinstance(value, ir.Name):
+        bindings = module.names.bindings(value)
+        if len(bindings) == 1 and isinstance(bindings[0], Defined) and isinstance(bindings[0].what, ir.Function):
+            function = bindings[0].what
+        elif len(bindings) == 1 and isinstance(bindings[0], Assigned):
+            return isinstance(bindings[0].value, ir.Lambda) and _runs_backward(module, bindings[0].value)
+    if function is None:
+        return False
+    return any(event.kind in ("backward", "opaque") for event in events(module).below(function.body))
