@@ -91,7 +91,10 @@ class Transfer:
         assert isinstance(event.call, ir.Call)
         given = "float" if event.kind == "update" and event.call.args else ""
         call = Call(event.kind, optimizer, argument=given)
-        machine, error = state.machine(scaler).after(call)
+        machine = state.machine(scaler)
+        if not optimizer and event.kind in ("unscale_", "step"):  # each may be another one: none is there yet
+            machine = replace(machine, books=frozenset(each for each in machine.books if each[0]))
+        machine, error = machine.after(call)
         # Without what the caller did, that nothing was checked can't be told.
         certain = event.kind != "update" or scaler in state.in_sight
         if error is not None and certain and not self.disabled(scaler, state):

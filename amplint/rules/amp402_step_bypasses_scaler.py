@@ -253,6 +253,12 @@ def _fix(module: Module, flow: Flow, visit: Visit, misuse: _Misuse) -> tuple[Fix
         if edit is None:
             return None, "the step shares its line, or is all that a suite holds"
         return Fix(Applicability.UNSAFE, "Remove the direct step", (edit,)), None
+    if any(
+        each.event.optimizer == visit.event.optimizer and not independent(each.event.call, call)
+        for each in visits(flow, "optimizer_step")
+        if each is not visit and not exclusive(each.event.call, call)
+    ):
+        return None, "the optimizer steps directly more than once: step once, through the scaler"
     if not misuse.always:
         return None, "the gradients are scaled on some paths only: step through the scaler on those"
     value = _scaler_value(flow, scaler)

@@ -61,7 +61,6 @@ from amplint.rules.order import (
     calls_of,
     counts,
     early_updates,
-    file_functions,
     in_this_file_only,
     loop_of,
     methods_used,
@@ -182,7 +181,7 @@ def _on_micro_steps(flow: Flow, visit: Visit, tests: list[ir.If]) -> bool:
 
 
 def _updated_elsewhere(module: Module, flow: Flow, scaler: str) -> bool:
-    return used_elsewhere(module, flow, scaler, "update") or escapes(module, scaler, file_functions(module))
+    return used_elsewhere(module, flow, scaler, "update") or escapes(module, scaler)
 
 
 def _never_updated(module: Module, flow: Flow, scaler: str, kind: Applicability) -> Finding:

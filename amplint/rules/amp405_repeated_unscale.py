@@ -65,7 +65,7 @@ def check(module: Module) -> Iterator[Finding]:
         for visit in visits(flow, "unscale_"):
             first = _first(flow, visit)
             if first is not None:
-                offered, withheld = _fix(module, visit, first)
+                offered, withheld = _fix(module, flow, visit, first)
                 yield rule.finding(
                     module.span(visit.event.call),
                     f"gradients are unscaled a second time (first on line {module.row(first.call)}), which raises; "
@@ -106,9 +106,12 @@ def _on_micro_steps(flow: Flow, visit: Visit) -> bool:
     return bool(updates) and all(counts(flow, skipping(event.call, update.call, "continue")) for update in updates)
 
 
-def _fix(module: Module, visit: Visit, first: Event) -> tuple[Fix | None, str | None]:
+def _fix(module: Module, flow: Flow, visit: Visit, first: Event) -> tuple[Fix | None, str | None]:
     if not dominates(first.call, visit.event.call):
         return None, "on some paths it is the only one: unscale once, before both, under no condition"
+    between = [each.event.call.id for each in visits(flow, "backward", "opaque")]
+    if any(first.call.id < number < visit.event.call.id for number in between):
+        return None, "a backward stands in between: unscale once, behind the last one"
     statement = own_statement(visit.event.call)
     edit = removed(module, statement) if statement is not None else None
     if edit is None:

@@ -70,13 +70,15 @@ def check(module: Module) -> Iterator[Finding]:
             offered, withheld = _fix(module, flow, visit, step)
             yield rule.finding(
                 module.span(visit.event.call),
-                _message(visit, module.row(step.call)),
+                _message(flow, visit, step, module.row(step.call)),
                 fix=offered,
                 withheld=withheld,
             )
 
 
-def _message(visit: Visit, row: int) -> str:
+def _message(flow: Flow, visit: Visit, step: Event, row: int) -> str:
+    if _is_a_round_of_its_own(flow, visit, step):
+        return f"no update() came since the step on line {row}, so that this raises; call it behind that step"
     if visit.event.kind == "step":
         return f"the optimizer was stepped on line {row} already, which raises; step once before update()"
     if any(error == TABLE["unscale_", Stage.STEPPED] for _, error in visit.errors):
@@ -90,6 +92,8 @@ def _message(visit: Visit, row: int) -> str:
 def _step_before(flow: Flow, visit: Visit) -> Event | None:
     """The step of the same optimizer that this call comes behind, in the same iteration."""
     event = visit.event
+    if event.optimizer is None:  # it may be another one each time
+        return None
     where = (str(event.scaler), str(event.optimizer))
     before = [
         each
@@ -110,10 +114,20 @@ def _step_before(flow: Flow, visit: Visit) -> Event | None:
     return None
 
 
+def _is_a_round_of_its_own(flow: Flow, visit: Visit, step: Event) -> bool:
+    """Whether a backward stands between two calls whose gradients no other step has used."""
+    call = visit.event.call.id
+    backwards = [each.event.call.id for each in visits(flow, "backward", "opaque")]
+    last = max((number for number in backwards if step.call.id < number < call), default=0)
+    return bool(last) and not any(last < each.event.call.id < call for each in visits(flow, "step"))
+
+
 def _fix(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
     call = visit.event.call
     if visit.event.kind == "unscale_" and any(each.event.call.id > call.id for each in visits(flow, "clip")):
         return None, "move it before the step, with the clipping that it is for"
+    if _is_a_round_of_its_own(flow, visit, step):
+        return None, "what is missing is `update()` behind the first step"
     if not dominates(step.call, call):
         return None, "on some paths it is the only one: step once, under no condition"
     scaler = str(visit.event.scaler)

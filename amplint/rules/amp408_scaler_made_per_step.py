@@ -170,8 +170,11 @@ def _fix(module: Module, flow: Flow, statement: ir.Assign, loop: ir.For | ir.Whi
     known = objects(module)
     assigned = set(known.assigned_in(loop))
     assert statement.value is not None
+    target = statement.targets[0]
     if known.names_in(statement.value) & assigned or len(statement.targets) != 1:
         return None, "what it is made of changes in the loop"
+    if isinstance(target, ir.Name) and len(known.bindings(target)) > 1:
+        return None, "the name is bound, or deleted, elsewhere too"
     indent = indentation(module, loop)
     gone = removed(module, statement)
     if gone is None or indent is None or not stands_alone(module, statement):

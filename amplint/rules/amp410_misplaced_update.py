@@ -79,7 +79,7 @@ def check(module: Module) -> Iterator[Finding]:
                     fix=offered,
                     withheld=withheld,
                 )
-            elif _nothing_checked(module, flow, visit):
+            elif not early and _nothing_checked(module, flow, visit):  # it may raise only because of an early one
                 offered, withheld = _fix_again(module, flow, visit)
                 yield rule.finding(
                     module.span(visit.event.call),

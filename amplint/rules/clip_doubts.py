@@ -24,6 +24,18 @@ _HALF = {"torch.float16", "torch.half"}
 
 def doubt(module: Module, visit: Visit, optimizer: str | None) -> str:
     """Why the insertion is not safe; "" where it is."""
+    known = module.once(_known_doubts)  # clips that share a step ask for each other's
+    key = visit.event.call.id, optimizer
+    if key not in known:
+        known[key] = _find_doubt(module, visit, optimizer)
+    return known[key]
+
+
+def _known_doubts(module: Module) -> dict[tuple[int, str | None], str]:
+    return {}
+
+
+def _find_doubt(module: Module, visit: Visit, optimizer: str | None) -> str:
     if any(number > LARGE_NORM for bound in _bounds(visit) for number in _numbers(module, bound)):
         return "the bound may have been tuned to scaled gradients"
     function = ir.function_of(visit.event.call)

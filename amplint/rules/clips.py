@@ -80,7 +80,7 @@ def _scaling_in_sight(module: Module) -> set[str]:
         if (scaler := known.is_scaler(call.func.base)) is not None
     }
     functions = {each.name: each for each in module.functions}
-    found = {scaler for scaler in scaling if known.made.get(scaler) and not escapes(module, scaler, functions)}
+    found = {scaler for scaler in scaling if known.made.get(scaler) and not escapes(module, scaler)}
     # What is passed on to a function of this file has the parameter's key there.
     for call in module.calls:
         name = call.func.attr if isinstance(call.func, ir.Attribute) else getattr(call.func, "name", "")
@@ -89,28 +89,38 @@ def _scaling_in_sight(module: Module) -> set[str]:
             names = [param.name for param in function.params if param.kind == "positional"]
             names = names[1:] if function.cls is not None else names
             for param, value in zip(names, call.positional, strict=False):
-                if known.is_scaler(value) in scaling and not escapes(module, str(known.key(value)), functions):
+                if known.is_scaler(value) in scaling and not escapes(module, str(known.key(value))):
                     found.add(known.variable(function.scope, param))
     return found
 
 
-def escapes(module: Module, scaler: str, functions: dict[str, ir.Function]) -> bool:
+def escapes(module: Module, scaler: str) -> bool:
     """Whether a scaler is given to anything but functions of this file, or kept in a class that others may extend."""
+    return scaler in module.once(_escaping)
+
+
+def _escaping(module: Module) -> set[str]:
     known = objects(module)
+    functions = {each.name for each in module.functions}
+    found = set()
     for value in module.values:
-        if isinstance(value, (ir.Name, ir.Attribute)) and known.is_scaler(value) == scaler:
-            parent = value.parent
-            if isinstance(parent, (ir.Return, ir.Sequence, ir.Mapping, ir.Starred, ir.Suspend)):
-                return True
-            if isinstance(parent, ir.Call) and parent.func is not value:
-                name = parent.func.attr if isinstance(parent.func, ir.Attribute) else getattr(parent.func, "name", "")
-                if name not in functions:
-                    return True
-            if isinstance(value, ir.Attribute):
-                cls = owner_class(value)
-                if cls is not None and not bases_in_sight(module, cls):
-                    return True
-    return False
+        scaler = known.is_scaler(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
+        if scaler is not None and _is_out_of_sight(module, value, functions):
+            found.add(scaler)
+    return found
+
+
+def _is_out_of_sight(module: Module, value: ir.Value, functions: set[str]) -> bool:
+    """Whether a use of a scaler hands it on to where it can't be followed."""
+    parent = value.parent
+    if isinstance(parent, (ir.Return, ir.Sequence, ir.Mapping, ir.Starred, ir.Suspend)):
+        return True
+    if isinstance(parent, ir.Call) and parent.func is not value:
+        name = parent.func.attr if isinstance(parent.func, ir.Attribute) else getattr(parent.func, "name", "")
+        if name not in functions:
+            return True
+    cls = owner_class(value) if isinstance(value, ir.Attribute) else None
+    return cls is not None and not bases_in_sight(module, cls)
 
 
 def only_measures(module: Module, visit: Visit) -> bool:

@@ -29,30 +29,38 @@ def calls_of(flow: Flow, scaler: str, *kinds: str) -> list[Event]:
 
 def used_elsewhere(module: Module, flow: Flow, scaler: str, method: str) -> bool:
     """Whether another function of the file calls a method of the scaler."""
-    known = objects(module)
     inside = flow.container if isinstance(flow.container, ir.Function) else None
-    return any(
-        isinstance(call.func, ir.Attribute)
-        and call.func.attr == method
-        and known.is_scaler(call.func.base) == scaler
-        and ir.function_of(call) is not inside
-        for call in module.calls
-    )
+    return any(each is not inside for each in module.once(_callers).get((scaler, method), ()))
+
+
+def _callers(module: Module) -> dict[tuple[str, str], list[ir.Function | None]]:
+    """The functions that call a method of a scaler, by both."""
+    known = objects(module)
+    found: dict[tuple[str, str], list[ir.Function | None]] = {}
+    for call in module.calls:
+        scaler = known.is_scaler(call.func.base) if isinstance(call.func, ir.Attribute) else None
+        if scaler is not None and isinstance(call.func, ir.Attribute):
+            found.setdefault((scaler, call.func.attr), []).append(ir.function_of(call))
+    return found
 
 
 def methods_used(module: Module, scaler: str) -> set[str]:
     """The names of the attributes that the file reads of a scaler."""
+    return module.once(_attributes).get(scaler, set())
+
+
+def _attributes(module: Module) -> dict[str, set[str]]:
     known = objects(module)
-    return {
-        value.attr
-        for value in module.values
-        if isinstance(value, ir.Attribute) and known.is_scaler(value.base) == scaler
-    }
+    found: dict[str, set[str]] = {}
+    for value in module.values:
+        if isinstance(value, ir.Attribute) and (scaler := known.is_scaler(value.base)) is not None:
+            found.setdefault(scaler, set()).add(value.attr)
+    return found
 
 
 def in_this_file_only(module: Module, scaler: str) -> bool:
     """Whether the file makes the scaler and gives it to nothing but its own functions."""
-    return bool(objects(module).made.get(scaler)) and not escapes(module, scaler, file_functions(module))
+    return bool(objects(module).made.get(scaler)) and not escapes(module, scaler)
 
 
 def file_functions(module: Module) -> dict[str, ir.Function]:
