@@ -1,7 +1,7 @@
 """The rules of the scaler's order against torch: random training loops are linted, and run.
 
-What raises has to be found, what is found as an error of order has to raise, and a loop whose weights agree with those
-of the same loop without a scaler has to be left alone.
+Something has to be found exactly where a loop raises, or where its weights are not those of the same loop without a
+scaler.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from amplint.settings import Settings
 
 torch = pytest.importorskip("torch")
 
-ORDER = ("AMP402", "AMP403", "AMP404", "AMP405", "AMP406", "AMP410", "AMP418")
+ORDER = ("AMP402", "AMP403", "AMP404", "AMP405", "AMP406", "AMP407", "AMP410", "AMP411", "AMP418")
 # Those that say that the scaler raises.
 RAISING = ("AMP404", "AMP405", "AMP418")
 SETTINGS = Settings(frozenset({*ORDER, "AMP401", "AMP419"}), isolated=True)
@@ -30,6 +30,16 @@ LINES = {
     "O": "optimizer.step()",
     "D": "scaler.update()",
 }
+# A second optimizer, over the second layer.
+BOTH = {
+    "Z": "model.zero_grad()",
+    "B": LINES["B"],
+    "U": LINES["U"],
+    "V": "scaler.unscale_(second)",
+    "S": LINES["S"],
+    "T": "scaler.step(second)",
+    "D": LINES["D"],
+}
 # Everything in float32 and the scale a power of two, so that agreement is exact but for the optimizer's rounding; the
 # scale grows with every update, so that a gradient divided by another one shows.
 PROGRAM = """\
@@ -41,13 +51,20 @@ def loss_of(model, i):
 
 def train(enabled=True):
     torch.manual_seed(0)
-    model = torch.nn.Linear(3, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=1)
+{model}    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=1)
     weights = []
     for i in range(5):
 {body}        weights.append([p.detach().clone() for p in model.parameters()])
     return weights
+"""
+ONE = """\
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+"""
+TWO = """\
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 1))
+    optimizer = torch.optim.SGD(model[0].parameters(), lr=0.05)
+    second = torch.optim.SGD(model[1].parameters(), lr=0.05)
 """
 TOLERANCE = 1e-4
 
@@ -57,8 +74,8 @@ class Ran(NamedTuple):
     right: bool
 
 
-def program(lines: list[str]) -> str:
-    return PROGRAM.format(body="".join(f"        {line}\n" for line in lines))
+def program(lines: list[str], model: str = ONE) -> str:
+    return PROGRAM.format(model=model, body="".join(f"        {line}\n" for line in lines))
 
 
 def weights(text: str) -> Any:
@@ -83,19 +100,44 @@ def codes(text: str) -> set[str]:
     return {each.code for each in check(text, "program.py", SETTINGS) if "past the scaler" not in each.message}
 
 
-def test_a_loop_of_scaled_backwards_raises_where_a_rule_says_so_and_nowhere_else() -> None:
+def agrees(text: str) -> bool:
+    """Whether something is found exactly where the program raises or learns wrongly; returns which."""
+    ran, found = run(text), codes(text) & set(ORDER)
+    assert bool(found) is bool(ran.error or not ran.right), (text, ran, found)
+    assert ran.error or not found & set(RAISING), (text, ran, found)
+    return bool(found)
+
+
+def test_a_loop_of_scaled_backwards_is_found_where_it_goes_wrong_and_nowhere_else() -> None:
     choose = random.Random(1)
     seen = {False: 0, True: 0}
     for _ in range(400):
         word = "ZB" + "".join(choose.choice("USDDS") for _ in range(choose.randint(1, 5)))
-        if "S" not in word:
-            continue  # what lacks the step lacks more than order
-        text = program([LINES[each] for each in word])
-        ran, found = run(text), codes(text) & set(ORDER)
-        assert bool(found) is bool(ran.error or not ran.right), (word, ran, found)
-        assert ran.error or not found & set(RAISING), (word, ran, found)
-        seen[bool(found)] += 1
+        if "S" in word:  # what lacks the step lacks more than order
+            seen[agrees(program([LINES[each] for each in word]))] += 1
     assert min(seen.values()) > 5
+
+
+def test_two_optimizers_likewise() -> None:
+    choose = random.Random(3)
+    seen = {False: 0, True: 0}
+    for _ in range(200):
+        word = "ZB" + "".join(choose.choice("USTVDDST") for _ in range(choose.randint(1, 6)))
+        steps = ("U" not in word or "S" in word) and ("V" not in word or "T" in word)
+        if steps and {"S", "T"} & set(word):
+            seen[agrees(program([BOTH[each] for each in word], TWO))] += 1
+    assert min(seen.values()) > 5
+
+
+def test_gradients_cleared_anywhere_likewise() -> None:
+    choose = random.Random(4)
+    found = 0
+    for _ in range(400):
+        word = "".join(choose.choice("ZBUSDDSBZ") for _ in range(choose.randint(3, 7)))
+        # Never cleared they add up, which is another matter.
+        if set("ZBS") <= set(word):
+            found += agrees(program([LINES[each] for each in word]))
+    assert found > 100
 
 
 def test_what_is_right_is_left_alone() -> None:

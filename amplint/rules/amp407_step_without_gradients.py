@@ -131,7 +131,9 @@ def _clears(module: Module, clear: Event, optimizer: str) -> bool:
         return False
     if clear.optimizer == optimizer:
         return True
-    return objects(module).owns.get(optimizer) == {clear.optimizer}
+    roots = objects(module).owns.get(optimizer, set())
+    whole = clear.optimizer
+    return bool(roots) and all(root == whole or root.startswith((f"{whole}.", f"{whole}[")) for root in roots)
 
 
 def _fix(module: Module, flow: Flow, visit: Visit, clear: Event) -> tuple[Fix | None, str | None]:
