@@ -121,7 +121,7 @@ def test_a_loop_of_scaled_backwards_is_found_where_it_goes_wrong_and_nowhere_els
 def test_two_optimizers_likewise() -> None:
     choose = random.Random(3)
     seen = {False: 0, True: 0}
-    for _ in range(200):
+    for _ in range(300):
         word = "ZB" + "".join(choose.choice("USTVDDST") for _ in range(choose.randint(1, 6)))
         steps = ("U" not in word or "S" in word) and ("V" not in word or "T" in word)
         if steps and {"S", "T"} & set(word):
