@@ -315,7 +315,9 @@ def test_every_kind_of_path(tmp_path: Path) -> None:
         (several / half).mkdir(parents=True)
         (several / half / "main.py").write_text("")
         (several / half / "again.py").write_text("# amplint-fixture: fix=safe shows=none\n")
-    for path in (tmp_path, tmp_path / "AMP900_x", own, own / "bad.py"):
+    upwards = own / "more" / ".."
+    (own / "more").mkdir()
+    for path in (tmp_path, tmp_path / "AMP900_x", own, own / "bad.py", upwards):
         found = find_fixtures([str(path), str(path)])
         assert (found[0].rule, found[0].name, found[0].bad) == ("AMP900", "it", own / "bad.py")
         assert len(found) == (2 if path in (tmp_path, tmp_path / "AMP900_x") else 1)

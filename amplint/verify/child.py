@@ -11,6 +11,7 @@ import runpy
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -121,9 +122,8 @@ def _observe(job: Job, there: bool, folder: str) -> Observed:
 def _execute(job: Job, there: bool, folder: str, recorder: Recorder | None, *, off: bool = False) -> Observed:
     """Run the program once, as `python file.py` would, and leave nothing of it behind."""
     own, process = os.path.dirname(job.path), os.getpid()
-    work = os.path.join(folder, "work")
+    work = tempfile.mkdtemp(dir=folder)
     kept = list(sys.path), list(sys.argv), dict(os.environ), set(sys.modules), (sys.stdout, sys.stderr)
-    os.mkdir(work)
     os.chdir(work)
     sys.path.insert(0, own)
     sys.argv[:] = [job.path]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -74,7 +75,7 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _fixture(bad: Path) -> Fixture:
-    bad = bad.absolute()
+    bad = Path(os.path.abspath(bad))  # without `..`, and links as they are: folders give the names
     fixed = bad.with_name("fixed.py" if bad.suffix else "fixed")
     if bad.is_dir():
         first = min(bad.glob("*.py"), default=bad / "main.py")
