@@ -4,8 +4,9 @@
 Follows each function along its paths and finds a backward and a step of one loop that both run inside a region which
 was entered outside that loop: a `with` round the loop, or a decorator on the function that holds it.
 
-It is silent with `cache_enabled=False`, where the loop calls `torch.clear_autocast_cache()`, and where the region is
-switched off.
+A region in each iteration doesn't help while another one is open round the loop, even one that is switched off: that is
+found too. It is silent with `cache_enabled=False`, where the loop calls `torch.clear_autocast_cache()`, and where no
+region is on.
 
 ## Why is this bad?
 Autocast keeps the half-precision copy of each weight until the outermost region ends. In one region round the loop the
@@ -50,7 +51,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.dtypes import region_of
+from amplint.model.dtypes import is_false, region_of
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
@@ -106,11 +107,21 @@ def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, int]
         if known.classes.get(optimizer) and not known.owns.get(optimizer):
             continue  # over tensors that are no model's weights, as far as can be seen
         for state in visit.states:
-            if loop is not None and flow.regions.innermost(state, flow.conditions) is not None:
-                # The cache lives until the outermost region ends.
-                outer = next((each for each in state.regions if each.enabled is not False), None)
-                if outer is not None and not _holds(loop.body, outer.at):
-                    yield loop, outer.call
+            # The cache lives until the outermost region ends, be it on or off.
+            if loop is not None and state.regions and not _holds(loop.body, state.regions[0].at):
+                if flow.regions.innermost(state, flow.conditions) is not None or _opens_regions(module, loop):
+                    yield loop, state.regions[0].call
+
+
+def _opens_regions(module: Module, loop: ir.For | ir.While) -> bool:
+    """Whether a loop has a `with` of its own for a region that can be on."""
+    for statement in ir.walk_statements(loop.body, into=False):
+        if isinstance(statement, ir.With):
+            for item in statement.items:
+                region = region_of(module, item.context) if isinstance(item.context, ir.Call) else None
+                if region is not None and (region.enabled is None or not is_false(region.enabled)):
+                    return True
+    return False
 
 
 def _holds(block: ir.Block, number: int) -> bool:
