@@ -26,7 +26,7 @@ _CATCHES = {
 def asks_version(names: Names, test: ir.Value, depth: int = 4) -> bool:
     """Whether a condition asks for a release of a library, or for what a module offers."""
     for value in ir.walk_values(test):
-        word = value.attr if isinstance(value, ir.Attribute) else value.name if isinstance(value, ir.Name) else ""
+        word = ir.last_name(value)
         if word in ("__version__", "hasattr", "getattr", "find_spec") or _VERSION_NAME.search(word):
             return True
         if isinstance(value, ir.Name) and depth and word not in ("torch", "self"):
@@ -96,6 +96,11 @@ def leaves(statement: ir.Statement) -> bool:
     return isinstance(statement, (ir.Return, ir.Raise)) or (
         isinstance(statement, ir.Jump) and statement.kind in ("break", "continue")
     )
+
+
+def block_leaves(block: ir.Block) -> bool:
+    """Whether control never gets past a suite, going by its last statement."""
+    return bool(block.statements) and leaves(block.statements[-1])
 
 
 def _fallible(node: ir.Node) -> Iterator[ir.Try]:

@@ -99,13 +99,13 @@ class Events:
 
     def _backward(self, call: ir.Call, func: ir.Attribute) -> Event | None:
         base = func.base
-        last = _last_name(base)
+        last = ir.last_name(base)
         names = self._module.names.of(base)
         if isinstance(base, ir.Call) and self._module.names.of(base.func) == {"builtins.super"}:
             return Event("opaque", call)
         if call.positional and any(word in last.lower() for word in _FRAMEWORKS):
             return Event("opaque", call)
-        if any("loss" in _last_name(value).lower() for value in call.positional):
+        if any("loss" in ir.last_name(value).lower() for value in call.positional):
             return Event("opaque", call)  # what a tensor's backward takes is a gradient
         if last in ("self", "cls", "ctx") or any(name[0] == "." or name.startswith("torch.") for name in names):
             return Event("opaque", call)
@@ -128,10 +128,6 @@ class Events:
 def events(module: Module) -> Events:
     """The module's event recogniser."""
     return module.once(Events)
-
-
-def _last_name(value: ir.Value) -> str:
-    return value.attr if isinstance(value, ir.Attribute) else value.name if isinstance(value, ir.Name) else ""
 
 
 def _is_zero(value: ir.Value) -> bool:

@@ -10,10 +10,11 @@ many paths yields no visits at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
-from amplint.model.compat import leaves
+from amplint.model.compat import block_leaves
 from amplint.model.conditions import Conditions
 from amplint.model.events import Event, events
 from amplint.model.objects import objects
@@ -58,6 +59,16 @@ class Flow:
     def visits(self) -> dict[int, Visit]:
         """The visits of the function's events, by the id of their calls."""
         return self._transfer.visits
+
+    @cached_property
+    def in_order(self) -> list[Visit]:
+        """The visits in the order of the text."""
+        return sorted(self.visits.values(), key=lambda visit: visit.event.call.id)
+
+    def contains(self, node: ir.Node) -> bool:
+        """Whether a node stands in this function itself, and in none that is nested in it."""
+        function = ir.function_of(node)
+        return function is self.container or (function is None and isinstance(self.container, ir.Program))
 
     # --- statements -------------------------------------------------------------------------------------------------
 
@@ -153,11 +164,9 @@ class Flow:
         paths = Paths()
         arms = {True: statement.then, False: statement.orelse}
         # Where an arm leaves, what stands behind the statement belongs to the other.
-        behind = any(arm is not None and _leaves(arm) for arm in arms.values()) and self._unscales_behind(statement)
-        unscales = {
-            holds: self._unscales(arm) or (behind and not (arm is not None and _leaves(arm)))
-            for holds, arm in arms.items()
-        }
+        leaving = {holds: arm is not None and block_leaves(arm) for holds, arm in arms.items()}
+        behind = any(leaving.values()) and self._unscales_behind(statement)
+        unscales = {holds: self._unscales(arm) or (behind and not leaving[holds]) for holds, arm in arms.items()}
         taken: dict[bool, list[State]] = {True: [], False: []}
         for before in states:
             for outcome in self._outcomes(statement.test, before):
@@ -379,10 +388,6 @@ class Flow:
 def _uncertain(state: State) -> State:
     """The state where scaled gradients may never come: the condition may be AMP's own flag."""
     return state.but(gradients=Gradients("unknown")) if state.gradients.kind in ("scaled", "entry") else state
-
-
-def _leaves(arm: ir.Block) -> bool:
-    return bool(arm.statements) and leaves(arm.statements[-1])
 
 
 def _equality(subject: ir.Value, value: ir.Value) -> ir.Compare:

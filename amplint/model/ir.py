@@ -36,6 +36,7 @@ from amplint.model.values import (
     Unary,
     Value,
     Walrus,
+    last_name,
     walk_values,
 )  # fmt: skip  # isort: skip
 
@@ -49,8 +50,8 @@ __all__ = [
     "Class", "Clause", "Compare", "Comprehension", "Conditional", "Constant", "Declare", "Delete", "Expr",
     "FString", "For", "Function", "Handler", "If", "Import", "Item", "Jump", "Lambda", "Mapping", "Match", "Name",
     "Node", "Param", "Program", "Quoted", "Raise", "Return", "Sequence", "Slice", "Starred", "Statement",
-    "Subscript", "Suspend", "Try", "Unary", "Value", "Walrus", "While", "With", "function_of", "statement_of",
-    "walk_statements", "walk_values",
+    "Subscript", "Suspend", "Try", "Unary", "Value", "Walrus", "While", "With", "function_of", "last_name",
+    "statement_of", "values_below", "walk_statements", "walk_values",
 ]  # fmt: skip
 
 
@@ -420,6 +421,13 @@ def walk_statements(block: Block, into: bool = True) -> Iterator[Statement]:
         if into or not isinstance(statement, (Function, Class)):
             for inner in statement.blocks():
                 yield from walk_statements(inner, into)
+
+
+def values_below(block: Block) -> Iterator[Value]:
+    """Every value below `block`, nested functions and classes left out."""
+    for statement in walk_statements(block, into=False):
+        for root in statement.values():
+            yield from walk_values(root)
 
 
 def statement_of(node: Node) -> Statement:

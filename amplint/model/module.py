@@ -75,6 +75,11 @@ class Module:
         return found
 
     @cached_property
+    def value(self) -> dict[int, ir.Value]:
+        """The values by their ids."""
+        return {each.id: each for each in self.values}
+
+    @cached_property
     def functions(self) -> list[ir.Function]:
         """Every function that is a statement, in the order of the text."""
         return [each for each in self.statements if isinstance(each, ir.Function)]

@@ -188,7 +188,7 @@ class Objects:
             return None
         if key in self.optimizers:
             return key
-        last = value.attr if isinstance(value, ir.Attribute) else value.name if isinstance(value, ir.Name) else ""
+        last = ir.last_name(value)
         return key if _OPTIMIZER_NAME.search(last) and "sched" not in last.lower() else None
 
     def owned_by(self, root: str) -> set[str]:

@@ -25,7 +25,6 @@ class Regions:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._objects = objects(module)
-        self._calls = {call.id: call for call in module.calls}
 
     def decorators(self, function: ir.Function) -> tuple[Opened, ...]:
         """The regions that a function's decorators open; a generator's or coroutine's body runs outside them."""
@@ -85,7 +84,7 @@ class Regions:
             held = state.look_up(key)
             if held is not None and held.kind == "region":
                 return (
-                    self._opened(self._calls[int(held.key)], state, conditions)
+                    self._opened(self._module.value[int(held.key)], state, conditions)
                     if held.flag
                     else Opened(int(held.key), None)
                 )
@@ -142,7 +141,8 @@ class Regions:
             return None
         opened = state.regions[-1]
         if opened.enabled is None:
-            region = region_of(self._module, self._calls[opened.call])
+            made = self._module.value[opened.call]
+            region = region_of(self._module, made) if isinstance(made, ir.Call) else None
             if region is not None and region.enabled is not None and conditions.truth(region.enabled, state) is False:
                 return None
         return opened

@@ -57,7 +57,7 @@ class Tensors:
     def _own_scale(self, value: ir.Value) -> str | None:
         """`loss * scaler.get_scale()` and the like: the scale is there, put on by hand."""
         for each in ir.walk_values(value):
-            name = each.attr if isinstance(each, ir.Attribute) else each.name if isinstance(each, ir.Name) else ""
+            name = ir.last_name(each)
             if "scale" in name.lower():
                 return ""
         return None

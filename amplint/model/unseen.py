@@ -39,10 +39,10 @@ class Unseen:
     def is_opaque(self, call: ir.Call) -> bool:
         """Whether a call may do something to the gradients or the scaler that can't be seen here."""
         func = call.func
-        name = _last_name(func)
+        name = ir.last_name(func)
         if "backward" in name or "unscale" in name:
             return True
-        callee = self._callee(call)
+        callee = local_function(self._module, call.func)
         if callee is not None:
             return self.has_events(callee)
         if any(self._gives_access(value) for value in given(call)):
@@ -96,19 +96,6 @@ class Unseen:
         if name in _HARMLESS:
             return False
         return all(each in (UNKNOWN, NOTHING) or each[0] in (LOCAL, UNBOUND) for each in self._module.names.of(func))
-
-    def _callee(self, call: ir.Call) -> ir.Function | None:
-        """The function of this file that a call runs, where that is certain."""
-        func = call.func
-        if isinstance(func, ir.Name):
-            bindings = self._module.names.bindings(func)
-            if len(bindings) == 1 and isinstance(bindings[0], Defined) and isinstance(bindings[0].what, ir.Function):
-                return bindings[0].what
-        if isinstance(func, ir.Attribute):
-            cls = owner_class(func)
-            if cls is not None:
-                return method(self._module, cls, func.attr)
-        return None
 
     def _unseen_method(self, func: ir.Attribute) -> bool:
         """A method of a base class that is out of sight, or of what that keeps in `self`: `self.hooks.fire()`."""
@@ -169,7 +156,7 @@ class Unseen:
     def _passed_around(self, names: set[str]) -> bool:
         """Whether one of the functions is used as a value. Other objects' attributes of that name count too."""
         for value in self._module.values:
-            if isinstance(value, (ir.Name, ir.Attribute)) and _last_name(value) in names:
+            if isinstance(value, (ir.Name, ir.Attribute)) and ir.last_name(value) in names:
                 called = isinstance(value.parent, ir.Call) and value.parent.func is value
                 if not called and not (isinstance(value, ir.Name) and value.bound):
                     if isinstance(value, ir.Attribute) or any(
@@ -177,10 +164,6 @@ class Unseen:
                     ):
                         return True
         return False
-
-
-def _last_name(value: ir.Value) -> str:
-    return value.attr if isinstance(value, ir.Attribute) else value.name if isinstance(value, ir.Name) else ""
 
 
 def bases_in_sight(module: Module, cls: ir.Class, depth: int = 4) -> bool:
@@ -194,6 +177,16 @@ def bases_in_sight(module: Module, cls: ir.Class, depth: int = 4) -> bool:
             elif not name.startswith(("torch.", "builtins.", "abc.", "typing.")):
                 return False
     return True
+
+
+def local_function(module: Module, value: ir.Value) -> ir.Function | None:
+    """The function of this file that a name, or a method that `self.name`, stands for, where that is certain."""
+    if isinstance(value, ir.Name):
+        bindings = module.names.bindings(value)
+        if len(bindings) == 1 and isinstance(bindings[0], Defined) and isinstance(bindings[0].what, ir.Function):
+            return bindings[0].what
+    cls = owner_class(value) if isinstance(value, ir.Attribute) else None
+    return method(module, cls, value.attr) if cls is not None and isinstance(value, ir.Attribute) else None
 
 
 def local_class(module: Module, value: ir.Value) -> ir.Class | None:
@@ -216,6 +209,15 @@ def method(module: Module, cls: ir.Class, name: str, depth: int = 4) -> ir.Funct
             if found is not None:
                 return found
     return None
+
+
+def functions_by_name(module: Module) -> dict[str, ir.Function]:
+    """The functions and methods of the file, by their names."""
+    return module.once(_functions)
+
+
+def _functions(module: Module) -> dict[str, ir.Function]:
+    return {each.name: each for each in module.functions}
 
 
 def _methods(module: Module) -> dict[tuple[int, str], ir.Function]:

@@ -306,3 +306,8 @@ def walk_values(value: Value) -> Iterator[Value]:
     for child in value.children():
         yield from walk_values(child)
     yield value
+
+
+def last_name(value: Value) -> str:
+    """The last word of a name or dotted name; "" for anything else."""
+    return value.attr if isinstance(value, Attribute) else value.name if isinstance(value, Name) else ""

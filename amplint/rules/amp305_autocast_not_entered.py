@@ -91,11 +91,7 @@ def _is_tried_out(statement: ir.Statement) -> bool:
     if isinstance(up, ir.Try):
         return True
     contexts = [item.context for item in up.items] if isinstance(up, ir.With) else []
-    return any(isinstance(each, ir.Call) and _EXPECTS.search(_last_name(each.func)) for each in contexts)
-
-
-def _last_name(value: ir.Value) -> str:
-    return value.attr if isinstance(value, ir.Attribute) else value.name if isinstance(value, ir.Name) else ""
+    return any(isinstance(each, ir.Call) and _EXPECTS.search(ir.last_name(each.func)) for each in contexts)
 
 
 def _is_context(module: Module, value: ir.Value) -> bool:
@@ -105,7 +101,7 @@ def _is_context(module: Module, value: ir.Value) -> bool:
     if not isinstance(value, ir.Call):
         return False
     names = module.names.of(value.func)
-    return _is_region(module, value) or bool(names & _CONTEXTS) or _last_name(value.func) == "no_sync"
+    return _is_region(module, value) or bool(names & _CONTEXTS) or ir.last_name(value.func) == "no_sync"
 
 
 def _joined(module: Module, item: ir.Item) -> Iterator[Finding]:

@@ -43,8 +43,8 @@ from typing import TYPE_CHECKING
 from amplint.findings import Finding, Severity
 from amplint.model import ir
 from amplint.model.dtypes import region_of
-from amplint.model.scopes import Defined, owner_class
-from amplint.model.unseen import local_class, method
+from amplint.model.scopes import owner_class
+from amplint.model.unseen import local_class, local_function
 from amplint.rules.base import Rule
 
 if TYPE_CHECKING:
@@ -73,26 +73,11 @@ def check(module: Module) -> Iterator[Finding]:
                 )
 
 
-def _calls(function: ir.Function) -> Iterator[ir.Call]:
-    for statement in ir.walk_statements(function.body, into=False):
-        for root in statement.values():
-            for value in ir.walk_values(root):
-                if isinstance(value, ir.Call):
-                    yield value
-
-
 def _calls_itself(module: Module, function: ir.Function) -> bool:
-    for call in _calls(function):
-        func = call.func
-        if isinstance(func, ir.Name):
-            bindings = module.names.bindings(func)
-            if len(bindings) == 1 and isinstance(bindings[0], Defined) and bindings[0].what is function:
-                return True
-        elif isinstance(func, ir.Attribute):
-            cls = owner_class(func)
-            if cls is not None and method(module, cls, func.attr) is function:
-                return True
-    return False
+    return any(
+        isinstance(value, ir.Call) and local_function(module, value.func) is function
+        for value in ir.values_below(function.body)
+    )
 
 
 def _runs_its_kind(module: Module, function: ir.Function) -> bool:
@@ -114,7 +99,5 @@ def _runs_its_kind(module: Module, function: ir.Function) -> bool:
     }
     return any(
         isinstance(value, ir.Attribute) and value.attr in children and owner_class(value) is cls
-        for statement in ir.walk_statements(function.body, into=False)
-        for root in statement.values()
-        for value in ir.walk_values(root)
+        for value in ir.values_below(function.body)
     )

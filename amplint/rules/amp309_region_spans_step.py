@@ -72,8 +72,8 @@ def check(module: Module) -> Iterator[Finding]:
     for flow in flows(module):
         found: dict[int, tuple[ir.Call, ir.For | ir.While]] = {}
         for loop, opened in _steps(module, flow):
-            region = next((call for call in module.calls if call.id == opened), None)
-            if region is not None and _trains_in(flow, loop) and not _goes_without_cache(module, loop):
+            region = module.value[opened]
+            if isinstance(region, ir.Call) and _trains_in(flow, loop) and not _goes_without_cache(module, loop):
                 made = region_of(module, region)
                 if made is not None and made.cache_enabled is None:
                     found.setdefault(region.id, (region, loop))
@@ -108,7 +108,7 @@ def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, int]
             continue  # over tensors that are no model's weights, as far as can be seen
         for state in visit.states:
             # The cache lives until the outermost region ends, be it on or off.
-            if loop is not None and state.regions and not _holds(loop.body, state.regions[0].at):
+            if loop is not None and state.regions and not _stands_in(module.value[state.regions[0].at], loop):
                 if flow.regions.innermost(state, flow.conditions) is not None or _opens_regions(module, loop):
                     yield loop, state.regions[0].call
 
@@ -124,24 +124,18 @@ def _opens_regions(module: Module, loop: ir.For | ir.While) -> bool:
     return False
 
 
-def _holds(block: ir.Block, number: int) -> bool:
-    """Whether a suite holds a value, by its id."""
-    return any(
-        value.id == number
-        for statement in ir.walk_statements(block, into=False)
-        for root in statement.values()
-        for value in ir.walk_values(root)
-    )
-
-
 def _trains_in(flow: Flow, loop: ir.For | ir.While) -> bool:
-    return any(loop in upwards(ir.statement_of(visit.event.call)) for visit in visits(flow, "backward"))
+    return any(_stands_in(visit.event.call, loop) for visit in visits(flow, "backward"))
+
+
+def _stands_in(node: ir.Node, loop: ir.For | ir.While) -> bool:
+    return loop in upwards(ir.statement_of(node))
 
 
 def _goes_without_cache(module: Module, loop: ir.For | ir.While) -> bool:
     """Whether the loop clears the cache, or has regions that say themselves whether they use it."""
     for call in module.calls:
-        if loop in upwards(ir.statement_of(call)):
+        if _stands_in(call, loop):
             region = region_of(module, call)
             if "torch.clear_autocast_cache" in module.names.of(call.func):
                 return True

@@ -104,6 +104,5 @@ def _message(module: Module, visit: Visit, bad: list[State]) -> str:
     origin = bad[0].gradients.origin
     since = ""
     if origin:
-        backward = next(value for value in module.values if value.id == origin)
-        since = f" (scaled on line {module.row(backward)})"
+        since = f" (scaled on line {module.row(module.value[origin])})"
     return f"gradients are still multiplied by the loss scale when clipped{since}; call {call} first"

@@ -58,7 +58,7 @@ from amplint.model.protocol import Stage
 from amplint.model.state import State
 from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
-from amplint.rules.clips import SCALE_READS
+from amplint.rules.clips import reads_scale
 from amplint.rules.order import (
     asked_apart,
     calls_of,
@@ -67,7 +67,9 @@ from amplint.rules.order import (
     independent,
     methods_used,
     other_arm_has,
+    receiver,
     skipping,
+    stepping,
     visits,
 )
 from amplint.rules.statements import line_behind, own_statement, removed, says_the_same
@@ -97,10 +99,11 @@ def check(module: Module) -> Iterator[Finding]:
             found = _misuse(module, flow, visit)
             if found is not None:
                 offered, withheld = _fix(module, flow, visit, found)
-                what, name, optimizer = found.what, _name(module, flow, found.scaler), module.text(_receiver(visit))
+                name, optimizer = module.text(_scaler_value(flow, found.scaler)), module.text(receiver(visit.event))
+                only = " only" if found.what is _AGAIN else ""
                 yield rule.finding(
                     module.span(visit.event.call),
-                    f"{optimizer} {what}; call `{name}.step({optimizer})`" + (" only" if what is _AGAIN else ""),
+                    f"{optimizer} {found.what}; call `{name}.step({optimizer})`{only}",
                     fix=offered,
                     withheld=withheld,
                 )
@@ -125,7 +128,7 @@ def _misuse(module: Module, flow: Flow, visit: Visit) -> _Misuse | None:
         not _is_the_scalers(module, flow, optimizer)
         or optimizer in objects(module).holders
         or any(_SCALES.search(name) for name in objects(module).classes.get(optimizer, ()))
-        or _reads_scale(module, event.call)
+        or reads_scale(module, event.call)
         or _is_constant(module, scaler, optimizer)
         or (other_arm_has(module, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
     ):
@@ -193,8 +196,7 @@ def _is_the_scalers(module: Module, flow: Flow, optimizer: str) -> bool:
 
     It is the only one, or the scaler is given it, or it is cleared here and no backward is without the scale.
     """
-    stepping = {visit.event.optimizer for visit in visits(flow, "optimizer_step", "step", "unscale_")}
-    if stepping == {optimizer}:
+    if stepping(flow) == {optimizer}:
         return True
     known = objects(module)
     backwards, scales = visits(flow, "backward"), visits(flow, "scale")
@@ -216,30 +218,8 @@ def _body(module: Module, node: ir.Node) -> str:
     return module.text(function) if function is not None else module.source.text
 
 
-def _reads_scale(module: Module, node: ir.Node) -> bool:
-    """Whether the function does something with the scale itself: it may divide by hand."""
-    function = ir.function_of(node)
-    return any(
-        isinstance(value, ir.Attribute) and value.attr in SCALE_READS and ir.function_of(value) is function
-        for value in module.values
-    )
-
-
-def _receiver(visit: Visit) -> ir.Value:
-    assert isinstance(visit.event.call, ir.Call)
-    assert isinstance(visit.event.call.func, ir.Attribute)
-    return visit.event.call.func.base
-
-
 def _scaler_value(flow: Flow, scaler: str) -> ir.Value:
-    call = calls_of(flow, scaler, "scale", "step", "unscale_", "update")[0].call
-    assert isinstance(call, ir.Call)
-    assert isinstance(call.func, ir.Attribute)
-    return call.func.base
-
-
-def _name(module: Module, flow: Flow, scaler: str) -> str:
-    return module.text(_scaler_value(flow, scaler))
+    return receiver(calls_of(flow, scaler, "scale", "step", "unscale_", "update")[0])
 
 
 def _fix(module: Module, flow: Flow, visit: Visit, misuse: _Misuse) -> tuple[Fix | None, str | None]:
@@ -264,7 +244,7 @@ def _fix(module: Module, flow: Flow, visit: Visit, misuse: _Misuse) -> tuple[Fix
     value = _scaler_value(flow, scaler)
     if not says_the_same(module, value, value, call):
         return None, "the scaler's name says something else here"
-    name, optimizer = module.text(value), module.text(_receiver(visit))
+    name, optimizer = module.text(value), module.text(receiver(visit.event))
     edits = [Edit(*module.span(call), f"{name}.step({optimizer})")]
     title = f"Call `{name}.step({optimizer})` instead"
     last = visits(flow, "optimizer_step")[-1]

@@ -54,7 +54,16 @@ from amplint.model.state import State
 from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
 from amplint.rules.losses import share_a_forward, surely_plain
-from amplint.rules.order import asked_apart, calls_of, conditions, other_arm_has, used_elsewhere, visits
+from amplint.rules.order import (
+    asked_apart,
+    calls_of,
+    conditions,
+    other_arm_has,
+    receiver,
+    stepping,
+    used_elsewhere,
+    visits,
+)
 from amplint.rules.statements import own_statement, removed, says_the_same
 
 if TYPE_CHECKING:
@@ -73,7 +82,7 @@ def check(module: Module) -> Iterator[Finding]:
                 found.setdefault(backward.event.call.id, (backward, visit.event))
         for _, (backward, use) in sorted(found.items()):
             offered, withheld = _fix(module, flow, backward, use)
-            scaler = module.text(_receiver(use.call))
+            scaler = module.text(receiver(use))
             assert backward.event.subject is not None
             loss = module.text(backward.event.subject)
             yield rule.finding(
@@ -105,12 +114,10 @@ def _unscaled(module: Module, flow: Flow, visit: Visit) -> Iterator[Visit]:
 
 def _is_bad(flow: Flow, scaler: str, state: State) -> bool:
     gradients = state.gradients
-    if not gradients.origin or flow.disabled(scaler, state) or state.known(f"enabled({scaler})") is False:
+    if not gradients.origin or flow.disabled(scaler, state):
         return False
     if gradients.kind == "mixed":  # scaled ones and plain ones: of one optimizer only where there is one
-        optimizers = {each.event.optimizer for each in visits(flow, "optimizer_step", "step", "unscale_")}
-        plain = flow.visits.get(gradients.origin)
-        return len(optimizers) == 1 and gradients.scaler in ("", scaler) and plain is not None
+        return len(stepping(flow)) == 1 and gradients.scaler in ("", scaler)
     return gradients.kind == "plain"
 
 
@@ -124,20 +131,13 @@ def _shares(module: Module, flow: Flow, scaler: str, backward: Event) -> bool:
 def _clears_others(flow: Flow, backward: Visit, use: Visit) -> bool:
     """Whether the gradients were cleared, before the backward, for another optimizer: they may be that one's."""
     before = [each.event for each in visits(flow, "zero_grad") if each.event.call.id < backward.event.call.id]
-    optimizers = {each.event.optimizer for each in visits(flow, "optimizer_step", "step", "unscale_")}
-    return bool(before) and before[-1].optimizer in optimizers - {use.event.optimizer}
-
-
-def _receiver(call: ir.Node) -> ir.Value:
-    assert isinstance(call, ir.Call)
-    assert isinstance(call.func, ir.Attribute)
-    return call.func.base
+    return bool(before) and before[-1].optimizer in stepping(flow) - {use.event.optimizer}
 
 
 def _fix(module: Module, flow: Flow, backward: Visit, use: Event) -> tuple[Fix | None, str | None]:
     call = backward.event.call
     assert isinstance(call, ir.Call)
-    scaler, loss = _receiver(use.call), backward.event.subject
+    scaler, loss = receiver(use), backward.event.subject
     if not isinstance(call.func, ir.Attribute) or loss is not call.func.base or own_statement(call) is None:
         return None, "scale each of its losses"
     if not says_the_same(module, scaler, call, use.call):

@@ -64,6 +64,7 @@ from amplint.rules.order import (
     in_this_file_only,
     loop_of,
     methods_used,
+    receiver,
     skipping,
     upwards,
     used_elsewhere,
@@ -96,9 +97,10 @@ def check(module: Module) -> Iterator[Finding]:
                     yield _never_updated(module, flow, scaler, Applicability.UNSAFE)
                 elif _is_dynamic(module, visit, tests) and not _on_micro_steps(flow, visit, tests):
                     told.add(scaler)
+                    name = module.text(receiver(visit.event))
                     yield rule.finding(
                         module.span(visit.event.call),
-                        f"on some path round the loop `{_name(module, visit)}.update()` is skipped, so that this "
+                        f"on some path round the loop `{name}.update()` is skipped, so that this "
                         "raises in the next iteration; call it on every path",
                         withheld="on which paths to update, and what to do with the gradients there, is yours to say",
                     )
@@ -126,7 +128,7 @@ def _outlives(module: Module, flow: Flow, scaler: str) -> bool:
         isinstance(flow.container, ir.Function)
         and in_this_file_only(module, scaler)
         and not _is_handed_on(module, scaler)
-        and not any(ir.function_of(each.call) is flow.container for each in made)
+        and not any(flow.contains(each.call) for each in made)
         and methods_used(module, scaler) >= {"scale", "step"}
         and "update" not in methods_used(module, scaler)
     )
@@ -187,10 +189,7 @@ def _updated_elsewhere(module: Module, flow: Flow, scaler: str) -> bool:
 def _never_updated(module: Module, flow: Flow, scaler: str, kind: Applicability) -> Finding:
     steps = calls_of(flow, scaler, "step") or calls_of(flow, scaler, "unscale_")
     steps = [event for event in steps if loop_of(event.call) is not None] or steps
-    last = steps[-1].call
-    assert isinstance(last, ir.Call)
-    assert isinstance(last.func, ir.Attribute)
-    name = module.text(last.func.base)
+    name = module.text(receiver(steps[-1]))
     offered: Fix | None = None
     withheld = None
     place = _place([step.call for step in steps]) if steps[-1].kind == "step" else None
@@ -200,7 +199,7 @@ def _never_updated(module: Module, flow: Flow, scaler: str, kind: Applicability)
     else:
         offered = Fix(kind, f"Call `{name}.update()` behind the last step", (edit,))
     return rule.finding(
-        module.span(last),
+        module.span(steps[-1].call),
         f"`{name}.update()` never follows, so that the next iteration raises; call it behind the last step",
         fix=offered,
         withheld=withheld,
@@ -217,9 +216,3 @@ def _place(steps: list[ir.Value]) -> ir.Statement | None:
                 return None  # where one condition fails, the other's step would go without its update
             place = place.parent
     return place
-
-
-def _name(module: Module, visit: Visit) -> str:
-    assert isinstance(visit.event.call, ir.Call)
-    assert isinstance(visit.event.call.func, ir.Attribute)
-    return module.text(visit.event.call.func.base)

@@ -47,7 +47,16 @@ from amplint.model.flow import Flow, flows
 from amplint.model.protocol import TABLE, Stage
 from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import calls_of, counts, dominates, exclusive, independent, skipping, visits
+from amplint.rules.order import (
+    backward_between,
+    calls_of,
+    counts,
+    dominates,
+    exclusive,
+    last_before,
+    skipping,
+    visits,
+)
 from amplint.rules.statements import own_statement, removed
 
 if TYPE_CHECKING:
@@ -88,13 +97,7 @@ def _first(flow: Flow, visit: Visit) -> Event | None:
     where = (str(event.scaler), str(event.optimizer))
     if not any(error == _REPEATED and where not in state.carried for state, error in visit.errors):
         return None
-    before = [
-        each
-        for each in calls_of(flow, where[0], "unscale_")
-        if each.optimizer == event.optimizer and each.call.id < event.call.id
-        if not independent(each.call, event.call)
-    ]
-    return before[-1] if before else None
+    return last_before(flow, event, "unscale_")
 
 
 def _on_micro_steps(flow: Flow, visit: Visit) -> bool:
@@ -109,8 +112,7 @@ def _on_micro_steps(flow: Flow, visit: Visit) -> bool:
 def _fix(module: Module, flow: Flow, visit: Visit, first: Event) -> tuple[Fix | None, str | None]:
     if not dominates(first.call, visit.event.call):
         return None, "on some paths it is the only one: unscale once, before both, under no condition"
-    between = [each.event.call.id for each in visits(flow, "backward", "opaque")]
-    if any(first.call.id < number < visit.event.call.id for number in between):
+    if backward_between(flow, first.call, visit.event.call):
         return None, "a backward stands in between: unscale once, behind the last one"
     statement = own_statement(visit.event.call)
     edit = removed(module, statement) if statement is not None else None

@@ -50,7 +50,7 @@ from amplint.model.flow import Flow, flows
 from amplint.model.protocol import TABLE, Stage
 from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import calls_of, dominates, independent, visits
+from amplint.rules.order import backward_between, calls_of, dominates, last_before, visits
 from amplint.rules.statements import own_statement, removed
 
 if TYPE_CHECKING:
@@ -95,22 +95,16 @@ def _step_before(flow: Flow, visit: Visit) -> Event | None:
     if event.optimizer is None:  # it may be another one each time
         return None
     where = (str(event.scaler), str(event.optimizer))
-    before = [
-        each
-        for each in calls_of(flow, where[0], "step")
-        if each.optimizer == event.optimizer and each.call.id < event.call.id
-        if not independent(each.call, event.call)
-    ]
+    step = last_before(flow, event, "step")
     wrong = TABLE[event.kind, Stage.STEPPED]
-    if before and any(error == wrong and where not in state.carried for state, error in visit.errors):
-        return before[-1]
-    if before and event.kind == "unscale_" and dominates(before[-1].call, event.call):
+    if step is None or any(error == wrong and where not in state.carried for state, error in visit.errors):
+        return step
+    if event.kind == "unscale_" and dominates(step.call, event.call):
         # With an update in between nothing raises.
-        between = [each.event.call.id for each in visits(flow, "backward", "opaque")]
         enabled = any(not flow.disabled(where[0], state) for state in visit.states)
         forgotten = any(each.call.id > event.call.id for each in calls_of(flow, where[0], "update"))
-        if enabled and not forgotten and not any(before[-1].call.id < each < event.call.id for each in between):
-            return before[-1]
+        if enabled and not forgotten and not backward_between(flow, step.call, event.call):
+            return step
     return None
 
 

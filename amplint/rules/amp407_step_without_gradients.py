@@ -53,8 +53,8 @@ from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import calls_of, dominates, independent, loop_of, visits
-from amplint.rules.statements import line_behind, own_statement, removed
+from amplint.rules.order import backward_between, calls_of, dominates, independent, loop_of, visits
+from amplint.rules.statements import line_behind, own_statement, removed, text_with_comment
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -96,7 +96,7 @@ def _clear_before(module: Module, flow: Flow, visit: Visit) -> Event | None:
         if (
             clear.id < use.id
             and (before or dominates(clear, use))
-            and not any(clear.id < call.id < use.id for call in backwards)
+            and not backward_between(flow, clear, use)
             and not independent(clear, use)
             and not _may_be_made(module, clear, use)
             and not any(independent(call, clear) for call in before)
@@ -148,7 +148,7 @@ def _fix(module: Module, flow: Flow, visit: Visit, clear: Event) -> tuple[Fix | 
         return None, "zero_grad has to move behind the step"
     target = beside[-1]
     gone = removed(module, statement)
-    code = module.source.text[module.span(statement)[0] : gone.end].rstrip("\r\n") if gone is not None else ""
+    code = text_with_comment(module, statement)
     added = line_behind(module, target, code)
     if gone is None or added is None or "\n" in code:
         return None, "zero_grad has to move behind the step, and shares its line"

@@ -46,11 +46,11 @@ from amplint.model.dtypes import is_false
 from amplint.model.events import Event, events
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import Made, objects
-from amplint.model.scopes import Defined
+from amplint.model.unseen import functions_by_name, local_function
 from amplint.rules.base import Rule
 from amplint.rules.editing import indentation, insert, line_start
-from amplint.rules.order import calls_of, conditions, file_functions, loop_of, methods_used, upwards
-from amplint.rules.statements import removed, stands_alone
+from amplint.rules.order import calls_of, conditions, loop_of, methods_used, upwards
+from amplint.rules.statements import removed, stands_alone, text_with_comment
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -65,12 +65,8 @@ def check(module: Module) -> Iterator[Finding]:
     for flow in flows(module):
         for scaler, made in known.made.items():
             for each in made:
-                if ir.function_of(each.call) is _function(flow) and not _may_be_off(each):
+                if flow.contains(each.call) and not _may_be_off(each):
                     yield from _judge(module, flow, scaler, each)
-
-
-def _function(flow: Flow) -> ir.Function | None:
-    return flow.container if isinstance(flow.container, ir.Function) else None
 
 
 def _may_be_off(made: Made) -> bool:
@@ -99,9 +95,9 @@ def _judge(module: Module, flow: Flow, scaler: str, made: Made) -> Iterator[Find
 
 def _stepped_by_a_function(module: Module, loop: ir.For | ir.While, scaler: str) -> bool:
     """Whether the loop gives the scaler to a function of this file that steps with it."""
-    known, functions = objects(module), file_functions(module)
+    known = objects(module)
     for call in module.calls:
-        function = functions.get(call.func.name) if isinstance(call.func, ir.Name) else None
+        function = functions_by_name(module).get(call.func.name) if isinstance(call.func, ir.Name) else None
         if function is None or loop_of(call) is not loop:
             continue
         for param, value in zip(function.params, call.positional, strict=False):
@@ -146,8 +142,8 @@ def _is_a_step(module: Module, flow: Flow, made: Made, step: Event) -> bool:
 
     That is a method whose object keeps the optimizer.
     """
-    function = _function(flow)
-    if function is None or _starts_anew(module, function):
+    function = flow.container
+    if not isinstance(function, ir.Function) or _starts_anew(module, function):
         return False
     if any(isinstance(each, (ir.If, ir.Try)) for each in upwards(ir.statement_of(made.call))):
         return False
@@ -161,8 +157,7 @@ def _is_a_step(module: Module, flow: Flow, made: Made, step: Event) -> bool:
 def _runs(module: Module, call: ir.Call, function: ir.Function) -> bool:
     """Whether a call runs a function of this file, as far as its name tells."""
     if isinstance(call.func, ir.Name):
-        bindings = module.names.bindings(call.func)
-        return len(bindings) == 1 and isinstance(bindings[0], Defined) and bindings[0].what is function
+        return local_function(module, call.func) is function
     return isinstance(call.func, ir.Attribute) and function.cls is not None and call.func.attr == function.name
 
 
@@ -179,7 +174,7 @@ def _fix(module: Module, flow: Flow, statement: ir.Assign, loop: ir.For | ir.Whi
     gone = removed(module, statement)
     if gone is None or indent is None or not stands_alone(module, statement):
         return None, "the statement shares its line, or is all that the loop holds"
-    code = module.source.text[module.span(statement)[0] : gone.end].rstrip("\r\n")
+    code = text_with_comment(module, statement)
     if "\n" in code:
         return None, "the statement spans several lines"
     at = line_start(module, module.span(loop)[0])

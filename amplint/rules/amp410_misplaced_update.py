@@ -102,15 +102,10 @@ def _nothing_checked(module: Module, flow: Flow, visit: Visit) -> bool:
         or any(state.gradients.kind in ("unknown", "plain", "mixed") for state in failing)
     ):
         return False
-    made = [each.call for each in objects(module).made.get(scaler, []) if _is_inside(flow, each.call)]
+    made = [each.call for each in objects(module).made.get(scaler, []) if flow.contains(each.call)]
     return len(failing) == len(visit.states) or (
         bool(made) and not any(conditions(visit.event.call, call) for call in made)
     )
-
-
-def _is_inside(flow: Flow, node: ir.Node) -> bool:
-    function = ir.function_of(node)
-    return function is flow.container or (function is None and isinstance(flow.container, ir.Program))
 
 
 def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:

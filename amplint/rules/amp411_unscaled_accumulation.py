@@ -118,9 +118,10 @@ def _clears_by_hand(loop: ir.For | ir.While) -> bool:
         stored = statement.targets if isinstance(statement, (ir.Assign, ir.Delete)) else ()
         if any(is_grad(value) for target in stored for value in ir.walk_values(target)):
             return True
-        for root in statement.values():
-            for value in ir.walk_values(root):
-                if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute):
-                    if is_grad(value.func.base) and value.func.attr.endswith("_"):
-                        return True
-    return False
+    return any(
+        isinstance(value, ir.Call)
+        and isinstance(value.func, ir.Attribute)
+        and is_grad(value.func.base)
+        and value.func.attr.endswith("_")
+        for value in ir.values_below(loop.body)
+    )

@@ -48,9 +48,9 @@ from amplint.model.dtypes import OLD_SCALER, SCALER
 from amplint.model.events import events
 from amplint.model.flow import flows
 from amplint.model.objects import objects
-from amplint.model.scopes import Assigned, Defined, owner_class
+from amplint.model.scopes import Assigned
 from amplint.model.transfer import Visit
-from amplint.model.unseen import method
+from amplint.model.unseen import local_function
 from amplint.rules.base import Rule
 from amplint.rules.order import visits
 
@@ -97,18 +97,13 @@ def _closure(module: Module, visit: Visit) -> str:
 
 def _runs_backward(module: Module, value: ir.Value) -> bool:
     """Whether a value is a function of this file with a backward in it, or in what it calls there."""
-    function = None
-    if isinstance(value, ir.Lambda):
-        function = value.function
-    elif isinstance(value, ir.Attribute):
-        cls = owner_class(value)
-        function = method(module, cls, value.attr) if cls is not None else None
-    elif isinstance(value, ir.Name):
+    if isinstance(value, ir.Name):
         bindings = module.names.bindings(value)
-        if len(bindings) == 1 and isinstance(bindings[0], Defined) and isinstance(bindings[0].what, ir.Function):
-            function = bindings[0].what
-        elif len(bindings) == 1 and isinstance(bindings[0], Assigned):
-            return isinstance(bindings[0].value, ir.Lambda) and _runs_backward(module, bindings[0].value)
+        if len(bindings) == 1 and isinstance(bindings[0], Assigned):
+            value = bindings[0].value
+            if not isinstance(value, ir.Lambda):
+                return False
+    function = value.function if isinstance(value, ir.Lambda) else local_function(module, value)
     if function is None:
         return False
     return any(event.kind in ("backward", "opaque") for event in events(module).below(function.body))

@@ -50,12 +50,13 @@ from amplint.model.events import Event, events
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.model.transfer import Visit
+from amplint.model.unseen import functions_by_name
 from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import LARGE_NORM
 from amplint.rules.clips import only_measures
 from amplint.rules.editing import indentation
-from amplint.rules.order import calls_of, dominates, file_functions, visits
-from amplint.rules.statements import line_before, own_statement, removed, says_the_same
+from amplint.rules.order import backward_between, calls_of, dominates, receiver, visits
+from amplint.rules.statements import line_before, own_statement, removed, says_the_same, text_with_comment
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -88,7 +89,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _steps_in_another_function(module: Module, clip: ir.Node) -> bool:
     """Whether a function that is called behind a clip steps: it may use what was clipped."""
-    functions, here = file_functions(module), ir.function_of(clip)
+    functions, here = functions_by_name(module), ir.function_of(clip)
     for call in module.calls:
         if call.id > clip.id and ir.function_of(call) is here:
             called = functions.get(_own_name(call.func))
@@ -118,10 +119,9 @@ def _clips_the_models(module: Module, visit: Visit) -> bool:
 def _step_before(flow: Flow, visit: Visit) -> Event | None:
     """The step through which every path comes to a clip, with no backward in between."""
     clip = visit.event.call
-    backwards = [each.event.call.id for each in visits(flow, "backward", "opaque")]
     for step in visits(flow, "step"):
         call = step.event.call
-        if dominates(call, clip) and call.id < clip.id and not any(call.id < each < clip.id for each in backwards):
+        if dominates(call, clip) and call.id < clip.id and not backward_between(flow, call, clip):
             scaler = str(step.event.scaler)
             return None if all(flow.disabled(scaler, state) for state in visit.states) else step.event
     return None
@@ -130,15 +130,14 @@ def _step_before(flow: Flow, visit: Visit) -> Event | None:
 def _fix(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
     statement, target = own_statement(visit.event.call), own_statement(step.call)
     assert isinstance(step.call, ir.Call)
-    assert isinstance(step.call.func, ir.Attribute)
     if statement is None or target is None or statement.block is not target.block:
         return None, "the clip's result is used, or it stands in another suite than the step"
     gone = removed(module, statement)
     names = [value for value in ir.walk_values(statement.value) if isinstance(value, ir.Name)]
     if gone is None or not all(says_the_same(module, name, target, name) for name in names):
         return None, "what it needs is bound only behind the step"
-    code = module.source.text[module.span(statement)[0] : gone.end].rstrip("\r\n")  # with the comment on its line
-    call = f"{module.text(step.call.func.base)}.unscale_({module.text(step.call.args[0].value)})"
+    code = text_with_comment(module, statement)
+    call = f"{module.text(receiver(step))}.unscale_({module.text(step.call.args[0].value)})"
     unscales = [
         event
         for event in calls_of(flow, str(step.scaler), "unscale_")

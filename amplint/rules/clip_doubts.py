@@ -12,7 +12,7 @@ from amplint.model.objects import objects
 from amplint.model.scopes import Assigned
 from amplint.model.state import State
 from amplint.model.transfer import Visit
-from amplint.rules.clips import SCALE_READS
+from amplint.rules.clips import SCALE_READS, reads_scale
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -38,10 +38,8 @@ def _known_doubts(module: Module) -> dict[tuple[int, str | None], str]:
 def _find_doubt(module: Module, visit: Visit, optimizer: str | None) -> str:
     if any(number > LARGE_NORM for bound in _bounds(visit) for number in _numbers(module, bound)):
         return "the bound may have been tuned to scaled gradients"
-    function = ir.function_of(visit.event.call)
-    for value in module.values:
-        if isinstance(value, ir.Attribute) and value.attr in SCALE_READS and ir.function_of(value) is function:
-            return "the function also reads the scale itself"
+    if reads_scale(module, visit.event.call):
+        return "the function also reads the scale itself"
     if _may_step_half(module, optimizer) and any(_makes_half(module, call) for call in module.calls):
         return "on half parameters it raises"
     if _is_caught(module, visit):
@@ -111,7 +109,7 @@ def _chain(value: ir.Value | None) -> Iterator[ir.Call]:
 
 def _makes_half(module: Module, call: ir.Call) -> bool:
     """`x.half()`, `x.to(torch.float16)`, `Model(dtype=torch.float16)`, `torch.set_default_dtype(torch.float16)`."""
-    name = call.func.attr if isinstance(call.func, ir.Attribute) else getattr(call.func, "name", "")
+    name = ir.last_name(call.func)
     if name == "half":
         return not call.args
     if "autocast" in name or region_of(module, call) is not None:
@@ -201,13 +199,7 @@ def _raises(block: ir.Block) -> bool:
 
 
 def _updates(module: Module, block: ir.Block) -> bool:
-    calls = (
-        value
-        for statement in ir.walk_statements(block, into=False)
-        for root in statement.values()
-        for value in ir.walk_values(root)
-        if isinstance(value, ir.Call)
-    )
+    calls = (value for value in ir.values_below(block) if isinstance(value, ir.Call))
     return any(event.kind == "update" for call in calls if (event := events(module).of(call)) is not None)
 
 

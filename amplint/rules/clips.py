@@ -11,7 +11,7 @@ from amplint.model.objects import objects
 from amplint.model.scopes import UNKNOWN, owner_class
 from amplint.model.state import State
 from amplint.model.transfer import Visit
-from amplint.model.unseen import bases_in_sight
+from amplint.model.unseen import bases_in_sight, functions_by_name
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -79,11 +79,11 @@ def _scaling_in_sight(module: Module) -> set[str]:
         if isinstance(call.func, ir.Attribute) and call.func.attr == "scale"
         if (scaler := known.is_scaler(call.func.base)) is not None
     }
-    functions = {each.name: each for each in module.functions}
+    functions = functions_by_name(module)
     found = {scaler for scaler in scaling if known.made.get(scaler) and not escapes(module, scaler)}
     # What is passed on to a function of this file has the parameter's key there.
     for call in module.calls:
-        name = call.func.attr if isinstance(call.func, ir.Attribute) else getattr(call.func, "name", "")
+        name = ir.last_name(call.func)
         if name in functions:
             function = functions[name]
             names = [param.name for param in function.params if param.kind == "positional"]
@@ -101,26 +101,34 @@ def escapes(module: Module, scaler: str) -> bool:
 
 def _escaping(module: Module) -> set[str]:
     known = objects(module)
-    functions = {each.name for each in module.functions}
     found = set()
     for value in module.values:
         scaler = known.is_scaler(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
-        if scaler is not None and _is_out_of_sight(module, value, functions):
+        if scaler is not None and _is_out_of_sight(module, value):
             found.add(scaler)
     return found
 
 
-def _is_out_of_sight(module: Module, value: ir.Value, functions: set[str]) -> bool:
+def _is_out_of_sight(module: Module, value: ir.Value) -> bool:
     """Whether a use of a scaler hands it on to where it can't be followed."""
     parent = value.parent
     if isinstance(parent, (ir.Return, ir.Sequence, ir.Mapping, ir.Starred, ir.Suspend)):
         return True
     if isinstance(parent, ir.Call) and parent.func is not value:
-        name = parent.func.attr if isinstance(parent.func, ir.Attribute) else getattr(parent.func, "name", "")
-        if name not in functions:
+        name = ir.last_name(parent.func)
+        if name not in functions_by_name(module):
             return True
     cls = owner_class(value) if isinstance(value, ir.Attribute) else None
     return cls is not None and not bases_in_sight(module, cls)
+
+
+def reads_scale(module: Module, node: ir.Node) -> bool:
+    """Whether the function round a node does something with the scale itself: it may divide by hand."""
+    function = ir.function_of(node)
+    return any(
+        isinstance(value, ir.Attribute) and value.attr in SCALE_READS and ir.function_of(value) is function
+        for value in module.values
+    )
 
 
 def only_measures(module: Module, visit: Visit) -> bool:
@@ -172,7 +180,7 @@ def is_compensated(module: Module, visit: Visit) -> bool:
 
 def _named_scale(value: ir.Value) -> bool:
     for each in ir.walk_values(value):
-        name = each.attr if isinstance(each, ir.Attribute) else each.name if isinstance(each, ir.Name) else ""
+        name = ir.last_name(each)
         if "scale" in name and "scaler" not in name and name != "unscale_":
             return True
     return False
@@ -194,7 +202,7 @@ def _computes(value: ir.Node, scales: Iterable[str]) -> bool:
     if isinstance(value, ir.AugAssign):
         return value.op in ("Multiply", "Divide") and _reads(value.value, scales)
     if isinstance(value, ir.Call):
-        name = value.func.attr if isinstance(value.func, ir.Attribute) else getattr(value.func, "name", "")
+        name = ir.last_name(value.func)
         if name in _ARITHMETIC or "foreach" in name or "multi_tensor" in name:
             return any(_reads(arg.value, scales) for arg in value.args)
     return False

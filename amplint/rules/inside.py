@@ -75,7 +75,7 @@ def _all_inside(module: Module) -> list[Inside]:
 
 def region_row(module: Module, region: Opened) -> int:
     """The line of the place where the region is entered."""
-    return module.row(_value_with_id(module, region.at))
+    return module.row(module.value[region.at])
 
 
 def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
@@ -170,7 +170,7 @@ def _is_product(value: ir.Value) -> bool:
         return value.op == "MatrixMultiply"
     if not isinstance(value, ir.Call):
         return False
-    name = value.func.attr if isinstance(value.func, ir.Attribute) else getattr(value.func, "name", "")
+    name = ir.last_name(value.func)
     return name in _PRODUCTS
 
 
@@ -205,7 +205,3 @@ def has_island(module: Module, found: Inside) -> bool:
                 if region is not None and is_false(region.enabled):
                     return True
     return False
-
-
-def _value_with_id(module: Module, number: int) -> ir.Value:
-    return next(value for value in module.values if value.id == number)

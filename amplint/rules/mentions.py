@@ -35,7 +35,7 @@ def patched(module: Module) -> Iterator[str]:
             found = _PATCHED.fullmatch(value.value)
             if found is None and isinstance(value.parent, ir.Call):
                 func = value.parent.func
-                word = func.attr if isinstance(func, ir.Attribute) else getattr(func, "name", "")
+                word = ir.last_name(func)
                 found = _BARE.fullmatch(value.value) if word in _PATCHERS else None
             if found is not None:
                 yield found.group(1)

@@ -132,5 +132,5 @@ def _is_named(call: ir.Call, names: tuple[str, ...]) -> bool:
 
 def _steps_scheduler(func: ir.Attribute) -> bool:
     base = func.base
-    last = base.attr if isinstance(base, ir.Attribute) else base.name if isinstance(base, ir.Name) else ""
+    last = ir.last_name(base)
     return func.attr == "step" and "sched" in last.lower()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.compat import block_leaves
 from amplint.model.events import Event, events
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
 def visits(flow: Flow, *kinds: str) -> list[Visit]:
     """The visits of a function's events of some kinds, in the order of the text."""
-    found = [visit for visit in flow.visits.values() if visit.event.kind in kinds]
-    return sorted(found, key=lambda visit: visit.event.call.id)
+    return [visit for visit in flow.in_order if visit.event.kind in kinds]
 
 
 def calls_of(flow: Flow, scaler: str, *kinds: str) -> list[Event]:
@@ -27,20 +27,46 @@ def calls_of(flow: Flow, scaler: str, *kinds: str) -> list[Event]:
     return [visit.event for visit in visits(flow, *kinds) if visit.event.scaler == scaler]
 
 
+def last_before(flow: Flow, event: Event, kind: str) -> Event | None:
+    """The last call of a method, for the same scaler and optimizer, that may come before another one."""
+    before = [
+        each
+        for each in calls_of(flow, str(event.scaler), kind)
+        if each.optimizer == event.optimizer and each.call.id < event.call.id
+        if not independent(each.call, event.call)
+    ]
+    return before[-1] if before else None
+
+
+def backward_between(flow: Flow, first: ir.Node, second: ir.Node) -> bool:
+    """Whether a backward, or what may run one, stands between two nodes."""
+    return any(first.id < each.event.call.id < second.id for each in visits(flow, "backward", "opaque"))
+
+
+def stepping(flow: Flow) -> set[str | None]:
+    """The optimizers that a function unscales or steps."""
+    return {visit.event.optimizer for visit in visits(flow, "optimizer_step", "step", "unscale_")}
+
+
+def receiver(event: Event) -> ir.Value:
+    """The object whose method an event calls."""
+    assert isinstance(event.call, ir.Call)
+    assert isinstance(event.call.func, ir.Attribute)
+    return event.call.func.base
+
+
 def used_elsewhere(module: Module, flow: Flow, scaler: str, method: str) -> bool:
     """Whether another function of the file calls a method of the scaler."""
-    inside = flow.container if isinstance(flow.container, ir.Function) else None
-    return any(each is not inside for each in module.once(_callers).get((scaler, method), ()))
+    return any(not flow.contains(call) for call in module.once(_calls_by_method).get((scaler, method), ()))
 
 
-def _callers(module: Module) -> dict[tuple[str, str], list[ir.Function | None]]:
-    """The functions that call a method of a scaler, by both."""
+def _calls_by_method(module: Module) -> dict[tuple[str, str], list[ir.Call]]:
     known = objects(module)
-    found: dict[tuple[str, str], list[ir.Function | None]] = {}
+    found: dict[tuple[str, str], list[ir.Call]] = {}
     for call in module.calls:
         scaler = known.is_scaler(call.func.base) if isinstance(call.func, ir.Attribute) else None
         if scaler is not None and isinstance(call.func, ir.Attribute):
-            found.setdefault((scaler, call.func.attr), []).append(ir.function_of(call))
+            found.setdefault((scaler, call.func.attr), []).append(call)
     return found
 
 
@@ -61,11 +87,6 @@ def _attributes(module: Module) -> dict[str, set[str]]:
 def in_this_file_only(module: Module, scaler: str) -> bool:
     """Whether the file makes the scaler and gives it to nothing but its own functions."""
     return bool(objects(module).made.get(scaler)) and not escapes(module, scaler)
-
-
-def file_functions(module: Module) -> dict[str, ir.Function]:
-    """The functions of the file, by their names."""
-    return {each.name: each for each in module.functions}
 
 
 # --- where statements stand -----------------------------------------------------------------------------------------
@@ -128,16 +149,12 @@ def skipping(first: ir.Node, second: ir.Node, *leaving: str) -> list[ir.If]:
     shared = {id(each.block) for each in upwards(ir.statement_of(first))}
     top = next(each for each in upwards(ir.statement_of(second)) if id(each.block) in shared)
     found = conditions(second, first)
-    for statement in _below(top.block):
+    for statement in ir.walk_statements(top.block, into=False):
         if first.id < statement.id < second.id and isinstance(statement.parent, ir.If):
             kind = statement.kind if isinstance(statement, ir.Jump) else type(statement).__name__.lower()
             if kind in leaving:
                 found.append(statement.parent)
     return found
-
-
-def _below(block: ir.Block) -> list[ir.Statement]:
-    return list(ir.walk_statements(block, into=False))
 
 
 def other_arm_has(module: Module, node: ir.Node, *kinds: str) -> bool:
@@ -154,7 +171,7 @@ def other_arm_has(module: Module, node: ir.Node, *kinds: str) -> bool:
             if other is not None and any(event.kind in wanted for event in recogniser.below(other)):
                 return True
         for before in each.block.statements[: each.block.statements.index(each)]:
-            if isinstance(before, ir.If) and _leaves(before.then):
+            if isinstance(before, ir.If) and block_leaves(before.then):
                 if any(event.kind in wanted for event in recogniser.below(before.then)):
                     return True
     return False
@@ -163,11 +180,6 @@ def other_arm_has(module: Module, node: ir.Node, *kinds: str) -> bool:
 def asked_apart(flow: Flow, node: ir.Node, without: ir.Node) -> bool:
     """Whether ifs decide about one call and not about another: they may ask for AMP, as those of the other do."""
     return any(not flow.conditions.counts(each.test) for each in conditions(node, without))
-
-
-def _leaves(block: ir.Block) -> bool:
-    last = block.statements[-1] if block.statements else None
-    return isinstance(last, (ir.Return, ir.Raise)) or (isinstance(last, ir.Jump) and last.kind != "pass")
 
 
 def counts(flow: Flow, tests: list[ir.If]) -> bool:
@@ -199,7 +211,7 @@ def early_updates(flow: Flow) -> dict[int, Event]:
                 and state.gradients.origin
                 and scaler == event.scaler
                 and not flow.disabled(scaler, state)
-                and not any(update < backward.id < event.call.id for backward in backwards)
+                and not backward_between(flow, flow.visits[update].event.call, event.call)
             ):
                 found.setdefault(update, event)
     for visit in visits(flow, "update"):

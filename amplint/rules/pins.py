@@ -73,7 +73,7 @@ def _another_cache(module: Module) -> bool:
 
 
 def _called(call: ir.Call) -> str:
-    return call.func.attr if isinstance(call.func, ir.Attribute) else getattr(call.func, "name", "")
+    return ir.last_name(call.func)
 
 
 def _same_device(module: Module, region: Region | None, device: str) -> bool:

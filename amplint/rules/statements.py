@@ -29,6 +29,12 @@ def stands_alone(module: Module, statement: ir.Statement) -> bool:
     return module.source.text[end : line_end(module, end)].strip()[:1] in ("", "#")
 
 
+def text_with_comment(module: Module, statement: ir.Statement) -> str:
+    """A statement as it is written, with the comment on its line."""
+    end = line_end(module, last_offset(module, statement))
+    return module.source.text[module.span(statement)[0] : end].rstrip("\r\n")
+
+
 def removed(module: Module, statement: ir.Statement) -> Edit | None:
     """Delete a statement with the comment on its line, and the if that would be left empty; None if it can't be."""
     while len(statement.block.statements) == 1:
