@@ -74,7 +74,6 @@ CLOSED = {
     "switched off by a helper": function(f"with {AUTOCAST}:\n    with disable_autocast():\n        x.backward()"),
     "decorator of a generator": function("yield model(x)\nx.backward()", f"@{AUTOCAST}\n"),
     "decorator of a coroutine": function("x.backward()", f"@{AUTOCAST}\n", "async def"),
-    "region of a caller": function("x.backward()") + f"\n\nwith {AUTOCAST}:\n    f(1, 2, 3, 4)\n",
     "a region that came as an argument": function("with region:\n    x.backward()"),
     "a framework's backward": function(f"with {AUTOCAST}:\n    accelerator.backward(x)"),
     "a wrapper's backward": function(f"with {AUTOCAST}:\n    loss = model(x)\n    wrapper.backward(loss)"),

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from functools import cached_property
+
 from amplint.model import ir
 from amplint.model.objects import Objects
 from amplint.model.scopes import Assigned
 from amplint.model.state import Abstract, State
+
+# Words in the names of flags that decide about something else than AMP.
+_OTHER = re.compile(r"(?i)clip|norm|accum|step|iter|epoch|batch|log|finite|nan|skip|warm|sync|boundary|last|first")
+_AMPS = re.compile(r"(?i)amp(?!l)|half|16|mixed|precision|scale|cuda|device|dtype|cast")
 
 
 class Conditions:
@@ -54,7 +61,8 @@ class Conditions:
         if known is not None:
             return known
         if key.startswith("present("):
-            return True if state.known(key[8:-1]) else None  # what is true is not None
+            inner = key[8:-1]
+            return True if state.known(inner) or inner in self._objects.functions else None  # what is true is not None
         if state.known(f"present({key})") is False:
             return False
         if key.startswith("Equal(") and key.endswith("')"):  # `mode == "a"`: then it isn't "b"
@@ -84,8 +92,10 @@ class Conditions:
         if isinstance(test, ir.Call):
             func = test.func
             scaler = self._objects.is_scaler(func.base) if isinstance(func, ir.Attribute) else None
-            asks = scaler is not None and isinstance(func, ir.Attribute) and func.attr == "is_enabled"
-            return (f"enabled({scaler})", True) if asks else None
+            if scaler is None or not isinstance(func, ir.Attribute) or func.attr != "is_enabled":
+                return None
+            flag = state.look_up(enabling(scaler))  # what it was made with
+            return (flag.key, flag.flag) if flag is not None else (f"enabled({scaler})", True)
         if isinstance(test, ir.Name):
             held = state.look_up(self._objects.key(test))
             if held is not None and held.kind == "test":
@@ -94,7 +104,7 @@ class Conditions:
         if rendered is None:
             return None
         if isinstance(test, (ir.Name, ir.Attribute, ir.Subscript)):
-            if rendered in self._objects.scalers or rendered in self._objects.optimizers:
+            if self._objects.is_scalers(rendered) or self._objects.is_optimizers(rendered):
                 return f"present({rendered})", True
         return rendered, True
 
@@ -129,6 +139,28 @@ class Conditions:
                     return True
         return False
 
+    def may_ask_for_amp(self, test: ir.Value) -> bool:
+        """Whether a test may be about AMP's own flag, going by its names: not one about clipping or counting."""
+        if isinstance(test, ir.Constant) or self.counts(test):
+            return False
+        names = _names(test)
+        if any(map(_AMPS.search, names)):
+            return True
+        return not names or not (self._has_named_flag or all(map(_OTHER.search, names)))
+
+    @cached_property
+    def _has_named_flag(self) -> bool:
+        """Whether a flag that is called after AMP decides about each scaler that is optional: no other one does."""
+        made = [each for of in self._objects.made.values() for each in of]
+        flags = [(each, _names(each.enabled) if each.enabled is not None else []) for each in made]
+        for each, names in flags:
+            up = each.call.parent
+            while isinstance(up, ir.Node) and not isinstance(up, ir.Function):
+                if isinstance(up, (ir.If, ir.Conditional)):
+                    names += _names(up.test)
+                up = up.parent
+        return bool(flags) and all(any(map(_AMPS.search, names)) for _, names in flags)
+
     def learned(self, target: ir.Value, value: ir.Value, before: State) -> tuple[str, bool] | None:
         """The fact that an assignment makes: what `flag = False` or `scaler = GradScaler()` says of its target."""
         key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
@@ -136,7 +168,7 @@ class Conditions:
             return None
         if isinstance(value, ir.Constant):
             return (f"present({key})", False) if value.value is None else (key, bool(value.value))
-        if key in self._objects.scalers and any(made.call is value for made in self._objects.made.get(key, ())):
+        if any(made.call is value for made in self._objects.made_by(key)):
             return f"present({key})", True
         if isinstance(value, (ir.Name, ir.Attribute, ir.Compare, ir.Unary, ir.Bool)):
             truth = self.truth(value, before)
@@ -153,3 +185,17 @@ class Conditions:
             if fact is not None:
                 return Abstract("test", fact[0], fact[1] is flag)
         return None
+
+
+def enabling(scaler: str) -> str:
+    """The key under which a path keeps the condition that switches a scaler on."""
+    return f"{scaler}.#enabled"
+
+
+def _names(test: ir.Value) -> list[str]:
+    """The last words of the names that a condition reads."""
+    return [
+        ir.last_name(each)
+        for each in ir.walk_values(test)
+        if isinstance(each, (ir.Name, ir.Attribute)) and not isinstance(each.parent, ir.Attribute)
+    ]

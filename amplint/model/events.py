@@ -53,13 +53,13 @@ class Events:
         self._module = module
         self._objects: Objects = objects(module)
         self.unseen = Unseen(module, self)
-        self._known: dict[int, Event | None] = {}
 
     def of(self, call: ir.Call) -> Event | None:
         """The event that a call is, if it is one."""
-        if call.id not in self._known:
-            self._known[call.id] = self._recognise(call)
-        return self._known[call.id]
+        known = self._objects.frame.events
+        if call.id not in known:
+            known[call.id] = self._recognise(call)
+        return known[call.id]
 
     def _recognise(self, call: ir.Call) -> Event | None:
         func = call.func

@@ -1,10 +1,10 @@
-"""Reader 1: runs a function's events through its branches and loops, along every path.
+"""Reader 1: runs a function's events through its branches, loops and calls, along every path.
 
-An abstract interpreter over the IR. What it yields are *visits*: each event with the states in which paths reach it.
-Rules read these; nothing here knows a rule.
+An abstract interpreter over the IR. What it yields are *visits*, each event with the states in which paths reach it,
+and *issues*, the misuse that a path shows. Rules read these; nothing here knows a rule's message or fix.
 
 Where it can't see it goes silent: a call that may do anything leaves the gradients "unknown", a function with too
-many paths yields no visits at all.
+many paths yields nothing at all.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.calls import Calls
 from amplint.model.compat import block_leaves
-from amplint.model.conditions import Conditions
-from amplint.model.events import Event, events
+from amplint.model.containers import Containers
+from amplint.model.events import Event, events, is_grad
+from amplint.model.expressions import Expressions
+from amplint.model.gradients import Gradients
 from amplint.model.objects import objects
-from amplint.model.paths import Outcome, Paths, joined, without_idle_facts
+from amplint.model.paths import Paths, joined, without_idle_facts
 from amplint.model.regions import Regions
-from amplint.model.state import Abstract, Gradients, State
-from amplint.model.tensors import Tensors
-from amplint.model.transfer import TooManyPathsError, Transfer, Visit
+from amplint.model.state import Abstract, State
+from amplint.model.transfer import Issue, TooManyPathsError, Visit
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -36,34 +38,80 @@ class Flow:
 
     def __init__(self, module: Module, container: ir.Function | ir.Program) -> None:
         self.container = container
+        self._module = module
         self._events = events(module)
         self._objects = objects(module)
-        self.conditions = self._conditions = Conditions(self._objects)
-        self.regions = self._regions = Regions(module)
-        self._tensors = Tensors(module)
-        self._transfer = Transfer(module, self._conditions, self._tensors)
+        self._containers = module.once(Containers)
+        self._expressions = Expressions(module, self._block)
+        self._transfer = self._expressions.transfer
+        self.conditions = self._expressions.conditions
+        self.regions: Regions = self._expressions.regions
         self.disabled = self._transfer.disabled
         self.surely_enabled = self._transfer.surely_enabled
-        start = State(regions=self._regions.decorators(container) if isinstance(container, ir.Function) else ())
         self._unscaling: dict[int, bool] = {}
         self._behind: dict[int, bool] = {}
+        self.given_up = False
+        start = State(regions=self.regions.decorators(container) if isinstance(container, ir.Function) else ())
+        functions = [container] if isinstance(container, ir.Function) else []
         try:
-            paths = self._block(container.body, [start])
+            with self._expressions.within(self._objects.frame, functions[0] if functions else None):
+                paths = self._block(container.body, [start])
         except TooManyPathsError:
-            self._transfer.visits = {}
+            self.given_up = True
+            self._transfer.visits, self._transfer.issues = {}, {}
             return
-        for state in (*paths.normal, *paths.exits):
+        for state in (*paths.normal, *paths.exits, *paths.raises):
             self._transfer.end(state)
 
     @property
     def visits(self) -> dict[int, Visit]:
-        """The visits of the function's events, by the id of their calls."""
+        """The visits of the events that were met, by the id of their calls."""
         return self._transfer.visits
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """The events of the function, and those that were met in what it calls, in the order of the text."""
+        own = {event.call.id: event for event in self._events.below(self.container.body)}
+        met = {number: visit.event for number, visit in self.visits.items()}
+        return [each for _, each in sorted({**own, **met}.items())]
+
+    def node(self, number: int) -> ir.Value:
+        """The call with an id."""
+        return self._module.value[number]
+
+    def follows(self, node: ir.Node) -> bool:
+        """Whether a node stands in a function that is called from here."""
+        function = ir.function_of(node)
+        return function is not None and function.id in self._reached
+
+    @cached_property
+    def _reached(self) -> set[int]:
+        """The functions, by their ids, that calls lead to, whether or not a path gets there."""
+        calls, found = self._module.once(Calls), set(self._expressions.followed)
+        todo: list[ir.Block] = [self.container.body]
+        while todo:
+            for value in ir.values_below(todo.pop()):
+                callee = calls.callee(value) if isinstance(value, ir.Call) else None
+                if callee is not None and callee.function.id not in found:
+                    found.add(callee.function.id)
+                    todo.append(callee.function.body)
+        return found
+
+    def call_sites(self, node: ir.Node) -> list[ir.Call]:
+        """The calls that led to a node in another function."""
+        function = ir.function_of(node)
+        return self._expressions.followed.get(function.id, []) if function is not None else []
 
     @cached_property
     def in_order(self) -> list[Visit]:
         """The visits in the order of the text."""
         return sorted(self.visits.values(), key=lambda visit: visit.event.call.id)
+
+    def found(self, code: str) -> list[tuple[Issue, list[State]]]:
+        """The misuse of one code, with the states that show it, in the order of the text."""
+        return sorted(
+            (each for each in self._transfer.issues.items() if each[0].code == code), key=lambda each: each[0]
+        )
 
     def contains(self, node: ir.Node) -> bool:
         """Whether a node stands in this function itself, and in none that is nested in it."""
@@ -77,9 +125,10 @@ class Flow:
         for statement in block.statements:
             if not paths.normal:
                 break
+            self._expressions.spend(paths.normal)
             inner = self._statement(statement, paths.normal)
             paths.leave(inner)
-            paths.normal = joined(inner.normal)
+            paths.normal = joined(state.but(result=None) if state.result else state for state in inner.normal)
         return paths
 
     def _then(self, block: ir.Block | None, states: list[State], paths: Paths) -> None:
@@ -101,64 +150,89 @@ class Flow:
             return self._match(statement, states)
         if isinstance(statement, (ir.Function, ir.Class)):
             return Paths(normal=states)
+        outcomes = self._expressions.outcomes
         if isinstance(statement, ir.Assert):
-            return Paths(
-                normal=[each.state for s in states for each in self._outcomes(statement.test, s) if each.holds]
-            )
+            return Paths(normal=[each.state for s in states for each in outcomes(statement.test, s) if each.holds])
         if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Conditional):
             return Paths(normal=self._choice(statement, statement.value, states))
-        states = [self._simple(statement, state) for state in states]
-        if isinstance(statement, (ir.Return, ir.Raise)):
-            return Paths(exits=states)
+        states = self._simple(statement, states)
+        if isinstance(statement, ir.Return):
+            return Paths(exits=[self._returning(statement, state) for state in states])
+        if isinstance(statement, ir.Raise):
+            return Paths(raises=states)
         if isinstance(statement, ir.Jump) and statement.kind != "pass":
             return Paths(breaks=states) if statement.kind == "break" else Paths(continues=states)
         return Paths(normal=states)
 
+    def _returning(self, statement: ir.Return, state: State) -> State:
+        held = self._expressions.abstract(statement.value, state) if statement.value is not None else None
+        return state.but(result=(0, held) if held is not None else None)
+
     def _choice(self, statement: ir.Assign, value: ir.Conditional, states: list[State]) -> list[State]:
         """`scaler = GradScaler() if amp else None`: where it is there, the condition holds, and the other way round."""
-        if not any(self._objects.key(target) in self._objects.scalers for target in statement.targets):
-            return [self._store(statement, value, state) for state in states]
+        keys = [self._objects.key(target) for target in statement.targets]
+        if not any(key is not None and self._objects.is_scalers(key) for key in keys):
+            return [each for state in states for each in self._store(statement, value, state)]
         return [
-            self._store(statement, value.then if outcome.holds else value.other, outcome.state)
+            each
             for state in states
-            for outcome in self._outcomes(value.test, state)
+            for outcome in self._expressions.outcomes(value.test, state)
+            for each in self._store(statement, value.then if outcome.holds else value.other, outcome.state)
         ]
 
-    def _store(self, statement: ir.Assign, value: ir.Value, state: State) -> State:
-        state = self._evaluate(value, state)
-        held = self._abstract(value, state)
-        learned = [self._conditions.learned(target, value, state) for target in statement.targets]
-        for target, fact in zip(statement.targets, learned, strict=True):
-            state = self._assign(target, held, state)
-            state = state.with_fact(*fact) if fact is not None else state
-            state = self._transfer.made(target, value, state)
-        return state
+    def _store(self, statement: ir.Assign, value: ir.Value, before: State) -> list[State]:
+        found = []
+        for state in self._expressions.evaluate(value, [before]):
+            held = self._expressions.abstract(value, state)
+            learned = [self.conditions.learned(target, value, state) for target in statement.targets]
+            for target, fact in zip(statement.targets, learned, strict=True):
+                if is_grad(target):
+                    state = self._stored(target, value, state)
+                state = self._expressions.assign(target, self._unlike(target, held), state)
+                state = state.with_fact(*fact) if fact is not None else state
+                state = self._transfer.made(target, value, state)
+            found.append(state)
+        return found
 
-    def _simple(self, statement: ir.Statement, state: State) -> State:
+    def _stored(self, target: ir.Value, value: ir.Value, state: State) -> State:
+        """`p.grad = ...`: None for all of a model's parameters clears them, of anything else nothing is known."""
+        up, roots = target.parent, frozenset[str]()
+        while isinstance(up, ir.Node) and not isinstance(up, ir.Function):
+            if isinstance(up, ir.For) and (roots := self._objects.parameters_roots(up.iter)):
+                break
+            if isinstance(up, ir.If) and not any(is_grad(each) for each in ir.walk_values(up.test)):
+                break  # some of them only
+            up = up.parent
+        if isinstance(value, ir.Constant) and value.value is None and len(roots) == 1:
+            return self._transfer.visit(Event("zero_grad", target, optimizer=min(roots)), state) or state
+        return state.all_gradients(lambda _, old: Gradients("unknown", told=old.told))
+
+    def _unlike(self, target: ir.Value, held: Abstract | None) -> Abstract | None:
+        """What a target is bound to, unless that is itself: names with one binding share a key already."""
+        if held is not None and held.kind == "object":
+            key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
+            return None if key == held.key else held
+        return held
+
+    def _simple(self, statement: ir.Statement, states: list[State]) -> list[State]:
         if isinstance(statement, ir.Assign):
-            return self._store(statement, statement.value, state) if statement.value is not None else state
+            value = statement.value
+            return [each for s in states for each in self._store(statement, value, s)] if value is not None else states
         if isinstance(statement, ir.AugAssign):
-            state = self._evaluate(statement.value, state)
-            scaled = self._tensors.by_hand(statement, state)
-            if scaled is not None:
-                state = self._transfer.visit(scaled, state)
-            return self._assign(statement.target, None, state)
+            return [each for state in states for each in self._increased(statement, state)]
         for value in statement.values():
-            state = self._evaluate(value, state)
+            states = self._expressions.evaluate(value, states)
         if isinstance(statement, ir.Delete):
             for value in statement.targets:
-                state = self._assign(value, None, state)
-        return state
+                states = [self._expressions.assign(value, None, state) for state in states]
+        return states
 
-    def _assign(self, target: ir.Value, held: Abstract | None, state: State) -> State:
-        if isinstance(target, (ir.Sequence, ir.Starred)):
-            for child in target.children():
-                state = self._assign(child, None, state)
-            return state
-        key = self._objects.key(target) if isinstance(target, ir.Attribute) else None
-        if isinstance(target, ir.Name):
-            key = self._objects.own_key(target)
-        return state.bind(key, held) if key is not None else state
+    def _increased(self, statement: ir.AugAssign, before: State) -> Iterator[State]:
+        for state in self._expressions.evaluate(statement.value, [before]):
+            scaled = self._expressions.tensors.by_hand(statement, state)
+            after = self._transfer.visit(scaled, state) if scaled is not None else state
+            if after is not None:
+                yield self._expressions.assign(statement.target, None, after)
 
     def _branch(self, statement: ir.If, states: list[State]) -> Paths:
         paths = Paths()
@@ -169,9 +243,9 @@ class Flow:
         unscales = {holds: self._unscales(arm) or (behind and not leaving[holds]) for holds, arm in arms.items()}
         taken: dict[bool, list[State]] = {True: [], False: []}
         for before in states:
-            for outcome in self._outcomes(statement.test, before):
+            for outcome in self._expressions.outcomes(statement.test, before):
                 hidden = outcome.by_flag and unscales[not outcome.holds] and not unscales[outcome.holds]
-                taken[outcome.holds].append(_uncertain(outcome.state) if hidden else outcome.state)
+                taken[outcome.holds].append(self._transfer.uncertain(outcome.state) if hidden else outcome.state)
         for holds, arm in arms.items():
             if taken[holds]:
                 # An `and` fails in several ways; in a long chain of elifs they would multiply.
@@ -179,26 +253,6 @@ class Flow:
                 self._then(arm, taken[holds] if few else without_idle_facts(taken[holds]), paths)
         paths.normal = without_idle_facts(paths.normal)
         return paths
-
-    def _outcomes(self, test: ir.Value, state: State) -> Iterator[Outcome]:
-        """The ways in which a test can come out on a path, `and` and `or` taken apart."""
-        if isinstance(test, ir.Unary) and test.op == "Not":
-            for each in self._outcomes(test.operand, state):
-                yield each._replace(holds=not each.holds)
-        elif isinstance(test, ir.Bool):
-            for left in self._outcomes(test.left, state):
-                if left.holds is (test.op == "or"):
-                    yield left
-                else:
-                    for right in self._outcomes(test.right, left.state):
-                        yield right._replace(by_flag=left.by_flag or right.by_flag)
-        else:
-            state = self._evaluate(test, state)
-            truth = self._conditions.truth(test, state)
-            by_flag = not isinstance(test, ir.Constant) and not self._conditions.counts(test)
-            for holds in (True, False):
-                if truth is None or truth is holds:
-                    yield Outcome(self._conditions.assume(test, holds, state), holds, by_flag)
 
     def _unscales(self, arm: ir.Block | None) -> bool:
         """Whether a suite holds what could unscale gradients."""
@@ -230,12 +284,15 @@ class Flow:
         assigned = self._objects.assigned_in(loop, flags=False)
         done: list[State] = []
         if isinstance(loop, ir.For):
-            states = [self._evaluate(loop.iter, state) for state in states]
+            states = self._expressions.evaluate(loop.iter, states)
+            rounds = self._containers.rounds(loop.target, loop.iter, ir.values_below(loop.body))
+            if rounds is not None:
+                return self._over_objects(loop, rounds, states)
         seen: set[State] = set()
         todo = [self._forget(state, assigned) for state in states]
         for _ in range(MAX_ROUNDS):
             if isinstance(loop, ir.While):
-                outcomes = [each for state in todo for each in self._outcomes(loop.test, state)]
+                outcomes = [each for state in todo for each in self._expressions.outcomes(loop.test, state)]
                 done += [each.state.behind_loop(loop.id) for each in outcomes if not each.holds]
                 todo = [each.state for each in outcomes if each.holds]
             todo = [state for state in joined(todo) if state not in seen]
@@ -245,11 +302,26 @@ class Flow:
             inner = self._block(loop.body, todo)
             paths.normal += inner.breaks
             paths.exits += inner.exits
+            paths.raises += inner.raises
             todo = [self._forget(state, assigned) for state in (*inner.normal, *inner.continues)]
             if isinstance(loop, ir.For):
                 done += [state.behind_loop(loop.id) for state in todo]
             todo = [state.next_iteration(loop.id) for state in todo]
         self._then(loop.orelse, joined(done), paths)
+        paths.normal = joined(paths.normal)
+        return paths
+
+    def _over_objects(self, loop: ir.For, rounds: list[dict[str, str]], states: list[State]) -> Paths:
+        """A loop over optimizers: one round after the other, the loop's variables being those objects."""
+        paths = Paths()
+        for aliases in rounds:
+            with self._expressions.within(self._objects.frame.inner(aliases, {})):
+                inner = self._block(loop.body, states)
+            paths.exits += inner.exits
+            paths.raises += inner.raises
+            paths.normal += inner.breaks
+            states = joined([*inner.normal, *inner.continues])
+        self._then(loop.orelse, states, paths)
         paths.normal = joined(paths.normal)
         return paths
 
@@ -266,15 +338,15 @@ class Flow:
         for depth, entering in outside.items():
             group = entering
             for item in statement.items:
-                group = [self._evaluate(item.context, state) for state in group]
+                group = self._expressions.evaluate(item.context, group)
                 if self._events.unseen.runs_by_entering(item.context):
                     group = [state.unknown() for state in group]
                 group = [each for state in group for each in self._decided(item.context, statement, state)]
-                group = [self._regions.enter(item.context, state, self._conditions) for state in group]
+                group = [self.regions.enter(item.context, state, self.conditions) for state in group]
                 if item.target is not None:
-                    group = [self._assign(item.target, None, state) for state in group]
+                    group = [self._expressions.assign(item.target, None, state) for state in group]
             inner = self._block(statement.body, joined(group))
-            for left in (inner.normal, inner.breaks, inner.continues, inner.exits):
+            for left in (inner.normal, inner.breaks, inner.continues, inner.exits, inner.raises):
                 left[:] = [state.but(regions=state.regions[:depth]) for state in left]
             paths.leave(inner)
             paths.normal += inner.normal
@@ -282,15 +354,17 @@ class Flow:
 
     def _decided(self, context: ir.Value, statement: ir.With, state: State) -> list[State]:
         """The paths into a region, on and off apart where its flag changes inside."""
-        flag = self._regions.flag(context)
+        flag = self.regions.flag(context)
         if flag is None or not set(self._objects.assigned_in(statement)) & self._objects.names_in(flag):
             return [state]
-        return [each.state for each in self._outcomes(flag, state)]
+        return [each.state for each in self._expressions.outcomes(flag, state)]
 
     def _try(self, statement: ir.Try, states: list[State]) -> Paths:
         paths = Paths()
         body = self._block(statement.body, states)
         paths.leave(body)
+        if statement.handlers:
+            paths.raises = []  # caught, as far as it matters
         self._then(statement.orelse, body.normal, paths)
         # An exception can come from anywhere in the body.
         assigned = self._objects.assigned_in(statement)
@@ -306,6 +380,7 @@ class Flow:
             (paths.breaks, after.breaks),
             (paths.continues, after.continues),
             (paths.exits, after.exits),
+            (paths.raises, after.raises),
         ):
             inner = self._block(statement.final, joined(left)) if left else Paths()
             after.leave(inner)
@@ -315,7 +390,7 @@ class Flow:
     def _match(self, statement: ir.Match, states: list[State]) -> Paths:
         """A case with one value is a test for equality; what another compares can't be told."""
         paths = Paths()
-        states = [self._evaluate(statement.subject, state) for state in states]
+        states = self._expressions.evaluate(statement.subject, states)
         unscaling = [self._unscales(case.body) for case in statement.cases]
         for case, unscales in zip(statement.cases, unscaling, strict=True):
             missed: list[State] = []
@@ -323,71 +398,21 @@ class Flow:
                 states = [state.bind(self._objects.variable(self.container.scope, name), None) for state in states]
             if case.equals is not None:
                 test = _equality(statement.subject, case.equals)
-                outcomes = [each for state in states for each in self._outcomes(test, state)]
+                outcomes = [each for state in states for each in self._expressions.outcomes(test, state)]
                 states = [each.state for each in outcomes if each.holds]
                 missed = [each.state for each in outcomes if not each.holds]
             elif not case.irrefutable:
                 missed = list(states)
             if case.guard is not None:
-                outcomes = [each for state in states for each in self._outcomes(case.guard, state)]
+                outcomes = [each for state in states for each in self._expressions.outcomes(case.guard, state)]
                 states = [each.state for each in outcomes if each.holds]
                 missed += [each.state for each in outcomes if not each.holds]
             if any(unscaling) and not unscales:
-                states = [_uncertain(state) for state in states]
+                states = [self._transfer.uncertain(state) for state in states]
             self._then(case.body, states, paths)
             states = joined(missed)
-        paths.normal += [_uncertain(state) for state in states] if any(unscaling) else states
+        paths.normal += [self._transfer.uncertain(state) for state in states] if any(unscaling) else states
         return paths
-
-    # --- expressions ------------------------------------------------------------------------------------------------
-
-    def _evaluate(self, value: ir.Value, state: State) -> State:
-        """The state after the events of an expression."""
-        if isinstance(value, (ir.Conditional, ir.Bool)):
-            return self._evaluate_choice(value, state)
-        for child in value.children():
-            state = self._evaluate(child, state)
-        if isinstance(value, ir.Call):
-            event: Event | None = self._events.of(value) or self._tensors.by_hand_call(value, state)
-            state = self._regions.manual(value, state, self._conditions)
-            return self._transfer.visit(event, state) if event is not None else state
-        if isinstance(value, ir.Attribute) and self._events.unseen.runs_by_reading(value):
-            return state.unknown()
-        if isinstance(value, ir.Walrus):
-            return self._assign(value.target, self._abstract(value.value, state), state)
-        if isinstance(value, ir.Suspend) and value.kind != "await":
-            return state.unknown()  # whoever takes what is yielded may do anything
-        return state
-
-    def _evaluate_choice(self, value: ir.Conditional | ir.Bool, state: State) -> State:
-        """`a if test else b`, `a and b`: one arm, where the path knows which; else events in an arm hide the rest."""
-        if isinstance(value, ir.Conditional):
-            test, arms = value.test, {True: value.then, False: value.other}
-        else:
-            test, arms = value.left, {value.op == "and": value.right}
-        state = self._evaluate(test, state)
-        truth = self._conditions.truth(test, state)
-        hidden = False
-        for holds, arm in arms.items():
-            if truth is None or truth is holds:
-                after = self._evaluate(arm, self._conditions.assume(test, holds, state))
-                if truth is not None:
-                    return after
-                hidden = hidden or (after.gradients, after.scalers) != (state.gradients, state.scalers)
-        return state.unknown() if hidden else state
-
-    def _abstract(self, value: ir.Value, state: State) -> Abstract | None:
-        """What an assignment of `value` binds."""
-        return (
-            self._tensors.held(value, state)
-            or self._regions.held(value, state)
-            or self._conditions.as_test(value, state)
-        )
-
-
-def _uncertain(state: State) -> State:
-    """The state where scaled gradients may never come: the condition may be AMP's own flag."""
-    return state.but(gradients=Gradients("unknown")) if state.gradients.kind in ("scaled", "entry") else state
 
 
 def _equality(subject: ir.Value, value: ir.Value) -> ir.Compare:
@@ -401,6 +426,11 @@ def flows(module: Module) -> list[Flow]:
 
 
 def _flows(module: Module) -> list[Flow]:
-    recogniser = events(module)
+    recogniser, calls = events(module), module.once(Calls)
     containers: list[ir.Function | ir.Program] = [module.program, *module.functions]
-    return [Flow(module, each) for each in containers if any(True for _ in recogniser.below(each.body))]
+    return [
+        Flow(module, each)
+        for each in containers
+        if any(True for _ in recogniser.below(each.body))
+        or any(isinstance(value, ir.Call) and calls.callee(value) is not None for value in ir.values_below(each.body))
+    ]

@@ -1,7 +1,8 @@
 """Reader 2: which values are scalers and optimizers, and what an optimizer owns.
 
 An object is known by a *key*: where it is kept (`self.scaler`, a variable of one scope), aliases followed while a
-name has one binding. Two keys are taken for two objects, one key for one object.
+name has one binding. Two keys are taken for two objects, one key for one object. While flow analysis follows a call,
+`frame` says what the callee's parameters and `self` are for the caller: keys are the caller's there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.dtypes import OLD_SCALER, SCALER
-from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Binding, Scope, owner_class
+from amplint.model.frames import Frame
+from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Binding, Defined, Scope, owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -34,23 +36,50 @@ class Objects:
 
     def __init__(self, module: Module) -> None:
         self._module = module
+        self.frame = Frame()
+        self._origins: dict[str, str] = {}  # keys that a frame gave -> as the callee has them
+        self.instances: dict[str, ir.Class | None] = {}  # key -> the class of this file it is made by; None: several
         self._scopes: dict[int, int] = {}
         self._keys: dict[int, str | None] = {}
         self.scalers: set[str] = set()
         self.optimizers: set[str] = set()
         self.made: dict[str, list[Made]] = {}
         self.classes: dict[str, set[str]] = {}  # key -> the names of what it is made by
+        self.constructed: set[str] = set()  # optimizers that the file makes
         self.owns: dict[str, set[str]] = {}
         self.holders: set[str] = set()  # objects that were given a scaler when they were made
         self._foreign: set[str] = set()
+        # The functions of this file by their keys, where nothing else is bound to the name.
+        self.functions = {
+            self.raw_variable(scope, each.name): each
+            for each in module.functions
+            if (scope := each.scope.parent) is not None and scope.kind != "class"
+            if len(scope.bindings.get(each.name, ())) == 1
+        }
         self._read_constructions()
         self._read_uses()
         self._read_holders()
 
     # --- keys -------------------------------------------------------------------------------------------------------
 
-    def key(self, value: ir.Value, depth: int = _FOLLOW) -> str | None:
+    def key(self, value: ir.Value) -> str | None:
         """The key of the object that a value is; None where it is no name, attribute or fixed item."""
+        return self._translated(self._raw(value))
+
+    def _translated(self, key: str | None) -> str | None:
+        """A key as the frame has it; which it was is remembered, for the roles."""
+        if key is None or not self.frame.aliases:
+            return key
+        found = self.frame.translate(key)
+        if found != key:
+            self._origins.setdefault(found, key)
+        return found
+
+    def original(self, key: str) -> str:
+        """The key as the function has it in which the object was first met."""
+        return self._origins.get(key, key)
+
+    def _raw(self, value: ir.Value, depth: int = _FOLLOW) -> str | None:
         if depth < _FOLLOW:
             return self._find_key(value, depth)
         if value.id not in self._keys:
@@ -62,17 +91,17 @@ class Objects:
             return self._name_key(value, depth)
         if isinstance(value, ir.Attribute):
             cls = owner_class(value)
-            base = f"self{cls.id}" if cls is not None else self.key(value.base, depth)
+            base = f"self{cls.id}" if cls is not None else self._raw(value.base, depth)
             return f"{base}.{value.attr}" if base is not None else None
         if isinstance(value, ir.Subscript):
-            base, index = self.key(value.base, depth), self.render(value.index)
+            base, index = self._raw(value.base, depth), self._rendered(value.index)
             return f"{base}[{index}]" if base is not None and index is not None else None
         if (
             isinstance(value, ir.Call)
             and self._module.names.of(value.func) == {"builtins.getattr"}
             and len(value.positional) >= 2
         ):
-            base, name = self.key(value.positional[0], depth), self.render(value.positional[1])
+            base, name = self._raw(value.positional[0], depth), self._rendered(value.positional[1])
             return f"{base}.getattr({name})" if base is not None and name is not None else None
         return None
 
@@ -82,8 +111,17 @@ class Objects:
 
     def variable(self, scope: Scope, name: str) -> str:
         """The key of the variable that `name` is in a scope."""
+        key = self.raw_variable(scope, name)
+        return self._translated(key) or key
+
+    def raw_variable(self, scope: Scope, name: str) -> str:
+        """The same, whatever the frame."""
         home = scope.home(name)
         return f"{self._number(home)}:{name}" if home is not None else name
+
+    def prefix(self, scope: Scope) -> str:
+        """How the keys of a scope's own variables begin."""
+        return f"{self._number(scope)}:"
 
     def bindings(self, value: ir.Name) -> list[Binding]:
         """What binds a variable."""
@@ -147,23 +185,24 @@ class Objects:
         if depth and len(bindings) == 1 and isinstance(bindings[0], Assigned):
             aliased = bindings[0].value
             if isinstance(aliased, (ir.Name, ir.Attribute, ir.Subscript, ir.Call)):
-                key = self.key(aliased, depth - 1)
+                key = self._raw(aliased, depth - 1)
                 if key is not None:
                     return key
-        return self.own_key(value)
+        return self.raw_variable(value.scope, value.name)
 
     def _number(self, scope: Scope) -> int:
         return self._scopes.setdefault(id(scope), len(self._scopes))
 
     def render(self, value: ir.Value) -> str | None:
         """A test or index as text that is the same for the same names and values; None where a call hides in it."""
+        return self._translated(self._rendered(value))
+
+    def _rendered(self, value: ir.Value) -> str | None:
         if isinstance(value, ir.Constant):
             return repr(value.value)
-        if isinstance(value, (ir.Name, ir.Attribute)):
-            return self.key(value)
-        if isinstance(value, ir.Subscript):
-            return self.key(value)
-        parts = [self.render(child) for child in value.children()]
+        if isinstance(value, (ir.Name, ir.Attribute, ir.Subscript)):
+            return self._raw(value)
+        parts = [self._rendered(child) for child in value.children()]
         if any(part is None for part in parts):
             return None
         if isinstance(value, (ir.Unary, ir.Binary, ir.Bool)):
@@ -179,17 +218,35 @@ class Objects:
     def is_scaler(self, value: ir.Value) -> str | None:
         """The key of a value that is a GradScaler, by how it is made or used."""
         key = self.key(value)
-        return key if key in self.scalers else None
+        return key if key is not None and self.is_scalers(key) else None
+
+    def is_scalers(self, key: str) -> bool:
+        """Whether a key is one of a scaler."""
+        return key in self.scalers or self.original(key) in self.scalers
+
+    def made_by(self, key: str) -> list[Made]:
+        """The constructions of a scaler in this file."""
+        return self.made.get(key) or self.made.get(self.original(key), [])
+
+    def classes_of(self, key: str | None) -> set[str]:
+        """The names of what an object is made by."""
+        return (self.classes.get(key) or self.classes.get(self.original(key), set())) if key is not None else set()
 
     def is_optimizer(self, value: ir.Value) -> str | None:
         """The key of a value that is an optimizer, by how it is made, used or called."""
         key = self.key(value)
-        if key is None or key in self.scalers:
+        if key is None or self.is_scalers(key):
             return None
-        if key in self.optimizers:
+        if self.is_optimizers(key):
             return key
-        last = ir.last_name(value)
+        last = ir.last_name(value)  # of an alias too
         return key if _OPTIMIZER_NAME.search(last) and "sched" not in last.lower() else None
+
+    def is_optimizers(self, key: str) -> bool:
+        """Whether a key is one of an optimizer, by how it is made, stepped or called."""
+        last = re.split(r"[.:\[]", key)[-1]
+        named = bool(_OPTIMIZER_NAME.search(last)) and "sched" not in last.lower()
+        return named or key in self.optimizers or self.original(key) in self.optimizers
 
     def owned_by(self, root: str) -> set[str]:
         """The optimizers made of the parameters of the object `root`."""
@@ -220,7 +277,10 @@ class Objects:
         if isinstance(value, ir.Conditional):
             self._read_construction(key, value.then)
             self._read_construction(key, value.other)
-        elif isinstance(value, ir.Call):
+            return
+        cls = self._local_class(value.func) if isinstance(value, ir.Call) else None
+        self.instances[key] = cls if self.instances.get(key, cls) is cls else None
+        if isinstance(value, ir.Call):
             names = self._module.names.of(value.func)
             self.classes.setdefault(key, set()).update(names)
             if names & _SCALERS:
@@ -228,11 +288,18 @@ class Objects:
                 self.made.setdefault(key, []).append(Made(value, value.keyword("enabled")))
             elif any(name.startswith("torch.optim.") and ".lr_scheduler" not in name for name in names):
                 self.optimizers.add(key)
+                self.constructed.add(key)
                 given = value.positional[0] if value.positional else value.keyword("params")
                 if given is not None and (roots := self.parameters_roots(given)):
                     self.owns.setdefault(key, set()).update(roots)
             elif not names & {UNKNOWN, NOTHING} and any(_is_class(name) for name in names):
                 self._foreign.add(key)  # another class, in sight or imported: a scaler of its own kind, if one at all
+
+    def _local_class(self, func: ir.Value) -> ir.Class | None:
+        bindings = self.bindings(func) if isinstance(func, ir.Name) else []
+        if len(bindings) == 1 and isinstance(bindings[0], Defined) and isinstance(bindings[0].what, ir.Class):
+            return bindings[0].what
+        return None
 
     def _read_uses(self) -> None:
         calls = [call for call in self._module.calls if isinstance(call.func, ir.Attribute)]

@@ -18,12 +18,14 @@ class Paths:
     breaks: list[State] = field(default_factory=list)
     continues: list[State] = field(default_factory=list)
     exits: list[State] = field(default_factory=list)
+    raises: list[State] = field(default_factory=list)
 
     def leave(self, other: Paths) -> None:
         """Add the ways in which an inner suite leaves this one."""
         self.breaks += other.breaks
         self.continues += other.continues
         self.exits += other.exits
+        self.raises += other.raises
 
 
 class Outcome(NamedTuple):

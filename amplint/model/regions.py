@@ -65,7 +65,9 @@ class Regions:
         if isinstance(value, ir.Call):
             region = region_of(self._module, value)
             if region is None:
-                return None
+                held = state.returned(value)
+                known = held is not None and held.kind == "region" and held.flag
+                return self._opened(self._module.value[int(held.key)], state, conditions) if held and known else None
             if region.enabled is None or region.opaque:
                 return Opened(value.id, True if not region.opaque else None)
             if is_false(region.enabled):

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.model.gradients import ENTRY, UNKNOWN, Gradients
 from amplint.model.protocol import Machine, Stage, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from amplint.model import ir
 
 
 class Abstract(NamedTuple):
     """What a local variable holds, as far as it matters: `kind` and what it is about.
 
     "scaled": a loss times the scale of the scaler `key`; "region": an autocast object, made by the call with id `key`;
-    "norm": a number that depends on the size of gradients; "test": the condition `key`, negated where `flag` is false.
+    "norm": a number that depends on the size of gradients; "test": the condition `key`, negated where `flag` is false;
+    "parameters": those of the models `key`; "object": the scaler or optimizer `key`; "made": anything else.
+
+    `roots` are the keys of the models that it comes from, with "|" between them; all of them, if `whole`.
     """
 
     kind: str
     key: str = ""
     flag: bool = True
-
-
-class Gradients(NamedTuple):
-    """The gradients' condition: entry (as the caller left them), none, plain, scaled, mixed, unscaled, unknown."""
-
-    kind: str
-    scaler: str = ""
-    origin: int = 0  # id of the backward call
-    updated: int = 0  # id of the update() that came since, in the same iteration
+    roots: str = ""
+    whole: bool = False
 
 
 class Opened(NamedTuple):
@@ -41,7 +44,6 @@ class Opened(NamedTuple):
     holder: str = ""
 
 
-_ENTRY = Gradients("entry")
 _USED_BEFORE = Machine(scaled=True)
 
 
@@ -49,14 +51,18 @@ _USED_BEFORE = Machine(scaled=True)
 class State:
     """One path's state. Immutable; equal states are joined."""
 
-    gradients: Gradients = _ENTRY
+    rest: Gradients = ENTRY  # of all parameters whose optimizer was not met yet
+    groups: frozenset[tuple[str, Gradients]] = frozenset()  # of each optimizer's
     scalers: frozenset[tuple[str, Machine]] = frozenset()
-    carried: frozenset[tuple[str, str]] = frozenset()  # (scaler, optimizer) left as they are by an earlier iteration
+    # (scaler, optimizer) left in its stage by an earlier iteration of a loop, by its id
+    carried: frozenset[tuple[str, str, int]] = frozenset()
+    doers: frozenset[tuple[str, str, int]] = frozenset()  # the call that left (scaler, optimizer) in its stage
     in_sight: frozenset[str] = frozenset()  # scalers all of whose calls since their last update are in sight
     regions: tuple[Opened, ...] = ()
     facts: frozenset[tuple[str, bool]] = frozenset()
     env: frozenset[tuple[str, Abstract]] = frozenset()
-    pending: frozenset[int] = field(default=frozenset())  # clips since which no update came
+    pending: frozenset[int] = frozenset()  # clips since which no update came
+    result: tuple[int, Abstract] | None = None  # what the call that was followed last returned, with its id
 
     def but(self, **changes: object) -> State:
         """This state with some fields changed."""
@@ -64,21 +70,63 @@ class State:
 
     def unknown(self) -> State:
         """This state after something that can't be seen."""
-        return self.but(gradients=Gradients("unknown"), scalers=frozenset(), carried=frozenset(), in_sight=frozenset())
+        return self.but(
+            rest=UNKNOWN,
+            groups=frozenset(),
+            scalers=frozenset(),
+            carried=frozenset(),
+            doers=frozenset(),
+            in_sight=frozenset(),
+        )
 
     def next_iteration(self, loop: int) -> State:
         """This state where a loop, by its id, starts over."""
-        carried = frozenset((scaler, optimizer) for scaler, optimizer, _ in self._touches())
-        return self._without_update(loop).but(carried=carried)
+        touched = {(scaler, optimizer, loop) for scaler, optimizer, _ in self._touches()}
+        return self.but(carried=self.carried | touched)
 
     def behind_loop(self, loop: int) -> State:
         """This state where a loop, by its id, has run to its end."""
-        return self._without_update(loop).but(carried=frozenset())
+        return self.but(carried=frozenset(each for each in self.carried if each[2] != loop))
 
-    def _without_update(self, loop: int) -> State:
-        """An update within the loop is one of an earlier iteration."""
-        inside = self.gradients.updated > loop
-        return self.but(gradients=self.gradients._replace(updated=0)) if inside else self
+    def is_carried(self, scaler: str, optimizer: str) -> bool:
+        """Whether it was in an earlier iteration that an optimizer came to its stage."""
+        return any(each[:2] == (scaler, optimizer) for each in self.carried)
+
+    def doubtful(self) -> State:
+        """This state after a call that may have made gradients where there are none."""
+        held = (self.rest, *(each for _, each in self.groups))
+        if not any(each.is_empty() for each in held):
+            return self
+        return self.all_gradients(lambda _, before: before._replace(kind="maybe") if before.is_empty() else before)
+
+    # --- gradients --------------------------------------------------------------------------------------------------
+
+    @property
+    def gradients(self) -> Gradients:
+        """The gradients where they are told apart by nothing: those of the one optimizer that was met, or of all."""
+        found = {each for _, each in self.groups} or {self.rest}
+        return found.pop() if len(found) == 1 else self.rest
+
+    def gradients_of(self, optimizer: str) -> Gradients:
+        """The gradients of an optimizer's parameters."""
+        return next((each for key, each in self.groups if key == optimizer), self.rest)
+
+    def with_gradients(self, optimizer: str, gradients: Gradients) -> State:
+        """Those of one optimizer changed."""
+        kept = {each for each in self.groups if each[0] != optimizer}
+        return self.but(groups=frozenset(kept | {(optimizer, gradients)}))
+
+    def met(self, optimizer: str) -> State:
+        """The optimizer's gradients told apart from the rest from here on."""
+        if any(key == optimizer for key, _ in self.groups):
+            return self
+        return self.with_gradients(optimizer, self.rest)
+
+    def all_gradients(self, change: Callable[[str, Gradients], Gradients]) -> State:
+        """Every group's gradients changed; the rest's key is ""."""
+        return self.but(
+            rest=change("", self.rest), groups=frozenset((key, change(key, each)) for key, each in self.groups)
+        )
 
     # --- variables --------------------------------------------------------------------------------------------------
 
@@ -86,19 +134,44 @@ class State:
         """What the variable `key` holds."""
         return next((held for name, held in self.env if name == key), None)
 
+    def object_of(self, key: str) -> str:
+        """The object that a variable stands for on this path."""
+        held = self.look_up(key)
+        return held.key if held is not None and held.kind == "object" else key
+
+    def returned(self, call: ir.Value) -> Abstract | None:
+        """What a call returned that was followed just now."""
+        return self.result[1] if self.result is not None and self.result[0] == call.id else None
+
+    def without(self, prefix: str) -> State:
+        """What is known of a function's own variables forgotten: it has ended."""
+        names = {name for name, _ in self.env} | {fact for fact, _ in self.facts} | {key for key, _ in self.groups}
+        names |= {each for scaler, machine in self.scalers for each in (scaler, *dict(machine.books))}
+        local = {found for name in names for found in re.findall(rf"(?<![\w:]){prefix}\w+", name)}
+        state = self
+        for key in sorted(local):
+            state = state.bind(key, None)
+        return state
+
     def bind(self, key: str, held: Abstract | None) -> State:
         """The variable `key` bound anew: what was known of it, and tests that read it, is forgotten."""
         untouched = held is None and not any(key in name or key in old.key for name, old in self.env)
         if untouched and not any(key in fact for fact, _ in self.facts) and not self._speaks_of(key):
             return self
-        env = {(name, old) for name, old in self.env if name != key and not _reads(old.key, key)}
+        env = {
+            (name, old)
+            for name, old in self.env
+            if name != key and not name.startswith(f"{key}.") and not _reads(old.key, key)
+        }
         if held is not None and not _reads(held.key, key):  # `flag = not flag`: about what was
             env.add((key, held))
         facts = frozenset(fact for fact in self.facts if not _reads(fact[0], key))
         return self._nameless(key).but(env=frozenset(env), facts=facts)
 
     def _speaks_of(self, key: str) -> bool:
-        return any(key in each for scaler, machine in self.scalers for each in (scaler, *dict(machine.books)))
+        return any(key in each for each, _ in self.groups) or any(
+            key in each for scaler, machine in self.scalers for each in (scaler, *dict(machine.books))
+        )
 
     def _nameless(self, key: str) -> State:
         """What was done to the scaler or optimizer that `key` was, kept without its name."""
@@ -114,9 +187,14 @@ class State:
             books.setdefault(name(scaler), {}).update((name(each), standing) for each, standing in machine.books)
             scaled[name(scaler)] = machine.scaled
         scalers = {(each, Machine(scaled=scaled[each], books=frozenset(book.items()))) for each, book in books.items()}
+        kept = frozenset((each, held) for each, held in self.groups if each == name(each))
+        lost = any(held.kind != self.rest.kind for _, held in self.groups - kept)
         return self.but(
+            rest=UNKNOWN if lost else self.rest,
             scalers=frozenset(scalers),
-            carried=frozenset(each for each in self.carried if each == (name(each[0]), name(each[1]))),
+            groups=kept,
+            carried=frozenset(each for each in self.carried if each[:2] == (name(each[0]), name(each[1]))),
+            doers=frozenset(each for each in self.doers if each[:2] == (name(each[0]), name(each[1]))),
             in_sight=frozenset(each for each in self.in_sight if each == name(each)),
         )
 
@@ -131,8 +209,24 @@ class State:
         scalers = {each for each in self.scalers if each[0] != scaler}
         if machine != _USED_BEFORE:
             scalers.add((scaler, machine))
-        carried = frozenset(each for each in self.carried if each[0] != scaler or each[1] in dict(machine.books))
-        return self.but(scalers=frozenset(scalers), carried=carried)
+        booked = dict(machine.books)
+        return self.but(
+            scalers=frozenset(scalers),
+            carried=frozenset(each for each in self.carried if each[0] != scaler or each[1] in booked),
+            doers=frozenset(each for each in self.doers if each[0] != scaler or each[1] in booked),
+        )
+
+    def done(self, scaler: str, optimizer: str, call: int) -> State:
+        """The call that brought an optimizer to its stage, remembered; it is of this iteration."""
+        kept = {each for each in self.doers if each[:2] != (scaler, optimizer)}
+        return self.but(
+            doers=frozenset(kept | {(scaler, optimizer, call)}),
+            carried=frozenset(each for each in self.carried if each[:2] != (scaler, optimizer)),
+        )
+
+    def doer(self, scaler: str, optimizer: str) -> int:
+        """The call that left an optimizer in its stage; 0 where it isn't known."""
+        return next((call for *key, call in self.doers if tuple(key) == (scaler, optimizer)), 0)
 
     def stage(self, scaler: str, optimizer: str) -> Stage:
         """How far an optimizer is since the last update."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.conditions import Conditions
 from amplint.model.events import Event, is_grad
 from amplint.model.objects import objects
 from amplint.model.state import Abstract, State
@@ -18,8 +19,9 @@ _NORMS = ("norm", "vector_norm", "total_norm", "get_total_norm", "linalg_norm")
 class Tensors:
     """Reads tensors in one module."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, conditions: Conditions) -> None:
         self._module = module
+        self._conditions = conditions
         self._objects = objects(module)
 
     def held(self, value: ir.Value, state: State) -> Abstract | None:
@@ -35,6 +37,9 @@ class Tensors:
         """The scaler by whose scale a tensor is multiplied; None: by none in sight; "": by something of its own."""
         if isinstance(value, ir.Call):
             func = value.func
+            held = state.returned(value)
+            if held is not None and held.kind == "scaled":
+                return held.key
             if isinstance(func, ir.Attribute):
                 scaler = self._objects.is_scaler(func.base)
                 if scaler is not None and func.attr == "scale":
@@ -45,6 +50,10 @@ class Tensors:
         if isinstance(value, ir.Binary):
             sides = self.scaler_of(value.left, state), self.scaler_of(value.right, state)
             return "" if "" in sides else sides[0] or sides[1]
+        if isinstance(value, ir.Conditional):
+            truth = self._conditions.truth(value.test, state)
+            if truth is not None:
+                return self.scaler_of(value.then if truth else value.other, state)
         if isinstance(value, ir.Subscript):
             return self.scaler_of(value.base, state)
         if isinstance(value, (ir.Name, ir.Attribute)):
@@ -58,13 +67,16 @@ class Tensors:
         """`loss * scaler.get_scale()` and the like: the scale is there, put on by hand."""
         for each in ir.walk_values(value):
             name = ir.last_name(each)
-            if "scale" in name.lower():
+            if "scale" in name.lower() and "scaler" not in name.lower():
                 return ""
         return None
 
     def is_norm(self, value: ir.Value, state: State) -> bool:
         """Whether a number depends on the size of gradients: the norm of `p.grad`, or arithmetic on one."""
         grad = norm = False
+        held = state.returned(value)
+        if held is not None and held.kind == "norm":
+            return True
         for each in ir.walk_values(value):
             if isinstance(each, ir.Attribute):
                 grad = grad or each.attr == "grad"

@@ -1,27 +1,49 @@
-"""What each event does to the state of a path, and what is kept of it for the rules: the visits."""
+"""What each event does to the state of a path; what is kept of it for the rules: the visits, and the misuse found."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model import ir
-from amplint.model.conditions import Conditions
+from amplint.model import ir, protocol
+from amplint.model.conditions import Conditions, enabling
 from amplint.model.dtypes import is_false
 from amplint.model.events import Event
-from amplint.model.objects import objects
-from amplint.model.protocol import Call, Error, Machine, Stage
-from amplint.model.state import Gradients, State
+from amplint.model.gradients import Gradients, after_clear, after_plain, after_scaled, after_unscale
+from amplint.model.objects import Made, objects
+from amplint.model.ownership import Ownership
+from amplint.model.protocol import TABLE, Call, Error, Machine, Stage
+from amplint.model.state import State
 from amplint.model.tensors import Tensors
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-MAX_STATES = 64
+MAX_STATES = 96
+
+_USED = ("unscaled", "none", "zeros", "maybe")
+_NO_CHECKS = "No inf checks were recorded"
 
 
 class TooManyPathsError(Exception):
     """More states than are worth keeping apart."""
+
+
+class Issue(NamedTuple):
+    """A misuse that a path shows.
+
+    `at`: the call that the finding stands at; `cause`: the other call that takes part (0: none); `meets`: the call in
+    which it shows; `how` tells kinds of one code apart.
+    """
+
+    code: str
+    at: int
+    cause: int
+    meets: int
+    scaler: str
+    optimizer: str
+    how: str = ""
 
 
 @dataclass(slots=True)
@@ -30,7 +52,6 @@ class Visit:
 
     event: Event
     states: list[State] = field(default_factory=list)
-    errors: list[tuple[State, Error]] = field(default_factory=list)  # what the call raises, in which of the states
     stepped: set[tuple[str, str]] = field(default_factory=set)  # (scaler, optimizer) stepped before the next update
     steps: list[ir.Value] = field(default_factory=list)
     followed: bool = False  # any step comes before the next backward
@@ -40,16 +61,19 @@ class Visit:
 
 
 class Transfer:
-    """Takes states through the events of one function."""
+    """Takes states through the events of one function, and of those that it calls."""
 
     def __init__(self, module: Module, conditions: Conditions, tensors: Tensors) -> None:
         self._objects = objects(module)
+        self.ownership = module.once(Ownership)
         self._conditions = conditions
         self._tensors = tensors
         self.visits: dict[int, Visit] = {}
+        self.issues: dict[Issue, list[State]] = {}
 
-    def visit(self, event: Event, state: State) -> State:
-        """The state after an event, whose visit is recorded."""
+    def visit(self, event: Event, state: State) -> State | None:
+        """The state after an event, whose visit is recorded; None where it raises."""
+        event = self._resolved(event, state)
         visit = self.visits.setdefault(event.call.id, Visit(event))
         if state not in visit.states:
             visit.states.append(state)
@@ -62,7 +86,20 @@ class Transfer:
         for clip in state.pending:
             self.visits[clip].ends.append(state)
 
-    def _after(self, event: Event, state: State) -> State:
+    @staticmethod
+    def _resolved(event: Event, state: State) -> Event:
+        """The event with its objects as the path knows them: `opt = self.optimizer` is that one."""
+        return event._replace(
+            scaler=state.object_of(event.scaler) if event.scaler else event.scaler,
+            optimizer=state.object_of(event.optimizer) if event.optimizer else event.optimizer,
+        )
+
+    def _tell(self, issue: Issue, state: State) -> None:
+        states = self.issues.setdefault(issue, [])
+        if state not in states:
+            states.append(state)
+
+    def _after(self, event: Event, state: State) -> State | None:
         if event.scaler is not None and event.kind != "opaque":
             state = state.with_fact(f"present({event.scaler})", True)
         if event.kind == "backward":
@@ -70,56 +107,285 @@ class Transfer:
         if event.kind == "opaque":
             return state.unknown()
         if event.kind == "zero_grad":
-            # With several optimizers it can't be told whose gradients are gone.
-            kept = state.gradients.kind in ("plain", "mixed") and len(self._objects.optimizers) > 1
-            return state if kept else state.but(gradients=Gradients("none"))
+            return self._after_clear(event, state)
         if event.kind == "clip":
-            return state.but(pending=state.pending | {event.call.id})
+            return self._after_clip(event, state)
         if event.kind == "optimizer_step":
-            for clip in state.pending:
-                self.visits[clip].bypassed = self.visits[clip].followed = True
+            return self._after_direct_step(event, state)
+        if event.scaler is None:
             return state
-        if event.kind in ("scale", "unscale_", "step", "update") and event.scaler is not None:
-            return self._after_protocol(event, event.scaler, state)
+        if event.kind in ("unscale_", "step"):
+            return self._after_use(event, event.scaler, event.optimizer or "", state)
+        if event.kind == "update":
+            return self._after_update(event, event.scaler, state)
+        if event.kind == "scale":
+            machine, _ = state.machine(event.scaler).after(Call("scale"))
+            return state.with_machine(event.scaler, machine)
         return state
 
-    def _after_protocol(self, event: Event, scaler: str, state: State) -> State:
-        """A call of one of the scaler's own methods."""
+    # --- backward, clear, clip --------------------------------------------------------------------------------------
+
+    def _after_backward(self, event: Event, state: State) -> State:
+        call = event.call.id
+        scaler = self._tensors.scaler_of(event.subject, state) if event.subject is not None else None
+        if scaler is None and isinstance(event.call, ir.Call) and event.call.args:
+            # `loss.backward(scaler.scale(torch.ones_like(loss)))`: the scale may be in what backward starts from.
+            scaler = next((key for arg in event.call.args if (key := self._tensors.scaler_of(arg.value, state))), None)
+        if scaler == "":
+            return state.all_gradients(lambda _, before: Gradients("unknown", told=before.told))
+        reach = self.ownership.reach(event.subject, state) if event.subject is not None else None
+        if scaler is None or self.disabled(scaler, state):
+            if scaler is not None:
+                state = state.but(pending=frozenset())
+            origin = call if scaler is None else 0  # what a disabled scaler leaves plain is plain rightly
+
+            def plain(optimizer: str, before: Gradients) -> Gradients:
+                hits = self.ownership.hits(reach, optimizer, state)
+                if hits is False:
+                    return before
+                in_between = bool(before.by) and not before.updated and not self._is_stepped(state, optimizer)
+                return after_plain(before, origin, hits is True, self.ownership.is_alone(state), in_between)
+
+            return state.all_gradients(plain)
+        for clip in state.pending:
+            self.visits[clip].backward_first = True
+        enabled = scaler
+
+        def scaled(optimizer: str, before: Gradients) -> Gradients:
+            hits = self.ownership.hits(reach, optimizer, state)
+            return before if hits is False else after_scaled(before, enabled, call, hits is True)
+
+        return state.all_gradients(scaled).but(pending=frozenset())
+
+    @staticmethod
+    def _is_stepped(state: State, optimizer: str) -> bool:
+        return any(state.stage(scaler, optimizer) is Stage.STEPPED for scaler, _ in state.scalers)
+
+    def _after_clear(self, event: Event, state: State) -> State:
+        call = event.call
+        given = call.keyword("set_to_none") if isinstance(call, ir.Call) else None
+        if given is None and isinstance(call, ir.Call) and call.positional:
+            given = call.positional[0]
+        to_none = given is None or (isinstance(given, ir.Constant) and given.value is True)
+        if event.optimizer is not None and self.ownership.is_optimizer(event.optimizer):
+            state = state.met(event.optimizer)
+
+        def cleared(optimizer: str, before: Gradients) -> Gradients:
+            clears = self.ownership.clears(event.optimizer, optimizer, state)
+            if clears is None:
+                if before.is_empty() or not self.ownership.is_alone(state):
+                    return before if before.is_empty() else Gradients("unknown", told=before.told)
+                return Gradients("maybe", by=before.by, used=before.used)
+            return after_clear(before, call.id, to_none) if clears else before
+
+        return state.all_gradients(cleared)
+
+    def _after_clip(self, event: Event, state: State) -> State:
+        call = event.call.id
+        clipped, certain = self.ownership.among(event.subject, state)
+        held = {each: state.gradients_of(each) for each in clipped}
+        scaled = [
+            each
+            for each, its in held.items()
+            if (its.kind == "scaled" or (its.kind == "mixed" and its.origin and (certain or len(state.groups) <= 1)))
+            and (not its.told or its.told in state.pending)
+            and not self.disabled(its.scaler, state)
+        ]
+        first = held[clipped[0]]
+        if scaled and (certain or not state.touched()):
+            its = held[scaled[0]]
+            # A second clip of the same gradients is told only if the first turns out to be right.
+            cause, how = (its.told, "again") if its.told not in (0, call) else (its.origin, its.kind)
+            self._tell(Issue("AMP401", call, cause, call, its.scaler, scaled[0], how), state)
+            for each in scaled:
+                told = held[each]._replace(told=held[each].told or call)
+                state = state.with_gradients(each, told) if each else state.but(rest=told)
+        elif all(its.kind == "entry" for its in held.values()) and not state.touched():
+            self._tell(Issue("AMP401", call, 0, call, "", clipped[0], "entry"), state)
+        elif all(
+            its.kind in _USED and its.by and its.used and not its.told for its in held.values()
+        ) and not self.disabled(first.scaler, state):
+            self._tell(Issue("AMP419", call, first.used, call, first.scaler, clipped[0]), state)
+        alone = certain or len(clipped) == 1
+        return (self._over(event, clipped, state) if alone else state).but(pending=state.pending | {call})
+
+    def _over(self, event: Event, optimizers: Iterable[str], state: State) -> State:
+        """Scaled gradients on top of unscaled ones meet what uses them."""
+        for optimizer in optimizers:
+            held = state.gradients_of(optimizer)
+            if held.kind == "over" and not held.told and not self.disabled(held.scaler, state):
+                self._tell(Issue("AMP411", held.by, held.origin, event.call.id, held.scaler, optimizer), state)
+                state = state.with_gradients(optimizer, held._replace(told=event.call.id))
+        return state
+
+    # --- steps past the scaler --------------------------------------------------------------------------------------
+
+    def _after_direct_step(self, event: Event, state: State) -> State:
         optimizer = event.optimizer or ""
+        held = state.gradients_of(optimizer)
+        for clip in state.pending:
+            self.visits[clip].followed = True
+            self.visits[clip].bypassed |= held.kind not in ("plain", "none", "zeros", "maybe")
+        state = self._over(event, [optimizer], state)
+        held = state.gradients_of(optimizer)
+        how = ""
+        if held.kind in ("scaled", "mixed"):
+            how = held.kind
+        elif held.kind == "unscaled" and held.by:
+            how = "again" if held.used else "unchecked"
+        if not how or held.told or not held.scaler or self.disabled(held.scaler, state):
+            return state.with_gradients(optimizer, held._replace(used=event.call.id)) if optimizer else state
+        self._tell(Issue("AMP402", event.call.id, held.origin, event.call.id, held.scaler, optimizer, how), state)
+        told = 0 if how == "unchecked" else event.call.id  # only what overflows is wrong then
+        return state.with_gradients(optimizer, held._replace(told=told, used=event.call.id))
+
+    # --- the scaler's own methods -----------------------------------------------------------------------------------
+
+    def _after_use(self, event: Event, scaler: str, optimizer: str, state: State) -> State | None:
+        """`unscale_` and `step`."""
         if event.kind == "step":
             self._note_step(event, optimizer, state)
-        assert isinstance(event.call, ir.Call)
-        given = "float" if event.kind == "update" and event.call.args else ""
-        call = Call(event.kind, optimizer, argument=given)
+        if self.disabled(scaler, state):
+            held = state.gradients_of(optimizer)
+            return state.with_gradients(optimizer, held._replace(used=event.call.id)) if event.kind == "step" else state
+        state = state.met(optimizer) if optimizer else state
+        held = state.gradients_of(optimizer)
         machine = state.machine(scaler)
-        if not optimizer and event.kind in ("unscale_", "step"):  # each may be another one: none is there yet
+        if not optimizer:  # each may be another one: none is there yet
             machine = replace(machine, books=frozenset(each for each in machine.books if each[0]))
-        machine, error = machine.after(call)
-        # Without what the caller did, that nothing was checked can't be told.
-        certain = event.kind != "update" or scaler in state.in_sight
-        if error is not None and certain and not self.disabled(scaler, state):
-            visit = self.visits[event.call.id]
-            if (state, error) not in visit.errors:
-                visit.errors.append((state, error))
-        if event.kind == "unscale_" and not machine.scaled:  # it raises; go on as if it had done its work
-            machine = replace(replace(machine, scaled=True).after(call)[0], scaled=False)
-        if event.kind != "update":
-            return state.with_machine(scaler, machine)
-        gradients = state.gradients
-        if gradients.kind not in ("none", "unknown"):
-            kind = "unscaled" if state.touched(scaler) else gradients.kind
-            gradients = gradients._replace(kind=kind, updated=0 if given else event.call.id)
-        return state.with_machine(scaler, replace(machine, books=frozenset())).but(
-            gradients=gradients, in_sight=state.in_sight | {scaler}, pending=frozenset()
+        stage = machine.standing(optimizer).stage
+        empty = protocol.Gradients.NONE if held.kind == "none" and optimizer else protocol.Gradients.FLOAT
+        after, error = machine.after(Call(event.kind, optimizer, empty))
+        if error is not None:
+            self._raises(event, scaler, optimizer, error, state)
+            return self._switched_off(scaler, state)
+        if stage is Stage.READY and optimizer and not held.told:
+            state = self._look_through(event, scaler, optimizer, held, state)
+        elif stage is Stage.UNSCALED:
+            state = self._over(event, [optimizer], state)
+            doer = state.doer(scaler, optimizer)
+            if held.is_empty() and held.origin and not held.told and event.kind == "step":
+                self._tell(
+                    Issue("AMP407", event.call.id, held.cleared, event.call.id, scaler, optimizer, "lost"), state
+                )
+                state = state.with_gradients(optimizer, held._replace(told=event.call.id))
+            if held.kind == "scaled" and held.sure and doer and not held.told:
+                # They came behind the unscale_: nothing divides them any more.
+                self._tell(Issue("AMP411", doer, held.origin, event.call.id, scaler, optimizer, "behind"), state)
+                state = state.with_gradients(optimizer, held._replace(told=event.call.id))
+        state = state.with_machine(scaler, after).done(scaler, optimizer, event.call.id)
+        if not optimizer:
+            return state.all_gradients(
+                lambda _, before: before if before.is_empty() else Gradients("unknown", told=before.told)
+            )
+        for other, its in state.groups:
+            if other != optimizer and self.ownership.share(optimizer, other):
+                state = state.with_gradients(other, Gradients("unknown", told=its.told))
+        held = state.gradients_of(optimizer)
+        if stage is Stage.READY:
+            held = after_unscale(held, scaler, event.call.id)
+        if event.kind == "step":
+            held = held._replace(used=event.call.id)
+        return state.with_gradients(optimizer, held)
+
+    def _raises(self, event: Event, scaler: str, optimizer: str, error: Error, state: State) -> None:
+        """The scaler raises: what to say of it."""
+        call, carried = event.call.id, state.is_carried(scaler, optimizer)
+        doer = state.doer(scaler, optimizer)
+        code, how, at = "AMP418", event.kind, call
+        if error in TABLE.values():
+            code, how = "AMP406", ""
+            if error == TABLE["unscale_", Stage.UNSCALED]:
+                code = "AMP405"
+            if carried:
+                how = "carried"
+                if code == "AMP406":
+                    code, at = "AMP404", self._last_step(scaler, state) or call
+        elif error.message.startswith(_NO_CHECKS):
+            code, how, doer = "AMP407", "raises", state.gradients_of(optimizer).cleared
+            if state.gradients_of(optimizer).told:
+                return
+        elif "_scale is None" not in error.message:
+            return
+        elif told := self._unscaled(state, call, scaler):
+            for each in told:
+                self._tell(each, state)
+            return
+        self._tell(Issue(code, at, doer, call, scaler, optimizer, how), state)
+
+    @staticmethod
+    def _last_step(scaler: str, state: State) -> int:
+        """The last of the steps since which no update came."""
+        return max(
+            (
+                state.doer(scaler, optimizer)
+                for key, machine in state.scalers
+                if key == scaler
+                for optimizer, standing in machine.books
+                if standing.stage is Stage.STEPPED
+            ),
+            default=0,
         )
 
-    def made(self, target: ir.Value, value: ir.Value, state: State) -> State:
-        """An assignment: if it makes a scaler, nothing was done with that yet."""
-        if isinstance(value, ir.Call):
-            key = self._objects.key(target)
-            if key is not None and any(each.call is value for each in self._objects.made.get(key, ())):
-                return state.with_machine(key, Machine()).but(in_sight=state.in_sight | {key})
-        return state
+    def _look_through(self, event: Event, scaler: str, optimizer: str, held: Gradients, state: State) -> State:
+        """The scaler divides gradients, and looks for inf: what is wrong with them."""
+        call = event.call.id
+        found: list[Issue] = []
+        if held.is_empty():
+            if held.kind == "none" or held.origin:
+                found.append(Issue("AMP407", call, held.cleared, call, scaler, optimizer, held.kind))
+        elif held.kind in ("plain", "mixed"):
+            found += self._plain(held, call, scaler, optimizer)
+        elif held.kind == "over":
+            found.append(Issue("AMP411", held.by, held.origin, call, scaler, optimizer))
+        elif held.updated and held.sure:
+            if held.kind == "unscaled" and event.kind == "unscale_" and held.used:
+                found.append(Issue("AMP406", call, held.used, call, scaler, optimizer, "late"))
+            else:
+                found.append(Issue("AMP410", held.updated, call, call, scaler, optimizer, held.kind))
+        for each in found:
+            self._tell(each, state)
+        return state.with_gradients(optimizer, held._replace(told=call)) if found else state
+
+    def _unscaled(self, state: State, call: int, scaler: str) -> list[Issue]:
+        """The backwards of losses that aren't scaled, where a scaler that never scaled is called behind them."""
+        held = {key: each for key, each in (*state.groups, ("", state.rest)) if each.kind in ("plain", "mixed")}
+        return [issue for key, each in held.items() for issue in self._plain(each, call, scaler, key)]
+
+    @staticmethod
+    def _plain(held: Gradients, call: int, scaler: str, optimizer: str) -> list[Issue]:
+        """The backwards of losses that aren't scaled, whose gradients the scaler meets in a call."""
+        how = held.kind if held.sure else "unsure"
+        backwards = (held.origin, *held.more) if held.origin else ()
+        return [Issue("AMP403", each, call, call, scaler, optimizer, how) for each in backwards]
+
+    def _after_update(self, event: Event, scaler: str, state: State) -> State | None:
+        if self.disabled(scaler, state):
+            return state.but(pending=frozenset())
+        assert isinstance(event.call, ir.Call)
+        given = "float" if event.call.args else ""
+        machine, error = state.machine(scaler).after(Call("update", argument=given))
+        if error is not None and (scaler in state.in_sight or not machine.scaled):
+            call = event.call.id
+            plain = [] if machine.scaled else self._unscaled(state, call, scaler)
+            told = any(each.told and not each.by for _, each in (*state.groups, ("", state.rest)))
+            if not machine.scaled:
+                found = [*plain, Issue("AMP418", call, 0, call, scaler, "", "update")]
+            else:
+                found = [] if told else [Issue("AMP410", call, 0, call, scaler, "", "unchecked")]
+            for each in found:
+                self._tell(each, state)
+            return self._switched_off(scaler, state)
+
+        def updated(_: str, before: Gradients) -> Gradients:
+            counts = before.scaler == scaler and before.kind in ("scaled", "unscaled") and not given
+            return before._replace(updated=event.call.id) if counts else before
+
+        return (
+            state.all_gradients(updated)
+            .with_machine(scaler, replace(machine, books=frozenset()))
+            .but(in_sight=state.in_sight | {scaler}, pending=frozenset())
+        )
 
     def _note_step(self, event: Event, optimizer: str, state: State) -> None:
         assert event.scaler is not None
@@ -130,43 +396,72 @@ class Transfer:
                 if event.call not in self.visits[clip].steps:
                     self.visits[clip].steps.append(event.call)
 
-    def _after_backward(self, event: Event, state: State) -> State:
-        scaler = self._tensors.scaler_of(event.subject, state) if event.subject is not None else None
-        if scaler is None and isinstance(event.call, ir.Call) and event.call.args:
-            # `loss.backward(scaler.scale(torch.ones_like(loss)))`: the scale may be in what backward starts from.
-            scaler = next((key for arg in event.call.args if (key := self._tensors.scaler_of(arg.value, state))), None)
-        before = state.gradients
-        if scaler == "" or (scaler is None and before.kind == "unknown"):
-            return state.but(gradients=Gradients("unknown"))
-        if scaler is None:
-            if Stage.UNSCALED in state.stages():
-                return state  # what comes on top of unscaled gradients has no scale, rightly
-            kind = "plain" if before.kind in ("none", "plain", "entry", "unscaled") else "mixed"
-            return state.but(gradients=Gradients(kind, origin=event.call.id))
-        for clip in state.pending:
-            self.visits[clip].backward_first = True
-        if self.disabled(scaler, state):
-            return state.but(gradients=Gradients("plain"), pending=frozenset())
-        # Gradients of several kinds at once: which of them a clip meets can't be told.
-        other = before.kind == "scaled" and before.scaler != scaler
-        kind = "mixed" if other or before.kind in ("plain", "mixed") or state.touched() else "scaled"
-        origin = event.call.id if kind == "scaled" else before.origin if before.kind in ("plain", "mixed") else 0
-        return state.but(gradients=Gradients(kind, scaler, origin), pending=frozenset())
+    # --- objects ----------------------------------------------------------------------------------------------------
+
+    def made(self, target: ir.Value, value: ir.Value, state: State) -> State:
+        """An assignment: what was made new has nothing done to it yet."""
+        key = self._objects.key(target) if isinstance(value, ir.Call) else None
+        if key is None:
+            return state
+        for made in self._objects.made_by(key):
+            if made.call is value:
+                return self._made_scaler(key, made, state)
+        if self._objects.is_optimizers(key) and self.ownership.is_construction(value):
+            return state.with_gradients(key, Gradients("none"))
+        return state
+
+    def _made_scaler(self, key: str, made: Made, state: State) -> State:
+        """A new scaler, and what the path knows of its being on: the flag's own name may end with this function."""
+        state = state.with_machine(key, Machine()).but(in_sight=state.in_sight | {key})
+        truth = True if made.enabled is None else self._conditions.truth(made.enabled, state)
+        if truth is not None:
+            return state.with_fact(f"enabled({key})", truth)
+        test = self._conditions.as_test(made.enabled, state) if made.enabled is not None else None
+        return state.bind(enabling(key), test) if test is not None else state
 
     def disabled(self, scaler: str, state: State) -> bool:
         """Whether the scaler is switched off on this path, by a literal or by a flag that the path knows."""
-        if state.known(f"enabled({scaler})") is False:
-            return True
-        made = self._objects.made.get(scaler, [])
+        known = state.known(f"enabled({scaler})")
+        test = state.look_up(enabling(scaler))
+        if known is None and test is not None:
+            truth = state.known(test.key)
+            known = truth is test.flag if truth is not None else None
+        if known is not None:
+            return not known
+        made = self._objects.made_by(scaler)
         return bool(made) and all(
             each.enabled is not None
             and (is_false(each.enabled) or self._conditions.truth(each.enabled, state) is False)
             for each in made
         )
 
-    def surely_enabled(self, scaler: str) -> bool:
-        """Whether the file makes the scaler, and nothing decides there whether it is made, or on."""
-        made = self._objects.made.get(scaler, [])
+    def _switched_off(self, scaler: str, state: State) -> State | None:
+        """The path on which the scaler is switched off, so that nothing raises; None where it surely is on."""
+        if self.surely_enabled(scaler, [state]):
+            return None
+        test = state.look_up(enabling(scaler))
+        if test is not None:
+            return state.with_fact(test.key, not test.flag)
+        return state.with_fact(f"enabled({scaler})", False)
+
+    def uncertain(self, state: State) -> State:
+        """The state where scaled gradients may never come: the condition may be AMP's own flag."""
+
+        def hidden(_: str, held: Gradients) -> Gradients:
+            on = held.kind == "scaled" and self.surely_enabled(held.scaler, [state])
+            doubtful = held.kind in ("entry", "scaled") and not on
+            return Gradients("unknown", told=held.told) if doubtful else held
+
+        return state.all_gradients(hidden)
+
+    def surely_enabled(self, scaler: str, states: Sequence[State] = ()) -> bool:
+        """Whether the file makes the scaler, and nothing decides there whether it is made, or on.
+
+        Or whether each of some paths knows that it is.
+        """
+        if states and all(state.known(f"enabled({scaler})") is True for state in states):
+            return True
+        made = self._objects.made_by(scaler)
         return bool(made) and all(
             not _is_optional(each.call)
             and (each.enabled is None or (isinstance(each.enabled, ir.Constant) and each.enabled.value is True))

@@ -22,6 +22,13 @@ _HARMLESS = {
     "to", "cuda", "cpu", "log", "log_dict", "log_metrics", "print", "info", "forward", "__class__",
     "item", "detach", "backward", "append", "size", "mean", "sum", "float",
 }  # fmt: skip
+# Methods that leave gradients as they are, whoever has them.
+_QUIET = {
+    "item", "append", "parameters", "named_parameters", "log", "info", "debug", "add_scalar", "set_postfix",
+    "get_last_lr", "get_scale", "is_enabled", "update", "train", "eval", "to", "cuda", "cpu", "float", "state_dict",
+    "detach", "set_epoch", "size", "view", "mean", "sum", "format", "write", "set_description", "dim", "items", "values",
+    "keys", "get",
+}  # fmt: skip
 # What makes gradients other than `scaler.scale(loss).backward()` left them.
 _UNDOES = ("unscale_", "step", "update")
 
@@ -56,6 +63,22 @@ class Unseen:
             return True
         return isinstance(func, ir.Attribute) and self._unseen_method(func)
 
+    def is_harmless(self, call: ir.Call) -> bool:
+        """Whether a call that is no event makes no gradients: torch's own, a model's forward, a criterion."""
+        func = call.func
+        names = self._module.names.of(func)
+        if names and all(name.startswith(("torch.", "builtins.", "time.", "math.")) for name in names):
+            return True
+        if isinstance(func, ir.Attribute) and func.attr in _QUIET:
+            return True
+        known = self._objects
+        key = known.key(func)
+        made = known.classes_of(key)
+        if made and all(name.startswith("torch.") for name in made):
+            return True
+        cls = known.instances.get(key or "") or known.instances.get(known.original(key or ""))
+        return cls is not None and any("torch.nn.Module" in self._module.names.of(base.value) for base in cls.bases)
+
     def runs_by_reading(self, value: ir.Attribute) -> bool:
         """Whether reading an attribute may run a property of this file that unscales or steps."""
         called = isinstance(value.parent, ir.Call) and value.parent.func is value
@@ -89,11 +112,12 @@ class Unseen:
 
     def _is_torchs(self, value: ir.Value) -> bool:
         """Whether an object is of one of torch's own classes: a scheduler's `step` is none of this file's."""
-        made = self._objects.classes.get(self._objects.key(value) or "", set())
+        made = self._objects.classes_of(self._objects.key(value))
         return bool(made) and all(name.startswith("torch.") for name in made)
 
     def _is_unknown(self, func: ir.Value, name: str) -> bool:
-        if name in _HARMLESS:
+        made = self._objects.classes_of(self._objects.key(func))
+        if name in _HARMLESS or (made and not made & {UNKNOWN, NOTHING}):
             return False
         return all(each in (UNKNOWN, NOTHING) or each[0] in (LOCAL, UNBOUND) for each in self._module.names.of(func))
 

@@ -69,23 +69,23 @@ def check(module: Module) -> Iterator[Finding]:
     """Each region that a backward and a step in a loop inside it share."""
     if any("torch.set_autocast_cache_enabled" in module.names.of(call.func) for call in module.calls):
         return
+    found: dict[int, tuple[ir.Call, ir.For | ir.While]] = {}
     for flow in flows(module):
-        found: dict[int, tuple[ir.Call, ir.For | ir.While]] = {}
         for loop, opened in _steps(module, flow):
             region = module.value[opened]
             if isinstance(region, ir.Call) and _trains_in(flow, loop) and not _goes_without_cache(module, loop):
                 made = region_of(module, region)
                 if made is not None and made.cache_enabled is None:
                     found.setdefault(region.id, (region, loop))
-        for region, loop in found.values():
-            offered, withheld = _fix(module, region, loop)
-            yield rule.finding(
-                module.span(region),
-                "one region spans several iterations: the half copies of the weights are never refreshed, and the "
-                "model does not learn; open a region in each iteration, or pass `cache_enabled=False`",
-                fix=offered,
-                withheld=withheld,
-            )
+    for region, loop in found.values():
+        offered, withheld = _fix(module, region, loop)
+        yield rule.finding(
+            module.span(region),
+            "one region spans several iterations: the half copies of the weights are never refreshed, and the "
+            "model does not learn; open a region in each iteration, or pass `cache_enabled=False`",
+            fix=offered,
+            withheld=withheld,
+        )
 
 
 def _fix(module: Module, region: ir.Call, loop: ir.For | ir.While) -> tuple[Fix | None, str | None]:

@@ -57,12 +57,11 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.model import ir
-from amplint.model.flow import flows
-from amplint.model.state import State
-from amplint.model.transfer import Visit
+from amplint.model.transfer import Issue, Visit
 from amplint.rules.base import Rule
 from amplint.rules.clip_fix import ClipFix
-from amplint.rules.clips import is_compensated, only_measures, scaled_states
+from amplint.rules.clips import clips_scaled, is_compensated, only_measures
+from amplint.rules.order import found
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -80,29 +79,34 @@ rule = Rule(
     ),
 )
 
+_ELSEWHERE = (
+    "what scales and what steps stands in other functions: unscale_ belongs before the clip, once for each update"
+)
+
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each clip that meets scaled gradients on some path."""
-    for flow in flows(module):
-        for visit in flow.visits.values():
-            if visit.event.kind != "clip" or is_compensated(module, visit) or only_measures(module, visit):
-                continue
-            bad = scaled_states(module, flow, visit)
-            if bad:
-                offered, withheld = ClipFix(module, flow, visit, bad).build()
-                yield rule.finding(
-                    module.span(visit.event.call), _message(module, visit, bad), fix=offered, withheld=withheld
-                )
+    told: set[int] = set()
+    for each in sorted(found(module, "AMP401"), key=lambda each: each.issue.how == "again"):
+        visit = each.flow.visits[each.issue.at]
+        if each.issue.how == "again" and each.issue.cause in told:
+            continue
+        if each.issue.at in told or is_compensated(module, visit) or only_measures(module, visit):
+            continue
+        if clips_scaled(module, each):
+            told.add(each.issue.at)
+            offered, withheld = ClipFix(module, each).build() if each.here else (None, _ELSEWHERE)
+            yield rule.finding(
+                module.span(visit.event.call), _message(module, visit, each.issue), fix=offered, withheld=withheld
+            )
 
 
-def _message(module: Module, visit: Visit, bad: list[State]) -> str:
+def _message(module: Module, visit: Visit, issue: Issue) -> str:
     call = "`scaler.unscale_(optimizer)`"
     for step in visit.steps:
         if isinstance(step, ir.Call) and isinstance(step.func, ir.Attribute):
             call = f"`{module.text(step.func.base)}.unscale_({module.text(step.args[0].value)})`"
-    origin = bad[0].gradients.origin
-    since = ""
-    if origin:
-        since = f" (scaled on line {module.row(module.value[origin])})"
+    known = issue.cause and issue.how != "again"
+    since = f" (scaled on line {module.row(module.value[issue.cause])})" if known else ""
     return f"gradients are still multiplied by the loss scale when clipped{since}; call {call} first"

@@ -52,18 +52,20 @@ from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.dtypes import SCALER
 from amplint.model.events import Event
-from amplint.model.flow import Flow, flows
+from amplint.model.flow import Flow
 from amplint.model.objects import objects
-from amplint.model.protocol import Stage
 from amplint.model.state import State
 from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clips import reads_scale
 from amplint.rules.order import (
+    Found,
     asked_apart,
     calls_of,
     conditions,
     exclusive,
+    found,
+    home,
     independent,
     methods_used,
     other_arm_has,
@@ -94,19 +96,25 @@ _SCALED, _UNCHECKED, _AGAIN = (
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each direct step on gradients that a scaler has scaled."""
-    for flow in flows(module):
-        for visit in visits(flow, "optimizer_step"):
-            found = _misuse(module, flow, visit)
-            if found is not None:
-                offered, withheld = _fix(module, flow, visit, found)
-                name, optimizer = module.text(_scaler_value(flow, found.scaler)), module.text(receiver(visit.event))
-                only = " only" if found.what is _AGAIN else ""
-                yield rule.finding(
-                    module.span(visit.event.call),
-                    f"{optimizer} {found.what}; call `{name}.step({optimizer})`{only}",
-                    fix=offered,
-                    withheld=withheld,
-                )
+    told: set[int] = set()
+    for each in found(module, "AMP402"):
+        flow, issue = each.flow, each.issue
+        misuse = _misuse(module, each) if issue.at not in told else None
+        if misuse is not None:
+            told.add(issue.at)
+            visit = flow.visits[issue.at]
+            offered, withheld = (
+                _fix(module, flow, visit, misuse) if each.here else (None, "the loss is scaled in another function")
+            )
+            scaler = _scaler_value(flow, misuse.scaler)
+            name, optimizer = module.text(scaler), module.text(receiver(visit.event))
+            only = " only" if misuse.what is _AGAIN else ""
+            yield rule.finding(
+                module.span(visit.event.call),
+                f"{optimizer} {misuse.what}; call `{name}.step({optimizer})`{only}",
+                fix=offered,
+                withheld=withheld,
+            )
 
 
 class _Misuse(NamedTuple):
@@ -117,53 +125,55 @@ class _Misuse(NamedTuple):
     always: bool
 
 
-def _misuse(module: Module, flow: Flow, visit: Visit) -> _Misuse | None:
-    event = visit.event
-    optimizer = str(event.optimizer)
-    bad = [state for state in visit.states if _is_bad(flow, state, optimizer)]
-    if not bad:
-        return None
-    scaler = bad[0].gradients.scaler
+_SAYS = {"scaled": _SCALED, "mixed": _SCALED, "unchecked": _UNCHECKED, "again": _AGAIN}
+
+
+def _misuse(module: Module, each: Found) -> _Misuse | None:
+    flow, issue, bad = each.flow, each.issue, each.states
+    visit = flow.visits[issue.at]
+    event, scaler = visit.event, issue.scaler
+    known = objects(module)
+    sure = issue.optimizer in known.owns and all(state.gradients_of(issue.optimizer).sure for state in bad)
     if (
-        not _is_the_scalers(module, flow, optimizer)
-        or optimizer in objects(module).holders
-        or any(_SCALES.search(name) for name in objects(module).classes.get(optimizer, ()))
+        not (sure or _is_the_scalers(module, flow, issue.optimizer))
+        or issue.optimizer in known.holders
+        or any(_SCALES.search(name) for name in known.classes_of(issue.optimizer))
         or reads_scale(module, event.call)
-        or _is_constant(module, scaler, optimizer)
+        or _is_constant(module, scaler, issue.optimizer)
         or (other_arm_has(module, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
     ):
         return None
-    always = len(bad) == len(visit.states)
-    if any(state.stage(scaler, optimizer) is Stage.READY and state.gradients.kind == "scaled" for state in bad):
-        return _Misuse(_SCALED, scaler, always)
-    never = not calls_of(flow, scaler, "step")
-    if never or any(state.stage(scaler, optimizer) is Stage.UNSCALED for state in bad):
-        if _FINITE.search(_body(module, event.call)) or _looks_first(module, flow, scaler, event):
-            return None
-        return _Misuse(_UNCHECKED, scaler, always)
-    return _Misuse(_AGAIN, scaler, always)
+    what = _SAYS[issue.how]
+    if what is _AGAIN and not calls_of(flow, scaler, "step"):
+        what = _UNCHECKED
+    if what is _UNCHECKED and (
+        _FINITE.search(_body(module, event.call)) or _looks_first(module, home(module, event.call) or flow, event)
+    ):
+        return None
+    return _Misuse(what, scaler, len(bad) == len(visit.states))
 
 
 def _is_constant(module: Module, scaler: str, optimizer: str) -> bool:
     """Whether a scale is chosen and never changed, for an optimizer that may divide it out: scaled so on purpose."""
-    made = [each.call for each in objects(module).made.get(scaler, [])]
+    made = [each.call for each in objects(module).made_by(scaler)]
     devices = [int(SCALER in module.names.of(call.func)) for call in made]  # torch.amp's is given a device first
     chosen = all(
         len(call.positional) > device or call.keyword("init_scale") is not None
         for call, device in zip(made, devices, strict=True)
     )
-    classes = objects(module).classes.get(optimizer, set())
+    classes = objects(module).classes_of(optimizer)
     learns_more = any(name.startswith("torch.optim.") and not _DIVIDES.search(name) for name in classes)
     return bool(made) and chosen and not learns_more and methods_used(module, scaler) == {"scale"}
 
 
 def _may_ask_for_amp(flow: Flow, scaler: str, bad: list[State], step: Event) -> bool:
     """Whether an if that chooses between the steps may ask for AMP: it is optional, or the backward is chosen too."""
-    backwards = [flow.visits[state.gradients.origin].event.call for state in bad if state.gradients.origin]
-    return not flow.surely_enabled(scaler) or any(asked_apart(flow, each, step.call) for each in backwards)
+    held = [state.gradients_of(str(step.optimizer)).origin for state in bad]
+    backwards = [flow.visits[origin].event.call for origin in held if origin]
+    return not flow.surely_enabled(scaler, bad) or any(asked_apart(flow, each, step.call) for each in backwards)
 
 
-def _looks_first(module: Module, flow: Flow, scaler: str, step: Event) -> bool:
+def _looks_first(module: Module, flow: Flow, step: Event) -> bool:
     """Whether the step depends on something computed in this function behind unscale_: on a norm, say."""
     known = objects(module)
     computed = {
@@ -175,20 +185,10 @@ def _looks_first(module: Module, flow: Flow, scaler: str, step: Event) -> bool:
     }
     return any(
         known.names_in(test.test) & computed
-        for event in calls_of(flow, scaler, "unscale_")
-        if event.call.id < step.call.id
+        for event in flow.events
+        if event.kind == "unscale_" and flow.contains(event.call) and event.call.id < step.call.id
         for test in skipping(event.call, step.call, "continue", "break", "return", "raise")
     )
-
-
-def _is_bad(flow: Flow, state: State, optimizer: str) -> bool:
-    gradients = state.gradients
-    if gradients.scaler == "" or flow.disabled(gradients.scaler, state):
-        return False
-    if gradients.kind == "unscaled":  # the books are closed: the optimizer has stepped, or what was checked is lost
-        steps = calls_of(flow, gradients.scaler, "step")
-        return bool(gradients.updated) and (not steps or any(each.optimizer == optimizer for each in steps))
-    return gradients.kind == "scaled"
 
 
 def _is_the_scalers(module: Module, flow: Flow, optimizer: str) -> bool:

@@ -49,15 +49,16 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.events import Event
-from amplint.model.flow import Flow, flows
-from amplint.model.state import State
+from amplint.model.flow import Flow
 from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
-from amplint.rules.losses import share_a_forward, surely_plain
+from amplint.rules.losses import surely_plain
 from amplint.rules.order import (
+    Found,
     asked_apart,
     calls_of,
     conditions,
+    found,
     other_arm_has,
     receiver,
     stepping,
@@ -75,57 +76,42 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("backward & sc
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each plain backward whose gradients a scaler takes for scaled ones."""
-    for flow in flows(module):
-        found: dict[int, tuple[Visit, Event]] = {}
-        for visit in visits(flow, "unscale_", "step"):
-            for backward in _unscaled(module, flow, visit):
-                found.setdefault(backward.event.call.id, (backward, visit.event))
-        for _, (backward, use) in sorted(found.items()):
-            offered, withheld = _fix(module, flow, backward, use)
-            scaler = module.text(receiver(use))
-            assert backward.event.subject is not None
-            loss = module.text(backward.event.subject)
-            yield rule.finding(
-                module.span(backward.event.call),
-                f"the loss is not scaled, but `{scaler}.{use.kind}` on line {module.row(use.call)} divides its "
-                f"gradients by the scale; call `{scaler}.scale({loss}).backward()`",
-                fix=offered,
-                withheld=withheld,
-            )
+    told: set[int] = set()
+    for each in found(module, "AMP403"):
+        flow, issue = each.flow, each.issue
+        if issue.at in told or not _is_unscaled(module, each):
+            continue
+        told.add(issue.at)
+        backward, use = flow.visits[issue.at], flow.visits[issue.meets].event
+        if use.kind == "update":
+            use = calls_of(flow, issue.scaler, "step", "unscale_")[0]
+        here = each.here and flow.contains(use.call)
+        offered, withheld = _fix(module, flow, backward, use) if here else (None, "they stand in different functions")
+        scaler = module.text(receiver(use))
+        assert backward.event.subject is not None
+        loss = module.text(backward.event.subject)
+        yield rule.finding(
+            module.span(backward.event.call),
+            f"the loss is not scaled, but `{scaler}.{use.kind}` on line {module.row(use.call)} divides its "
+            f"gradients by the scale; call `{scaler}.scale({loss}).backward()`",
+            fix=offered,
+            withheld=withheld,
+        )
 
 
-def _unscaled(module: Module, flow: Flow, visit: Visit) -> Iterator[Visit]:
-    """The plain backwards whose gradients this call of the scaler meets."""
-    scaler = str(visit.event.scaler)
-    if used_elsewhere(module, flow, scaler, "scale"):
-        return
-    for state in visit.states:
-        if _is_bad(flow, scaler, state):
-            backward = flow.visits[state.gradients.origin]
-            if _clears_others(flow, backward, visit) or not surely_plain(module, flow, scaler, backward.event):
-                continue
-            if state.gradients.kind == "mixed" and not _shares(module, flow, scaler, backward.event):
-                continue
-            # Where the use is asked for too, both ifs may ask for AMP: the scaler is `GradScaler() if amp else None`.
-            flag = not flow.surely_enabled(scaler) or asked_apart(flow, visit.event.call, backward.event.call)
-            if not flag or not other_arm_has(module, backward.event.call, "scale"):
-                yield backward
-
-
-def _is_bad(flow: Flow, scaler: str, state: State) -> bool:
-    gradients = state.gradients
-    if not gradients.origin or flow.disabled(scaler, state):
+def _is_unscaled(module: Module, each: Found) -> bool:
+    """Whether the scaler surely meets gradients of a loss that nothing in sight has scaled."""
+    flow, issue = each.flow, each.issue
+    backward, use = flow.visits[issue.at], flow.visits[issue.meets]
+    if use.event.kind == "update" and not calls_of(flow, issue.scaler, "step", "unscale_"):
+        return False  # nothing uses them
+    if used_elsewhere(module, flow, issue.scaler, "scale"):
         return False
-    if gradients.kind == "mixed":  # scaled ones and plain ones: of one optimizer only where there is one
-        return len(stepping(flow)) == 1 and gradients.scaler in ("", scaler)
-    return gradients.kind == "plain"
-
-
-def _shares(module: Module, flow: Flow, scaler: str, backward: Event) -> bool:
-    """Whether the loss is made of the same forward as one that is scaled: both reach the optimizer's parameters."""
-    scaled = [event.subject for event in calls_of(flow, scaler, "scale") if event.subject is not None]
-    plain = backward.subject
-    return plain is not None and any(share_a_forward(module, flow, plain, each) for each in scaled)
+    if (issue.how == "unsure" and _clears_others(flow, backward, use)) or not surely_plain(module, each):
+        return False
+    # Where the use is asked for too, both ifs may ask for AMP: the scaler is `GradScaler() if amp else None`.
+    flag = not flow.surely_enabled(issue.scaler, each.states) or asked_apart(flow, use.event.call, backward.event.call)
+    return not flag or not other_arm_has(module, backward.event.call, "scale")
 
 
 def _clears_others(flow: Flow, backward: Visit, use: Visit) -> bool:

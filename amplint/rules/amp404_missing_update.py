@@ -51,19 +51,21 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.events import Event
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
-from amplint.model.protocol import TABLE, Stage
-from amplint.model.transfer import Visit
+from amplint.model.transfer import Issue
 from amplint.rules.base import Rule
-from amplint.rules.clips import escapes
+from amplint.rules.clip_doubts import agree
+from amplint.rules.clips import escapes, in_this_file_only
 from amplint.rules.order import (
+    Found,
     calls_of,
-    counts,
-    early_updates,
-    in_this_file_only,
+    found,
+    home,
     loop_of,
     methods_used,
+    on_micro_steps,
     receiver,
     skipping,
     upwards,
@@ -75,50 +77,82 @@ from amplint.rules.statements import line_behind
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", "scale( & step( & backward"))
-
-_AFTER_STEP = (TABLE["step", Stage.STEPPED], TABLE["unscale_", Stage.STEPPED])
+rule = Rule(
+    __name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", "scale( & step( & backward", "unscale_")
+)
 
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each step that comes round to the scaler again without an update."""
+    told: set[object] = set()
+    # An update that comes too early is missing further down.
+    early = [each for each in found(module, "AMP410") if each.issue.how != "unchecked"]
+    for each in (*found(module, "AMP404"), *found(module, "AMP405")):
+        flow, issue = each.flow, each.issue
+        place = objects(module).original(issue.scaler)
+        if (
+            issue.how != "carried"
+            or {place, issue.at} & told
+            or _is_misplaced(each, early)
+            or (issue.code == "AMP405" and on_micro_steps(each))
+        ):
+            continue
+        updates = calls_of(flow, issue.scaler, "update")
+        loop = loop_of(each.issue_node)
+        here = [update for update in updates if ir.function_of(update.call) is ir.function_of(each.issue_node)]
+        if here and loop is not None and not any(loop in upwards(ir.statement_of(update.call)) for update in here):
+            told |= {place, issue.at}
+            yield rule.finding(
+                module.span(each.issue_node),
+                "no update() comes before the next iteration, which raises; call it in the loop, behind the last step",
+                withheld="an update stands outside of the loop, and would have to move",
+            )
+        elif updates:
+            tests = _tests(each, updates)
+            if not tests and issue.code == "AMP404":
+                told |= {place, issue.at}
+                yield _never_updated(module, each, Applicability.UNSAFE)
+            elif tests and _is_dynamic(module, each, tests):
+                told |= {place, issue.at}
+                name = module.text(receiver(flow.visits[issue.meets].event))
+                yield rule.finding(
+                    module.span(each.issue_node),
+                    f"on some path round the loop `{name}.update()` is skipped, so that line "
+                    f"{module.row(flow.node(issue.meets))} raises in the next iteration; call it on every path",
+                    withheld="on which paths to update, and what to do with the gradients there, is yours to say",
+                )
+        elif _misses_one(flow, issue) and not _updated_elsewhere(module, flow, issue.scaler):
+            told |= {place, issue.at}
+            sure = in_this_file_only(module, issue.scaler)
+            yield _never_updated(module, each, Applicability.SAFE if sure else Applicability.UNSAFE)
     for flow in flows(module):
-        told: set[str] = set()
-        for visit in visits(flow, "unscale_", "step"):
-            scaler = str(visit.event.scaler)
-            if scaler in told or not _comes_round(visit):
-                continue
-            updates = calls_of(flow, scaler, "update")
-            if updates:
-                tests = [test for update in updates for test in skipping(visit.event.call, update.call, "continue")]
-                if not tests and _after_step(visit) and not early_updates(flow):  # those are AMP410's
-                    told.add(scaler)
-                    yield _never_updated(module, flow, scaler, Applicability.UNSAFE)
-                elif _is_dynamic(module, visit, tests) and not _on_micro_steps(flow, visit, tests):
-                    told.add(scaler)
-                    name = module.text(receiver(visit.event))
-                    yield rule.finding(
-                        module.span(visit.event.call),
-                        f"on some path round the loop `{name}.update()` is skipped, so that this "
-                        "raises in the next iteration; call it on every path",
-                        withheld="on which paths to update, and what to do with the gradients there, is yours to say",
-                    )
-            elif _misses_one(flow, visit) and not _updated_elsewhere(module, flow, scaler):
-                told.add(scaler)
-                sure = in_this_file_only(module, scaler)
-                yield _never_updated(module, flow, scaler, Applicability.SAFE if sure else Applicability.UNSAFE)
         for visit in visits(flow, "step"):
             scaler = str(visit.event.scaler)
-            if scaler not in told and _outlives(module, flow, scaler):
-                told.add(scaler)
-                yield _never_updated(module, flow, scaler, Applicability.UNSAFE)
+            call = visit.event.call.id
+            if all(flow.disabled(scaler, state) for state in visit.states):
+                continue
+            if not {objects(module).original(scaler), call} & told and _outlives(module, flow, scaler):
+                told |= {scaler, call}
+                issue = Issue("AMP404", call, 0, call, scaler, str(visit.event.optimizer))
+                yield _never_updated(module, Found(flow, issue, visit.states), Applicability.UNSAFE)
 
 
-def _comes_round(visit: Visit) -> bool:
-    """Whether the call meets what an earlier iteration left."""
-    where = (str(visit.event.scaler), str(visit.event.optimizer))
-    return any(where in state.carried for state, error in visit.errors if error in TABLE.values())
+def _is_misplaced(each: Found, early: list[Found]) -> bool:
+    """Whether the update comes too early on each of the paths: it is there."""
+    states = [state for of in early if of.issue.scaler == each.issue.scaler for state in of.states]
+    return bool(states) and all(any(agree(mine, theirs) for theirs in states) for mine in each.states)
+
+
+def _tests(each: Found, updates: list[Event]) -> list[ir.If]:
+    """The ifs that decide whether an update follows the step."""
+    step = each.issue_node
+    return [
+        test
+        for update in updates
+        if ir.function_of(update.call) is ir.function_of(step)
+        for test in skipping(step, update.call, "continue")
+    ]
 
 
 def _outlives(module: Module, flow: Flow, scaler: str) -> bool:
@@ -139,24 +173,28 @@ def _is_handed_on(module: Module, scaler: str) -> bool:
     return any(known.is_scaler(arg.value) == scaler for call in module.calls for arg in call.args)
 
 
-def _misses_one(flow: Flow, visit: Visit) -> bool:
+def _misses_one(flow: Flow, issue: Issue) -> bool:
     """Whether an update is what is missing: an unscale_ before a direct step lacks more, and is AMP402."""
-    return _after_step(visit) or not visits(flow, "step", "optimizer_step")
+    return issue.code == "AMP404" or not visits(flow, "step", "optimizer_step")
 
 
-def _after_step(visit: Visit) -> bool:
-    return any(error in _AFTER_STEP for _, error in visit.errors)
-
-
-def _is_dynamic(module: Module, visit: Visit, tests: list[ir.If]) -> bool:
-    """Whether one of the ifs asks for something that an iteration changes."""
-    loop = loop_of(visit.event.call)
-    if loop is None:
-        return False
+def _is_dynamic(module: Module, each: Found, tests: list[ir.If]) -> bool:
+    """Whether one of the ifs asks for something that an iteration changes, or surely for nothing of AMP's."""
+    loop = loop_of(each.issue_node)
     known = objects(module)
-    changing = set(known.assigned_in(loop)) - _counters(module, loop)
+    assigned = set(known.assigned_in(loop)) if loop is not None else set()
+    changing = assigned - _counters(module, loop) if loop is not None else set()
+
+    def is_flag(test: ir.Value) -> bool:
+        others = each.flow.surely_enabled(each.issue.scaler, each.states) or not each.flow.conditions.may_ask_for_amp(
+            test
+        )
+        return others and not known.names_in(test) & assigned
+
     return any(
-        known.names_in(test.test) & changing or any(_is_modulo(value) for value in ir.walk_values(test.test))
+        known.names_in(test.test) & changing
+        or any(_is_modulo(value) for value in ir.walk_values(test.test))
+        or is_flag(test.test)
         for test in tests
     )
 
@@ -177,17 +215,23 @@ def _counters(module: Module, loop: ir.For | ir.While) -> set[str]:
     return set()
 
 
-def _on_micro_steps(flow: Flow, visit: Visit, tests: list[ir.If]) -> bool:
-    """Whether `unscale_` runs on each micro step, and the update at the boundary: that is AMP405."""
-    return visit.event.kind == "unscale_" and not _after_step(visit) and counts(flow, tests)
-
-
 def _updated_elsewhere(module: Module, flow: Flow, scaler: str) -> bool:
     return used_elsewhere(module, flow, scaler, "update") or escapes(module, scaler)
 
 
-def _never_updated(module: Module, flow: Flow, scaler: str, kind: Applicability) -> Finding:
+def _never_updated(module: Module, each: Found, kind: Applicability) -> Finding:
+    step = each.issue_node
+    flow = each.flow if each.here else home(module, step)
+    if flow is None:
+        name = module.text(receiver(each.flow.visits[each.issue.at].event))
+        return rule.finding(
+            module.span(each.issue_node),
+            f"`{name}.update()` never follows, so that the next iteration raises; call it behind the last step",
+            withheld="the loop stands in another function",
+        )
+    scaler = str(flow.visits[step.id].event.scaler)
     steps = calls_of(flow, scaler, "step") or calls_of(flow, scaler, "unscale_")
+    steps = [event for event in steps if flow.contains(event.call)]
     steps = [event for event in steps if loop_of(event.call) is not None] or steps
     name = module.text(receiver(steps[-1]))
     offered: Fix | None = None

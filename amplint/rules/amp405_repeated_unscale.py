@@ -43,20 +43,10 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model.events import Event
-from amplint.model.flow import Flow, flows
-from amplint.model.protocol import TABLE, Stage
+from amplint.model.flow import Flow
 from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import (
-    backward_between,
-    calls_of,
-    counts,
-    dominates,
-    exclusive,
-    last_before,
-    skipping,
-    visits,
-)
+from amplint.rules.order import backward_between, dominates, found, home, on_micro_steps
 from amplint.rules.statements import own_statement, removed
 
 if TYPE_CHECKING:
@@ -64,49 +54,42 @@ if TYPE_CHECKING:
 
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("unscale_",))
 
-_REPEATED = TABLE["unscale_", Stage.UNSCALED]
+_ELSEWHERE = "the two stand in different functions: unscale in one of them"
 
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each `unscale_` of gradients that are unscaled already."""
-    for flow in flows(module):
-        for visit in visits(flow, "unscale_"):
-            first = _first(flow, visit)
-            if first is not None:
-                offered, withheld = _fix(module, flow, visit, first)
-                yield rule.finding(
-                    module.span(visit.event.call),
-                    f"gradients are unscaled a second time (first on line {module.row(first.call)}), which raises; "
-                    "call unscale_ once before update()",
-                    fix=offered,
-                    withheld=withheld,
-                )
-            elif _on_micro_steps(flow, visit):
-                yield rule.finding(
-                    module.span(visit.event.call),
-                    "unscale_ runs on every micro step, which raises on the second; call it once, where the optimizer "
-                    "steps",
-                    withheld="unscale_, and what reads the gradients behind it, has to move to the boundary",
-                )
-
-
-def _first(flow: Flow, visit: Visit) -> Event | None:
-    """The call that unscaled these gradients before, in the same iteration."""
-    event = visit.event
-    where = (str(event.scaler), str(event.optimizer))
-    if not any(error == _REPEATED and where not in state.carried for state, error in visit.errors):
-        return None
-    return last_before(flow, event, "unscale_")
-
-
-def _on_micro_steps(flow: Flow, visit: Visit) -> bool:
-    event = visit.event
-    where = (str(event.scaler), str(event.optimizer))
-    if not any(error == _REPEATED and where in state.carried for state, error in visit.errors):
-        return False
-    updates = [each for each in calls_of(flow, where[0], "update") if not exclusive(each.call, event.call)]
-    return bool(updates) and all(counts(flow, skipping(event.call, update.call, "continue")) for update in updates)
+    told: set[int] = set()
+    for each in found(module, "AMP405"):
+        flow, issue = each.flow, each.issue
+        if issue.at in told:
+            continue
+        visit = flow.visits[issue.at]
+        if issue.how != "carried":
+            told.add(issue.at)
+            first = flow.visits[issue.cause].event if issue.cause in flow.visits else None
+            own = home(module, each.issue_node, first.call) if first is not None else None
+            offered, withheld = (
+                _fix(module, own, own.visits[issue.at], own.visits[issue.cause].event)
+                if first and own
+                else (None, _ELSEWHERE)
+            )
+            line = f" (first on line {module.row(first.call)})" if first is not None else ""
+            yield rule.finding(
+                module.span(visit.event.call),
+                f"gradients are unscaled a second time{line}, which raises; call unscale_ once before update()",
+                fix=offered,
+                withheld=withheld,
+            )
+        elif on_micro_steps(each):
+            told.add(issue.at)
+            yield rule.finding(
+                module.span(visit.event.call),
+                "unscale_ runs on every micro step, which raises on the second; call it once, where the optimizer "
+                "steps",
+                withheld="unscale_, and what reads the gradients behind it, has to move to the boundary",
+            )
 
 
 def _fix(module: Module, flow: Flow, visit: Visit, first: Event) -> tuple[Fix | None, str | None]:

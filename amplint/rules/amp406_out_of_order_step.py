@@ -45,12 +45,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
+from amplint.model import ir
 from amplint.model.events import Event
-from amplint.model.flow import Flow, flows
-from amplint.model.protocol import TABLE, Stage
+from amplint.model.flow import Flow
 from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import backward_between, calls_of, dominates, last_before, visits
+from amplint.rules.order import Found, calls_of, dominates, found, home, visits
 from amplint.rules.statements import own_statement, removed
 
 if TYPE_CHECKING:
@@ -62,26 +62,35 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each call for an optimizer that the scaler has stepped already."""
-    for flow in flows(module):
-        for visit in visits(flow, "unscale_", "step"):
-            step = _step_before(flow, visit)
-            if step is None:
-                continue
-            offered, withheld = _fix(module, flow, visit, step)
-            yield rule.finding(
-                module.span(visit.event.call),
-                _message(flow, visit, step, module.row(step.call)),
-                fix=offered,
-                withheld=withheld,
-            )
+    told: set[int] = set()
+    for each in found(module, "AMP406"):
+        flow, issue = each.flow, each.issue
+        if issue.at in told or issue.cause not in flow.visits:
+            continue
+        if issue.how == "late" and _is_forgotten(each):
+            continue
+        told.add(issue.at)
+        visit, step = flow.visits[issue.at], flow.visits[issue.cause].event
+        own = home(module, each.issue_node, step.call)
+        offered, withheld = (
+            _fix(module, own, own.visits[issue.at], own.visits[issue.cause].event)
+            if own
+            else (None, "the step stands in another function")
+        )
+        yield rule.finding(
+            module.span(visit.event.call),
+            _message(flow, visit, step, module.row(step.call), issue.how),
+            fix=offered,
+            withheld=withheld,
+        )
 
 
-def _message(flow: Flow, visit: Visit, step: Event, row: int) -> str:
+def _message(flow: Flow, visit: Visit, step: Event, row: int, how: str) -> str:
     if _is_a_round_of_its_own(flow, visit, step):
         return f"no update() came since the step on line {row}, so that this raises; call it behind that step"
     if visit.event.kind == "step":
         return f"the optimizer was stepped on line {row} already, which raises; step once before update()"
-    if any(error == TABLE["unscale_", Stage.STEPPED] for _, error in visit.errors):
+    if how != "late":
         return f"unscale_ comes after the step on line {row}, which raises; call it before"
     return (
         f"unscale_ comes after the step on line {row}, so that the next step takes scaled gradients for unscaled ones; "
@@ -89,23 +98,12 @@ def _message(flow: Flow, visit: Visit, step: Event, row: int) -> str:
     )
 
 
-def _step_before(flow: Flow, visit: Visit) -> Event | None:
-    """The step of the same optimizer that this call comes behind, in the same iteration."""
-    event = visit.event
-    if event.optimizer is None:  # it may be another one each time
-        return None
-    where = (str(event.scaler), str(event.optimizer))
-    step = last_before(flow, event, "step")
-    wrong = TABLE[event.kind, Stage.STEPPED]
-    if step is None or any(error == wrong and where not in state.carried for state, error in visit.errors):
-        return step
-    if event.kind == "unscale_" and dominates(step.call, event.call):
-        # With an update in between nothing raises.
-        enabled = any(not flow.disabled(where[0], state) for state in visit.states)
-        forgotten = any(each.call.id > event.call.id for each in calls_of(flow, where[0], "update"))
-        if enabled and not forgotten and not backward_between(flow, step.call, event.call):
-            return step
-    return None
+def _is_forgotten(each: Found) -> bool:
+    """Whether an update behind a late unscale_ lets the scaler forget it."""
+    updates = [
+        event.call for event in calls_of(each.flow, each.issue.scaler, "update") if event.call.id > each.issue.at
+    ]
+    return any(ir.function_of(update) is ir.function_of(each.issue_node) for update in updates)
 
 
 def _is_a_round_of_its_own(flow: Flow, visit: Visit, step: Event) -> bool:

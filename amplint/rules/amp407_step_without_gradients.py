@@ -48,12 +48,13 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.events import Event, events
-from amplint.model.flow import Flow, flows
+from amplint.model.events import Event, is_grad
+from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import backward_between, calls_of, dominates, independent, loop_of, visits
+from amplint.rules.clips import in_this_file_only
+from amplint.rules.order import Found, asked, calls_of, dynamic, found, home
 from amplint.rules.statements import line_behind, own_statement, removed, text_with_comment
 
 if TYPE_CHECKING:
@@ -61,86 +62,78 @@ if TYPE_CHECKING:
 
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("zero_grad & scaler", "zero_grad & scale("))
 
-# Methods that leave gradients alone.
-_HARMLESS = {"item", "append", "parameters", "log", "info", "add_scalar", "set_postfix", "get_last_lr", "get_scale"}
-
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """The first call of the scaler behind each such clear."""
-    for flow in flows(module):
-        told: set[int] = set()
-        for visit in visits(flow, "unscale_", "step"):
-            clear = _clear_before(module, flow, visit)
-            if clear is not None and clear.call.id not in told:
-                told.add(clear.call.id)
-                offered, withheld = _fix(module, flow, visit, clear)
-                yield rule.finding(
-                    module.span(visit.event.call),
-                    f"the gradients were cleared on line {module.row(clear.call)}, behind their backward; clear them "
-                    "after the step",
-                    fix=offered,
-                    withheld=withheld,
-                )
+    told: set[int] = set()
+    for each in found(module, "AMP407"):
+        flow, issue = each.flow, each.issue
+        if issue.at in told or issue.cause in told or _may_be_fused(module, issue.optimizer):
+            continue
+        visit = flow.visits[issue.at]
+        clear = flow.visits[issue.cause].event if issue.cause in flow.visits else None
+        behind = clear is not None and any(state.gradients_of(issue.optimizer).origin for state in each.states)
+        if not behind and not _is_certain(module, each):
+            continue
+        told |= {issue.at, issue.cause} - {0}
+        if clear is None or not behind:
+            yield rule.finding(
+                module.span(visit.event.call),
+                "no backward has given this optimizer's parameters gradients, which raises; call it behind the backward",
+                withheld="where the backward belongs is not in the code",
+            )
+            continue
+        own = home(module, each.issue_node, clear.call)
+        offered, withheld = (
+            _fix(module, own, own.visits[issue.at], own.visits[issue.cause].event)
+            if own
+            else (None, "they stand in different functions")
+        )
+        yield rule.finding(
+            module.span(visit.event.call),
+            f"the gradients were cleared on line {module.row(clear.call)}, behind their backward; clear them "
+            "after the step",
+            fix=offered,
+            withheld=withheld,
+        )
 
 
-def _clear_before(module: Module, flow: Flow, visit: Visit) -> Event | None:
-    """The zero_grad that a backward precedes and this call follows, with no other backward in between."""
-    use, scaler = visit.event.call, str(visit.event.scaler)
-    if not any(state.gradients.kind == "none" and not flow.disabled(scaler, state) for state in visit.states):
-        return None
-    backwards = [each.event.call for each in visits(flow, "backward", "opaque")]
-    for each in visits(flow, "zero_grad"):
-        clear = each.event.call
-        before = [call for call in backwards if call.id < clear.id and loop_of(call) is loop_of(clear)]
-        if (
-            clear.id < use.id
-            and (before or dominates(clear, use))
-            and not backward_between(flow, clear, use)
-            and not independent(clear, use)
-            and not _may_be_made(module, clear, use)
-            and not any(independent(call, clear) for call in before)
-            and loop_of(clear) is loop_of(use)
-            and _clears(module, each.event, str(visit.event.optimizer))
-        ):
-            return each.event
-    return None
+def _may_be_fused(module: Module, optimizer: str) -> bool:
+    """Whether the optimizer's own kernel looks for inf, so that it needs nothing to be recorded."""
+    made = [
+        statement.value
+        for statement in module.statements
+        if isinstance(statement, ir.Assign)
+        and any(
+            objects(module).key(target) in (optimizer, objects(module).original(optimizer))
+            for target in statement.targets
+        )
+    ]
+    return any(isinstance(value, ir.Call) and value.keyword("fused") is not None for value in made)
 
 
-def _may_be_made(module: Module, clear: ir.Node, use: ir.Node) -> bool:
-    """Whether gradients are stored between two calls, or something is called there that may do so."""
-    for value in module.values:
-        if clear.id < value.id < use.id:
-            if isinstance(value, ir.Attribute) and value.attr == "grad":
-                return True
-            if isinstance(value, ir.Call) and events(module).of(value) is None and not _is_harmless(module, value):
-                return True
-    return False
-
-
-def _is_harmless(module: Module, call: ir.Call) -> bool:
-    names = module.names.of(call.func)
-    if all(name.startswith(("torch.", "builtins.", "time.", "math.")) for name in names):
-        return True
-    return isinstance(call.func, ir.Attribute) and call.func.attr in _HARMLESS
-
-
-def _clears(module: Module, clear: Event, optimizer: str) -> bool:
-    """Whether it is this optimizer's gradients that are cleared: by itself, or by what its parameters are of."""
-    if clear.optimizer is None:
-        return False
-    if clear.optimizer == optimizer:
-        return True
-    roots = objects(module).owns.get(optimizer, set())
-    whole = clear.optimizer
-    return bool(roots) and all(root == whole or root.startswith((f"{whole}.", f"{whole}[")) for root in roots)
+def _is_certain(module: Module, each: Found) -> bool:
+    """Whether a step that no backward precedes is taken with the scaler on, and the file shows all of it."""
+    flow, call = each.flow, each.issue_node
+    scales = [event.call for event in flow.events if event.kind == "backward" and event.call.id < call.id]
+    tests = [test for scale in scales for test in asked(flow, scale, call)]
+    enabled = flow.surely_enabled(each.issue.scaler, each.states)
+    enabled = enabled or not any(map(flow.conditions.may_ask_for_amp, tests))
+    return (
+        enabled
+        and in_this_file_only(module, each.issue.scaler)
+        # A backward before it, under a condition of its own, may well come first whenever it matters.
+        and not any(dynamic(module, flow, scale, call) for scale in scales)
+        and not any(is_grad(value) for test in tests for value in ir.walk_values(test))
+    )
 
 
 def _fix(module: Module, flow: Flow, visit: Visit, clear: Event) -> tuple[Fix | None, str | None]:
     statement = own_statement(clear.call)
     scaler = str(visit.event.scaler)
     # Before the next backward, whose gradients the clear would take.
-    backwards = [each.event.call.id for each in visits(flow, "backward", "opaque")]
+    backwards = [each.call.id for each in flow.events if each.kind in ("backward", "opaque")]
     end = min((number for number in backwards if number > visit.event.call.id), default=math.inf)
     behind = [event.call for event in calls_of(flow, scaler, "update", "step") if clear.call.id < event.call.id < end]
     beside = [each for each in map(own_statement, behind) if each and statement and each.block is statement.block]

@@ -74,7 +74,7 @@ def _may_be_off(made: Made) -> bool:
 
 
 def _judge(module: Module, flow: Flow, scaler: str, made: Made) -> Iterator[Finding]:
-    steps = calls_of(flow, scaler, "step")
+    steps = [event for event in calls_of(flow, scaler, "step") if flow.contains(event.call)]
     statement = ir.statement_of(made.call)
     loop = loop_of(made.call)
     if not isinstance(statement, ir.Assign) or statement.value is not made.call:

@@ -50,11 +50,10 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.events import Event
-from amplint.model.flow import Flow, flows
-from amplint.model.objects import objects
+from amplint.model.flow import Flow
 from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import calls_of, conditions, early_updates, visits
+from amplint.rules.order import Found, backward_between, calls_of, conditions, found, home
 from amplint.rules.statements import line_behind, own_statement, removed, says_the_same
 
 if TYPE_CHECKING:
@@ -62,50 +61,59 @@ if TYPE_CHECKING:
 
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("update( & scaler", "update( & scale( & backward"))
 
+_ELSEWHERE = "the step stands in another function: call it there, behind the last step"
+
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each update that comes too early, or once too often."""
-    for flow in flows(module):
-        early = early_updates(flow)
-        for visit in visits(flow, "update"):
-            step = early.get(visit.event.call.id)
-            if step is not None:
-                offered, withheld = _fix_early(module, flow, visit, step)
-                yield rule.finding(
-                    module.span(visit.event.call),
-                    f"update() changes the scale before the step on line {module.row(step.call)}, whose gradients were "
-                    "scaled with the old one; call it once, behind the last step",
-                    fix=offered,
-                    withheld=withheld,
-                )
-            elif not early and _nothing_checked(module, flow, visit):  # it may raise only because of an early one
-                offered, withheld = _fix_again(module, flow, visit)
-                yield rule.finding(
-                    module.span(visit.event.call),
-                    "nothing was unscaled or stepped since the last update(), which raises; call it once, behind the "
-                    "last step",
-                    fix=offered,
-                    withheld=withheld,
-                )
+    told: set[int] = set()
+    every = found(module, "AMP410")
+    early = {each.issue.scaler for each in every if _step_behind(each) is not None}
+    for each in every:
+        flow, issue = each.flow, each.issue
+        if issue.at in told or issue.at not in flow.visits:
+            continue
+        step = _step_behind(each)
+        if step is not None:
+            told.add(issue.at)
+            own = home(module, each.issue_node)
+            own = own if own is not None and own.contains(step.call) else None
+            offered, withheld = _fix_early(module, own, own.visits[issue.at], step) if own else (None, _ELSEWHERE)
+            yield rule.finding(
+                module.span(each.issue_node),
+                f"update() changes the scale before the step on line {module.row(step.call)}, whose gradients were "
+                "scaled with the old one; call it once, behind the last step",
+                fix=offered,
+                withheld=withheld,
+            )
+        elif issue.scaler not in early:  # it may raise only because of an early one
+            told.add(issue.at)
+            own = home(module, each.issue_node)
+            offered, withheld = _fix_again(module, own, own.visits[issue.at]) if own else (None, _ELSEWHERE)
+            yield rule.finding(
+                module.span(each.issue_node),
+                "nothing was unscaled or stepped since the last update(), which raises; call it once, behind the "
+                "last step",
+                fix=offered,
+                withheld=withheld,
+            )
 
 
-def _nothing_checked(module: Module, flow: Flow, visit: Visit) -> bool:
-    """Whether the update finds nothing checked: on every path, or in the first iteration under no condition."""
-    scaler = str(visit.event.scaler)
-    failing = [state for state, error in visit.errors if "No inf checks" in error.message]
-    # No scaled backward before it: then the forgotten scale is the reason.
-    # A step past the scaler is AMP402's to say.
-    if (
-        not failing
-        or visits(flow, "optimizer_step")
-        or any(state.gradients.kind in ("unknown", "plain", "mixed") for state in failing)
-    ):
-        return False
-    made = [each.call for each in objects(module).made.get(scaler, []) if flow.contains(each.call)]
-    return len(failing) == len(visit.states) or (
-        bool(made) and not any(conditions(visit.event.call, call) for call in made)
-    )
+def _step_behind(each: Found) -> Event | None:
+    """The step whose gradients an update comes before, though they were scaled with the scale that it changes."""
+    flow, issue = each.flow, each.issue
+    if issue.how != "unchecked":
+        return flow.visits[issue.meets].event
+    if not any(held.kind == "scaled" for state in each.states for held in (state.rest, *dict(state.groups).values())):
+        return None
+    update = each.issue_node
+    behind = [
+        event
+        for event in calls_of(flow, issue.scaler, "step")
+        if event.call.id > update.id and ir.function_of(event.call) is ir.function_of(update)
+    ]
+    return behind[0] if behind and not backward_between(flow, update, behind[0].call) else None
 
 
 def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:

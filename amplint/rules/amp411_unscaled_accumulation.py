@@ -45,83 +45,57 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.model import ir
-from amplint.model.events import Event, is_grad
-from amplint.model.flow import Flow, flows
+from amplint.model.events import is_grad
 from amplint.model.objects import objects
-from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import conditions, counts, exclusive, loop_of, upwards, visits
+from amplint.rules.clips import in_this_file_only
+from amplint.rules.order import Found, dynamic, found
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("zero_grad & scaler & %", "zero_grad & scale( & %"))
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scale( & backward & step(", "scale( & unscale_"))
 
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
-    """The first use of the gradients in each such loop."""
-    for flow in flows(module):
-        told: set[tuple[int, str | None]] = set()
-        for visit in visits(flow, "unscale_", "step"):
-            loop = loop_of(visit.event.call)
-            if loop is None or (loop.id, visit.event.optimizer) in told:
-                continue
-            if _adds_to_unscaled(module, flow, visit, loop):
-                told.add((loop.id, visit.event.optimizer))
-                yield rule.finding(
-                    module.span(visit.event.call),
-                    "gradients are unscaled on every micro step, but cleared at the boundary only: the next scaled "
-                    "ones are added to them; unscale, step and update where they are cleared",
-                    withheld="what belongs to the boundary is yours to say",
-                )
+    """Each call that unscales gradients to which scaled ones are added."""
+    told = {each.issue.at for each in found(module, "AMP406")}  # behind the step: that is why
+    for each in found(module, "AMP411"):
+        if each.issue.at not in told and _stays_in_sight(module, each):
+            told.add(each.issue.at)
+            yield rule.finding(
+                module.span(each.issue_node),
+                "scaled gradients are added to those that this has unscaled: unscale, step and update once, behind the "
+                "last backward, and clear the gradients then",
+                withheld="what belongs to the boundary is yours to say",
+            )
 
 
-def _adds_to_unscaled(module: Module, flow: Flow, visit: Visit, loop: ir.For | ir.While) -> bool:
-    call, scaler = visit.event.call, str(visit.event.scaler)
-    inside = [
-        each
-        for each in visits(flow, "zero_grad", "backward", "opaque", "update")
-        if loop in upwards(ir.statement_of(each.event.call))
-    ]
-    clears = [
-        each.event.call
-        for each in inside
-        if each.event.kind == "zero_grad" and _may_clear(module, each.event, str(visit.event.optimizer))
-    ]
-    kinds = {each.event.kind for each in inside}
-    enabled = any(state.gradients.kind == "scaled" and not flow.disabled(scaler, state) for state in visit.states)
-    if not clears or "opaque" in kinds or not {"backward", "update"} <= kinds or not enabled:
+def _stays_in_sight(module: Module, each: Found) -> bool:
+    """Whether the gradients are cleared nowhere out of sight: the flow shows a clear, or all that has the optimizer."""
+    flow, issue = each.flow, each.issue
+    known = {event.call.id for event in flow.events}
+    if any(is_grad(value) and value.id not in known and _is_written(value) for value in module.values):
         return False
-    backwards = [each.event.call for each in inside if each.event.kind == "backward"]
-    if any(conditions(call, backward) for backward in backwards):
+    if any(name[0] == "." for name in objects(module).classes_of(issue.optimizer)):
+        return False  # a class of the file's own may clear in its step
+    if any("hook" in ir.last_name(call.func) for call in module.calls):
         return False
-    if any(exclusive(one, other) for one in clears for other in clears):  # one arm or the other
-        return False
-    updates = [each.event.call for each in inside if each.event.kind == "update"]
-    return (
-        all(counts(flow, conditions(clear, call)) for clear in clears)
-        # Where the update waits, the second unscale_ raises: AMP405.
-        and not any(counts(flow, conditions(update, call)) for update in updates)
-        and not _clears_by_hand(loop)
-    )
+    clears = [event for event in flow.events if event.kind == "zero_grad" and event.optimizer is not None]
+    step = each.issue_node
+    backward = flow.node(issue.cause)
+    for clear in clears:
+        # A clear that waits for something may wait for just the iteration behind the step; a step in each one doesn't.
+        tests = dynamic(module, flow, clear.call, step)
+        if tests and (not all(flow.conditions.counts(test) for test in tests) or dynamic(module, flow, step, backward)):
+            return False
+    return bool(clears) or in_this_file_only(module, issue.scaler)
 
 
-def _may_clear(module: Module, clear: Event, optimizer: str) -> bool:
-    """Whether a zero_grad is the optimizer's own, or a model's."""
-    return clear.optimizer == optimizer or clear.optimizer not in objects(module).optimizers
-
-
-def _clears_by_hand(loop: ir.For | ir.While) -> bool:
-    """Whether gradients are stored, deleted or changed in place."""
-    for statement in ir.walk_statements(loop.body, into=False):
-        stored = statement.targets if isinstance(statement, (ir.Assign, ir.Delete)) else ()
-        if any(is_grad(value) for target in stored for value in ir.walk_values(target)):
-            return True
-    return any(
-        isinstance(value, ir.Call)
-        and isinstance(value.func, ir.Attribute)
-        and is_grad(value.func.base)
-        and value.func.attr.endswith("_")
-        for value in ir.values_below(loop.body)
-    )
+def _is_written(value: ir.Value) -> bool:
+    """Whether a gradient is stored, deleted or changed in place."""
+    parent = value.parent
+    if isinstance(parent, (ir.Assign, ir.Delete)):
+        return value in parent.targets
+    return isinstance(parent, ir.Attribute) and parent.attr.endswith("_") and isinstance(parent.parent, ir.Call)

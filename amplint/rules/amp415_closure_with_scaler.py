@@ -65,15 +65,22 @@ _SCALERS = {SCALER, *OLD_SCALER}
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each step of a scaler that runs a closure, or should."""
+    told: set[int] = set()
     for flow in flows(module):
         for visit in visits(flow, "step"):
             scaler = str(visit.event.scaler)
             # One from elsewhere, or of another class, may take closures.
-            made = objects(module).classes.get(scaler, set())
-            if not made or not made <= _SCALERS or all(flow.disabled(scaler, state) for state in visit.states):
+            made = objects(module).classes_of(scaler)
+            if (
+                visit.event.call.id in told
+                or not made
+                or not made <= _SCALERS
+                or all(flow.disabled(scaler, state) for state in visit.states)
+            ):
                 continue
             what = _closure(module, visit)
             if what:
+                told.add(visit.event.call.id)
                 yield rule.finding(
                     module.span(visit.event.call),
                     f"{what}; compute loss and backward before, and step without it",
@@ -89,7 +96,7 @@ def _closure(module: Module, visit: Visit) -> str:
         return "the scaler refuses a closure"
     if len(call.positional) > 1 and _runs_backward(module, call.positional[1]):
         return "the optimizer runs the closure behind the scaler's back, on gradients that stay scaled"
-    made = objects(module).classes.get(str(visit.event.optimizer), set())
+    made = objects(module).classes_of(str(visit.event.optimizer))
     if made == {"torch.optim.LBFGS"} and len(call.args) == 1:
         return "LBFGS needs a closure, which a scaler does not support"
     return ""

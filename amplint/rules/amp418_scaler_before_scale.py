@@ -44,11 +44,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
-from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
-from amplint.model.transfer import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import calls_of, conditions, used_elsewhere, visits
+from amplint.rules.order import Found, calls_of, conditions, dynamic, found, used_elsewhere
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -59,34 +57,37 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler",)
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """The first call of each scaler that comes before any scale."""
-    for flow in flows(module):
-        told: set[str] = set()
-        for visit in visits(flow, "unscale_", "step", "update"):
-            scaler = str(visit.event.scaler)
-            if (
-                scaler not in told
-                and _is_early(module, flow, visit)
-                and not used_elsewhere(module, flow, scaler, "scale")
-            ):
-                told.add(scaler)
-                yield rule.finding(
-                    module.span(visit.event.call),
-                    f"{visit.event.kind}() comes before the first scale(), which raises; call `scale(loss).backward()` "
-                    "first",
-                )
+    told: set[str] = set()
+    for each in found(module, "AMP418"):
+        issue = each.issue
+        if issue.scaler not in told and _is_early(module, each):
+            told.add(issue.scaler)
+            yield rule.finding(
+                module.span(each.issue_node),
+                f"{issue.how}() comes before the first scale(), which raises; call `scale(loss).backward()` first",
+            )
 
 
-def _is_early(module: Module, flow: Flow, visit: Visit) -> bool:
+def _is_early(module: Module, each: Found) -> bool:
     """Whether the call comes before any scale: always, or in the first iteration, with no condition to prevent it."""
-    early = [state for state, error in visit.errors if "_scale is None" in error.message]
-    scaler = str(visit.event.scaler)
+    flow, scaler, call = each.flow, each.issue.scaler, each.issue_node
     # That the loss of a plain backward is not scaled is AMP403's to say, where the scaler takes its gradients.
-    told = calls_of(flow, scaler, "step", "unscale_") and any(s.gradients.kind in ("plain", "mixed") for s in early)
-    if not early or told or any(state.gradients.kind == "unknown" for state in early):
+    held = [of for state in each.states for of in (state.rest, *(one for _, one in state.groups))]
+    told = calls_of(flow, scaler, "step", "unscale_") and any(of.kind in ("plain", "mixed") for of in held)
+    if told or used_elsewhere(module, flow, scaler, "scale"):
         return False
-    if len(early) == len(visit.states):
+    enabled = [state for state in flow.visits[each.issue.at].states if not flow.disabled(scaler, state)]
+    if len(each.states) >= len(enabled):
         return True
-    made = objects(module).made.get(scaler, [])
+    made = objects(module).made_by(scaler)
     # A scale that stands before it, under a condition of its own, may well come first whenever it matters.
-    before = any(each.call.id < visit.event.call.id for each in calls_of(flow, scaler, "scale"))
-    return not before and not any(conditions(visit.event.call, each.call) for each in made)
+    before = [scale.call for scale in calls_of(flow, scaler, "scale") if scale.call.id < call.id]
+    tests = [test for scale in before for test in conditions(scale, call)]
+    tests += [test for of in made for test in conditions(call, of.call)]
+    if any(dynamic(module, flow, scale, call) for scale in before) or any(
+        dynamic(module, flow, call, of.call) for of in made
+    ):
+        return False
+    return flow.surely_enabled(scaler, each.states) or not any(
+        flow.conditions.may_ask_for_amp(test.test) for test in tests
+    )

@@ -46,16 +46,15 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.events import Event, events
-from amplint.model.flow import Flow, flows
+from amplint.model.events import Event
+from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.transfer import Visit
-from amplint.model.unseen import functions_by_name
 from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import LARGE_NORM
 from amplint.rules.clips import only_measures
 from amplint.rules.editing import indentation
-from amplint.rules.order import backward_between, calls_of, dominates, receiver, visits
+from amplint.rules.order import calls_of, dominates, found, home, receiver, upwards
 from amplint.rules.statements import line_before, own_statement, removed, says_the_same, text_with_comment
 
 if TYPE_CHECKING:
@@ -69,41 +68,29 @@ rule = Rule(
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each clip of gradients that were used already."""
-    for flow in flows(module):
-        for visit in visits(flow, "clip"):
-            if visit.followed or visit.event.how in ("clamp", "norm") or not _clips_the_models(module, visit):
-                continue
-            if _steps_in_another_function(module, visit.event.call):
-                continue
-            step = _step_before(flow, visit)
-            if step is not None:
-                offered, withheld = _fix(module, flow, visit, step)
-                yield rule.finding(
-                    module.span(visit.event.call),
-                    f"the optimizer has stepped on line {module.row(step.call)} already, so that this clips nothing; "
-                    "clip before the step, after unscale_",
-                    fix=offered,
-                    withheld=withheld,
-                )
-
-
-def _steps_in_another_function(module: Module, clip: ir.Node) -> bool:
-    """Whether a function that is called behind a clip steps: it may use what was clipped."""
-    functions, here = functions_by_name(module), ir.function_of(clip)
-    for call in module.calls:
-        if call.id > clip.id and ir.function_of(call) is here:
-            called = functions.get(_own_name(call.func))
-            found = events(module).below(called.body) if called is not None and called is not here else ()
-            if any(event.kind in ("step", "optimizer_step") for event in found):
-                return True
-    return False
-
-
-def _own_name(func: ir.Value) -> str:
-    """The name by which a function or method of this file is called; nothing for other objects' methods."""
-    if isinstance(func, ir.Attribute) and isinstance(func.base, ir.Name) and func.base.name == "self":
-        return func.attr
-    return func.name if isinstance(func, ir.Name) else ""
+    told: set[int] = set()
+    for each in found(module, "AMP419"):
+        flow, issue = each.flow, each.issue
+        visit = flow.visits[issue.at]
+        if issue.at in told or issue.cause not in flow.visits or visit.followed:
+            continue
+        if not _clips_the_models(module, visit):
+            continue
+        told.add(issue.at)
+        step = flow.visits[issue.cause].event
+        own = home(module, each.issue_node, step.call)
+        offered, withheld = (
+            _fix(module, own, own.visits[issue.at], own.visits[issue.cause].event)
+            if own
+            else (None, "the step stands in another function")
+        )
+        yield rule.finding(
+            module.span(visit.event.call),
+            f"the optimizer has stepped on line {module.row(step.call)} already, so that this clips nothing; "
+            "clip before the step, after unscale_",
+            fix=offered,
+            withheld=withheld,
+        )
 
 
 def _clips_the_models(module: Module, visit: Visit) -> bool:
@@ -113,18 +100,10 @@ def _clips_the_models(module: Module, visit: Visit) -> bool:
     large = isinstance(bound, ir.Constant) and isinstance(bound.value, (int, float)) and bound.value > LARGE_NORM
     if subject is None or large or only_measures(module, visit):
         return False
+    if visit.event.how in ("clamp", "norm"):
+        loops = (each for each in upwards(ir.statement_of(call)) if isinstance(each, ir.For))
+        return any(objects(module).parameters_roots(loop.iter) for loop in loops)
     return isinstance(subject, (ir.Name, ir.Attribute)) or bool(objects(module).parameters_roots(subject))
-
-
-def _step_before(flow: Flow, visit: Visit) -> Event | None:
-    """The step through which every path comes to a clip, with no backward in between."""
-    clip = visit.event.call
-    for step in visits(flow, "step"):
-        call = step.event.call
-        if dominates(call, clip) and call.id < clip.id and not backward_between(flow, call, clip):
-            scaler = str(step.event.scaler)
-            return None if all(flow.disabled(scaler, state) for state in visit.states) else step.event
-    return None
 
 
 def _fix(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:

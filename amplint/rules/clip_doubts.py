@@ -168,12 +168,12 @@ def leaves_without_update(visit: Visit, bad: list[State], function: ir.Node, ste
     return any(
         not state.touched()
         and not any(state.known(key) is False for key in absent)
-        and any(_agree(state, each) for each in bad)
+        and any(agree(state, each) for each in bad)
         for state in ends(visit, function, step)
     )
 
 
-def _agree(state: State, other: State) -> bool:
+def agree(state: State, other: State) -> bool:
     """Whether two states can be of one path: no condition has another outcome."""
     return all(state.known(key) in (None, truth) for key, truth in other.facts)
 

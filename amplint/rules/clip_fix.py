@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Fix
 from amplint.model import ir
-from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned
 from amplint.model.state import State
 from amplint.model.transfer import Visit
 from amplint.rules.clip_doubts import doubt, ends, half_parameters, leaves_without_update, rescales_result
-from amplint.rules.clips import scaled_states
+from amplint.rules.clips import clips_scaled
 from amplint.rules.dedent import last_offset
 from amplint.rules.editing import indentation, insert, line_end, line_start
-from amplint.rules.order import upwards
+from amplint.rules.order import Found, found, upwards
 from amplint.rules.statements import says_the_same
 
 if TYPE_CHECKING:
@@ -27,11 +26,11 @@ _KEPT_OUT = (ir.Conditional, ir.Bool, ir.Comprehension, ir.Lambda)
 class ClipFix:
     """Builds the fix of one clip."""
 
-    def __init__(self, module: Module, flow: Flow, visit: Visit, bad: list[State]) -> None:
+    def __init__(self, module: Module, clip: Found) -> None:
         self._module = module
-        self._flow = flow
-        self._visit = visit
-        self._bad = bad
+        self._flow = clip.flow
+        self._visit = visit = clip.flow.visits[clip.issue.at]
+        self._bad = clip.states
         self._statement = ir.statement_of(visit.event.call)
 
     def build(self) -> tuple[Fix | None, str | None]:
@@ -125,8 +124,11 @@ class ClipFix:
             for visit in self._flow.visits.values()
             if visit.event.kind == "clip"
             and visit.stepped == self._visit.stepped
-            and scaled_states(self._module, self._flow, visit)
+            and (visit is self._visit or visit.event.call.id in self._others())
         ]
+
+    def _others(self) -> set[int]:
+        return {each.issue.at for each in found(self._module, "AMP401") if clips_scaled(self._module, each)}
 
     def _before_both(self, place: ir.Statement, other: Visit) -> ir.Statement:
         """The statement of the innermost suite that holds both, before the earlier one."""

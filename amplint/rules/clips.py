@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from amplint.model import ir
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
-from amplint.model.scopes import UNKNOWN, owner_class
+from amplint.model.scopes import owner_class
 from amplint.model.state import State
 from amplint.model.transfer import Visit
 from amplint.model.unseen import bases_in_sight, functions_by_name
+from amplint.rules.order import Found
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -22,38 +23,14 @@ SCALE_READS = ("get_scale", "_scale", "_get_scale_async")
 _ARITHMETIC = ("mul", "mul_", "div", "div_", "multiply_", "divide_", "true_divide_", "copy_")
 
 
-def scaled_states(module: Module, flow: Flow, visit: Visit) -> list[State]:
-    """The states in which a clip meets gradients that are still multiplied by the scale."""
-    return [state for state in visit.states if _is_scaled(module, flow, visit, state)]
-
-
-def _is_scaled(module: Module, flow: Flow, visit: Visit, state: State) -> bool:
-    kind, scaler = state.gradients.kind, state.gradients.scaler
-    if kind == "entry":
-        return not state.touched() and _scaled_by_another(module, flow, visit, state)
-    if kind != "scaled" or flow.disabled(scaler, state):
-        return False
-    if visit.bypassed and not visit.stepped and not flow.surely_enabled(scaler):
-        return False  # the optimizer steps without the scaler: on this path it will be switched off
-    touched = state.touched()
-    return not touched or _owned_by_others(module, visit, touched)
-
-
-def _owned_by_others(module: Module, visit: Visit, touched: set[str]) -> bool:
-    """Whether what is clipped surely belongs to none of the optimizers whose gradients were unscaled."""
-    known = objects(module)
-    if not touched <= set(known.owns) or visit.event.subject is None:
-        return False
-    unscaled = {root for optimizer in touched for root in known.owns[optimizer]}
-    return any(
-        known.owned_by(root) and not any(_overlap(root, other) for other in unscaled)
-        for root in known.parameters_roots(visit.event.subject)
-    )
-
-
-def _overlap(root: str, other: str) -> bool:
-    """Whether two objects are one, or one is a part of the other, going by their keys."""
-    return UNKNOWN in (root, other) or f"{root}.".startswith(f"{other}.") or f"{other}.".startswith(f"{root}.")
+def clips_scaled(module: Module, clip: Found) -> bool:
+    """Whether a clip that meets scaled gradients, as far as a function shows, is a misuse of them."""
+    flow, issue = clip.flow, clip.issue
+    visit = flow.visits[issue.at]
+    if issue.how == "entry":
+        return any(_scaled_by_another(module, flow, visit, state) for state in clip.states)
+    # The optimizer steps without the scaler: on this path it will be switched off.
+    return not visit.bypassed or bool(visit.stepped) or flow.surely_enabled(issue.scaler, clip.states)
 
 
 def _scaled_by_another(module: Module, flow: Flow, visit: Visit, state: State) -> bool:
@@ -94,9 +71,14 @@ def _scaling_in_sight(module: Module) -> set[str]:
     return found
 
 
+def in_this_file_only(module: Module, scaler: str) -> bool:
+    """Whether the file makes the scaler and gives it to nothing but its own functions."""
+    return bool(objects(module).made_by(scaler)) and not escapes(module, scaler)
+
+
 def escapes(module: Module, scaler: str) -> bool:
     """Whether a scaler is given to anything but functions of this file, or kept in a class that others may extend."""
-    return scaler in module.once(_escaping)
+    return {scaler, objects(module).original(scaler)} & module.once(_escaping) != set()
 
 
 def _escaping(module: Module) -> set[str]:

@@ -62,15 +62,15 @@ def inside(module: Module, kinds: tuple[str, ...]) -> Iterator[Inside]:
 
 
 def _all_inside(module: Module) -> list[Inside]:
-    found = []
+    found: dict[int, Inside] = {}
     for flow in flows(module):
-        for visit in flow.visits.values():
-            if visit.event.kind in (*BACKWARD, *STEPS):
+        for number, visit in flow.visits.items():
+            if visit.event.kind in (*BACKWARD, *STEPS) and (number not in found or flow.contains(visit.event.call)):
                 found_open = (flow.regions.innermost(state, flow.conditions) for state in visit.states)
                 opened = next((each for each in found_open if each is not None), None)
                 if opened is not None:
-                    found.append(Inside(visit.event, opened))
-    return sorted(found, key=lambda each: each.event.call.id)
+                    found[number] = Inside(visit.event, opened)
+    return [found[number] for number in sorted(found)]
 
 
 def region_row(module: Module, region: Opened) -> int:
@@ -80,6 +80,10 @@ def region_row(module: Module, region: Opened) -> int:
 
 def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
     """The fix that ends the region before its first backward or step, or why there is none."""
+    within = [each for each in module.once(_all_inside) if each.region.at == found.region.at]
+    place = ir.function_of(module.value[found.region.at])
+    if any(ir.function_of(each.event.call) is not place for each in within):
+        return None, "region and step stand in different functions: end the region before that call"
     holder = enclosing_with(found.event.call, lambda item: item.context.id == found.region.at)
     if holder is None:
         return (
@@ -87,7 +91,6 @@ def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
             "the region is a decorator or entered by hand: restructure it, so that it holds the forward and the loss",
         )
     region, item = holder
-    within = [each for each in module.once(_all_inside) if each.region.at == found.region.at]
     multiplying = module.once(_multiplying)
     if multiplying is not None and any(each.event.kind in BACKWARD for each in within):
         return None, f"line {module.row(multiplying)} multiplies matrices in backward; outside their dtypes may differ"

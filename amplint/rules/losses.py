@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
-from amplint.model.events import Event
+from amplint.model.calls import Calls
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned, Other
 from amplint.rules.clips import SCALE_READS
-from amplint.rules.order import calls_of
+from amplint.rules.order import Found, calls_of
 from amplint.rules.statements import own_statement
 
 if TYPE_CHECKING:
@@ -64,21 +64,6 @@ class Origin:
             made = (source is not None and self._follow(source)) and made
         return made
 
-    def forwards(self) -> set[str]:
-        """The variables that hold what a model, or another function that is no method of a tensor, returned."""
-        found = set()
-        for value in self.values:
-            if isinstance(value, ir.Name) and not value.bound:
-                for source in self._known.sources(value):
-                    if isinstance(source, ir.Call) and (isinstance(source.func, ir.Name) or _of_self(source.func)):
-                        if not any(name.startswith("torch.") for name in self._module.names.of(source.func)):
-                            found.add(self._known.own_key(value))
-        return found
-
-
-def _of_self(func: ir.Value) -> bool:
-    return isinstance(func, ir.Attribute) and isinstance(func.base, ir.Name) and func.base.name == "self"
-
 
 def _taken_from(target: ir.Node | None) -> ir.Value | None:
     """What a target that is unpacked, or a loop's, takes its values from."""
@@ -90,13 +75,15 @@ def _taken_from(target: ir.Node | None) -> ir.Value | None:
     return up.iter if isinstance(up, ir.For) else None
 
 
-def surely_plain(module: Module, flow: Flow, scaler: str, backward: Event) -> bool:
-    """Whether nothing in sight can have multiplied a loss by the scale.
+def surely_plain(module: Module, found: Found) -> bool:
+    """Whether nothing in sight can have multiplied the loss of a plain backward by the scale.
 
-    The scaler stays in this function's own calls, each `scale(...)` goes straight into a backward (or nowhere), and the
-    loss is made here, of values that the scaler has no part in.
+    Flow analysis has followed the loss from the model; or the scaler stays in this function's own calls, each
+    `scale(...)` goes straight into a backward (or nowhere), and the loss is made here, of values that the scaler has no
+    part in.
     """
-    known = objects(module)
+    known, calls = objects(module), module.once(Calls)
+    backward = found.flow.visits[found.issue.at].event
     if known.holders or backward.subject is None:
         return False
     function = ir.function_of(backward.call)
@@ -108,12 +95,15 @@ def surely_plain(module: Module, flow: Flow, scaler: str, backward: Event) -> bo
                 return False
             if value.attr == "scale" and not called and known.is_scaler(value.base) is not None:
                 return False
-        elif isinstance(value, ir.Call) and ir.function_of(value) is function:
+        elif isinstance(value, ir.Call) and ir.function_of(value) is function and calls.callee(value) is None:
             if any(known.is_scaler(arg.value) is not None for arg in value.args):
                 return False
-    if not all(_goes_into_backward(module, event.call) for event in calls_of(flow, scaler, "scale")):
+    if found.issue.how != "unsure":
+        return True
+    scales = calls_of(found.flow, found.issue.scaler, "scale")
+    if not all(_goes_into_backward(module, event.call) for event in scales):
         return False
-    origin = Origin(module, flow, backward.subject)
+    origin = Origin(module, found.flow, backward.subject)
     return origin.made_here and not any(known.is_scaler(value) is not None for value in origin.values)
 
 
@@ -134,8 +124,3 @@ def _goes_into_backward(module: Module, call: ir.Value) -> bool:
 
 def _calls_backward(value: ir.Value) -> bool:
     return isinstance(value.parent, ir.Attribute) and value.parent.attr == "backward"
-
-
-def share_a_forward(module: Module, flow: Flow, first: ir.Value, second: ir.Value) -> bool:
-    """Whether two losses are made of one forward's outputs, so that both reach the same parameters."""
-    return bool(Origin(module, flow, first).forwards() & Origin(module, flow, second).forwards())

@@ -3,18 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.compat import block_leaves
 from amplint.model.events import Event, events
-from amplint.model.flow import Flow
+from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
-from amplint.model.transfer import Visit
-from amplint.rules.clips import escapes
+from amplint.model.state import State
+from amplint.model.transfer import Issue, Visit
 
 if TYPE_CHECKING:
     from amplint.model import Module
+
+
+class Found(NamedTuple):
+    """A misuse: in which function's flow, and on which of its paths."""
+
+    flow: Flow
+    issue: Issue
+    states: list[State]
+
+    @property
+    def here(self) -> bool:
+        """Whether the finding stands in that function itself, and in none that it calls."""
+        return self.flow.contains(self.issue_node)
+
+    @property
+    def issue_node(self) -> ir.Value:
+        """The call that the finding stands at."""
+        return self.flow.node(self.issue.at)
+
+
+def found(module: Module, code: str) -> list[Found]:
+    """The misuse of one code, in the order of the text; for each place first as its own function shows it."""
+    every = [Found(flow, issue, states) for flow in flows(module) for issue, states in flow.found(code)]
+    return sorted(every, key=lambda each: (each.issue.at, not each.here))
+
+
+def home(module: Module, *calls: ir.Node) -> Flow | None:
+    """The flow of the function that some calls stand in, if it is one and shows them: there a fix can be made."""
+    own = next((flow for flow in flows(module) if flow.contains(calls[0])), None)
+    return own if own is not None and all(own.contains(call) and call.id in own.visits for call in calls) else None
 
 
 def visits(flow: Flow, *kinds: str) -> list[Visit]:
@@ -23,8 +53,8 @@ def visits(flow: Flow, *kinds: str) -> list[Visit]:
 
 
 def calls_of(flow: Flow, scaler: str, *kinds: str) -> list[Event]:
-    """A function's calls of a scaler's methods that paths reach, in the order of the text."""
-    return [visit.event for visit in visits(flow, *kinds) if visit.event.scaler == scaler]
+    """The calls of a scaler's methods in a function, and in those that it calls, in the order of the text."""
+    return [event for event in flow.events if event.kind in kinds and event.scaler == scaler]
 
 
 def last_before(flow: Flow, event: Event, kind: str) -> Event | None:
@@ -40,7 +70,7 @@ def last_before(flow: Flow, event: Event, kind: str) -> Event | None:
 
 def backward_between(flow: Flow, first: ir.Node, second: ir.Node) -> bool:
     """Whether a backward, or what may run one, stands between two nodes."""
-    return any(first.id < each.event.call.id < second.id for each in visits(flow, "backward", "opaque"))
+    return any(first.id < each.call.id < second.id for each in flow.events if each.kind in ("backward", "opaque"))
 
 
 def stepping(flow: Flow) -> set[str | None]:
@@ -55,9 +85,27 @@ def receiver(event: Event) -> ir.Value:
     return event.call.func.base
 
 
+def on_micro_steps(each: Found) -> bool:
+    """Whether an `unscale_` that an earlier iteration left without update runs on each micro step, with the update at
+    the boundary: what is wrong is the unscale_."""
+    event = each.flow.visits[each.issue.at].event
+    loop = loop_of(event.call)
+    updates = [
+        call for call in calls_of(each.flow, each.issue.scaler, "update") if not exclusive(call.call, event.call)
+    ]
+    if updates and loop is not None and not any(loop in upwards(ir.statement_of(each.call)) for each in updates):
+        return True  # round a loop that has none
+    return bool(updates) and all(
+        ir.function_of(update.call) is not ir.function_of(event.call)
+        or counts(each.flow, skipping(event.call, update.call, "continue"))
+        for update in updates
+    )
+
+
 def used_elsewhere(module: Module, flow: Flow, scaler: str, method: str) -> bool:
-    """Whether another function of the file calls a method of the scaler."""
-    return any(not flow.contains(call) for call in module.once(_calls_by_method).get((scaler, method), ()))
+    """Whether a function of the file that the flow doesn't show calls a method of the scaler."""
+    calls = module.once(_calls_by_method).get((objects(module).original(scaler), method), ())
+    return any(not flow.contains(call) and not flow.follows(call) for call in calls)
 
 
 def _calls_by_method(module: Module) -> dict[tuple[str, str], list[ir.Call]]:
@@ -82,11 +130,6 @@ def _attributes(module: Module) -> dict[str, set[str]]:
         if isinstance(value, ir.Attribute) and (scaler := known.is_scaler(value.base)) is not None:
             found.setdefault(scaler, set()).add(value.attr)
     return found
-
-
-def in_this_file_only(module: Module, scaler: str) -> bool:
-    """Whether the file makes the scaler and gives it to nothing but its own functions."""
-    return bool(objects(module).made.get(scaler)) and not escapes(module, scaler)
 
 
 # --- where statements stand -----------------------------------------------------------------------------------------
@@ -182,6 +225,31 @@ def asked_apart(flow: Flow, node: ir.Node, without: ir.Node) -> bool:
     return any(not flow.conditions.counts(each.test) for each in conditions(node, without))
 
 
+def dynamic(module: Module, flow: Flow, node: ir.Node, without: ir.Node, depth: int = 4) -> list[ir.Value]:
+    """The tests that decide about one call and not about another, and that come out differently in each iteration."""
+    known = objects(module)
+    tests = [test for test in asked(flow, node, without, depth=0)]
+    if depth and ir.function_of(node) is not ir.function_of(without):
+        tests += [test for site in flow.call_sites(node) for test in dynamic(module, flow, site, without, depth - 1)]
+    loops = [each for each in upwards(ir.statement_of(node)) if isinstance(each, (ir.For, ir.While))]
+    assigned = {key for loop in loops for key in known.assigned_in(loop)}
+    return [
+        test
+        for test in tests
+        if known.names_in(test) & assigned or any(isinstance(value, ir.Call) for value in ir.walk_values(test))
+    ]
+
+
+def asked(flow: Flow, node: ir.Node, without: ir.Node, depth: int = 4) -> list[ir.Value]:
+    """The tests that decide about one call and not about another, those round the calls that lead to it too."""
+    if ir.function_of(node) is ir.function_of(without):
+        return [each.test for each in conditions(node, without)]
+    tests = [each.parent.test for each in upwards(ir.statement_of(node)) if isinstance(each.parent, ir.If)]
+    for site in flow.call_sites(node) if depth else ():
+        tests += asked(flow, site, without, depth - 1)
+    return tests
+
+
 def counts(flow: Flow, tests: list[ir.If]) -> bool:
     """Whether one of some ifs asks for the accumulation boundary (`(i + 1) % k == 0`), by itself or among others."""
     return any(flow.conditions.counts(part) for each in tests for part in _parts(each.test))
@@ -193,45 +261,3 @@ def _parts(test: ir.Value) -> Iterator[ir.Value]:
         yield from _parts(test.right)
     else:
         yield test
-
-
-# --- updates that come too early ------------------------------------------------------------------------------------
-
-
-def early_updates(flow: Flow) -> dict[int, Event]:
-    """The updates that come between a backward and a step on its gradients, by their ids, with that step."""
-    found: dict[int, Event] = {}
-    backwards = [visit.event.call for visit in visits(flow, "backward", "opaque")]
-    for visit in visits(flow, "step"):
-        event = visit.event
-        for state in visit.states:
-            update, scaler = state.gradients.updated, state.gradients.scaler
-            if (
-                update
-                and state.gradients.origin
-                and scaler == event.scaler
-                and not flow.disabled(scaler, state)
-                and not backward_between(flow, flow.visits[update].event.call, event.call)
-            ):
-                found.setdefault(update, event)
-    for visit in visits(flow, "update"):
-        step = _in_loop_over_optimizers(flow, visit, backwards)
-        if step is not None:
-            found.setdefault(visit.event.call.id, step)
-    return found
-
-
-def _in_loop_over_optimizers(flow: Flow, visit: Visit, backwards: list[ir.Value]) -> Event | None:
-    """The step that shares a loop with an update, but not with the backward before the loop."""
-    scaler, loop = str(visit.event.scaler), loop_of(visit.event.call)
-    if loop is None:
-        return None
-    steps = [event for event in calls_of(flow, scaler, "step") if loop_of(event.call) is loop]
-    shared = any(
-        state.gradients.scaler == scaler and 0 < state.gradients.origin < loop.id and not flow.disabled(scaler, state)
-        for state in visit.states
-    )
-    inside = any(loop in upwards(ir.statement_of(backward)) for backward in backwards)
-    if not steps or not shared or inside:
-        return None
-    return steps[-1]

@@ -1,0 +1,210 @@
+"""Calls within the file: which function a call runs, and what its parameters are for the caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model import ir
+from amplint.model.dtypes import region_of
+from amplint.model.objects import objects
+from amplint.model.scopes import Assigned, Defined, owner_class
+from amplint.model.unseen import bases_in_sight, local_class, method
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# Decorators that run the function as it is.
+_TRANSPARENT = (
+    "builtins.staticmethod",
+    "builtins.classmethod",
+    "torch.no_grad",
+    "torch.enable_grad",
+    "functools.wraps",
+)
+# What a function has to mention for its call to matter.
+_WORDS = {
+    "scale", "unscale_", "step", "update", "backward", "zero_grad", "grad", "clip_grad_norm_", "clip_grad_value_",
+    "clip_grad_norm", "clip_grad_value", "clip_grads_with_norm_", "dispatch_clip_grad", "adaptive_clip_grad", "GradScaler",
+    "autocast", "enter_context", "__enter__", "__exit__",
+}  # fmt: skip
+
+
+class Callee(NamedTuple):
+    """A function of this file that a call runs; for a method the key of its `self` and that one's class."""
+
+    function: ir.Function
+    instance: str | None = None
+    cls: ir.Class | None = None
+    bound: bool = False  # the first parameter isn't among the arguments
+
+
+class Calls:
+    """Finds the callees of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._objects = objects(module)
+        self._functions = self._objects.functions
+        self._matters: dict[int, bool] = {}
+
+    def callee(self, call: ir.Call) -> Callee | None:
+        """What a call runs, where that is certain and matters; an optimizer's own methods are no calls but events."""
+        found = self._find(call)
+        if found is not None and found.cls is not None and self._is_optimizer(found.cls):
+            return None
+        return found if found is not None and self._can_follow(found.function) and self.matters(found) else None
+
+    def _is_optimizer(self, cls: ir.Class) -> bool:
+        names = {name for base in cls.bases for name in self._module.names.of(base.value)}
+        return any(name.startswith("torch.optim.") or name.endswith("Optimizer") for name in names)
+
+    def _find(self, call: ir.Call) -> Callee | None:
+        func = call.func
+        if isinstance(func, ir.Name):
+            return self._named(func, call)
+        if isinstance(func, ir.Attribute):
+            return self._method(func, call)
+        return None
+
+    def _named(self, func: ir.Name, call: ir.Call) -> Callee | None:
+        bindings = self._module.names.bindings(func)
+        only = bindings[0] if len(bindings) == 1 else None
+        if isinstance(only, Defined):
+            if isinstance(only.what, ir.Function):
+                return Callee(only.what)
+            return self._of_class(only.what, "__init__", self._target(call))
+        if isinstance(only, Assigned) and isinstance(only.value, ir.Lambda):
+            return Callee(only.value.function)
+        key = self._objects.key(func)
+        if key is not None and key in self._functions:
+            return Callee(self._functions[key])  # a function that was passed in
+        return self._of_instance(key, "__call__")
+
+    def _target(self, call: ir.Call) -> str:
+        """The key of what a construction is assigned to."""
+        parent = call.parent
+        if isinstance(parent, ir.Assign) and len(parent.targets) == 1:
+            return self._objects.key(parent.targets[0]) or f"new{call.id}"
+        return f"new{call.id}"
+
+    def _method(self, func: ir.Attribute, call: ir.Call) -> Callee | None:
+        cls = owner_class(func)
+        if cls is not None:
+            found = self._of_self(func, cls)
+            return found or self._of_instance(self._objects.key(func), "__call__")
+        if isinstance(func.base, ir.Call) and self._module.names.of(func.base.func) == {"builtins.super"}:
+            return self._of_super(func)
+        if isinstance(func.base, ir.Call):  # `Trainer(...).fit()`
+            made = local_class(self._module, func.base.func)
+            return self._of_class(made, func.attr, self._target(func.base)) if made is not None else None
+        named = local_class(self._module, func.base)
+        if named is not None:
+            found_function = method(self._module, named, func.attr)
+            static = found_function is not None and _is(self._module, found_function, "builtins.staticmethod")
+            return Callee(found_function) if found_function is not None and static else None
+        key = self._objects.key(func.base)
+        return self._of_instance(key, func.attr) or self._of_instance(self._objects.key(func), "__call__")
+
+    def _of_self(self, func: ir.Attribute, cls: ir.Class) -> Callee | None:
+        own = f"self{cls.id}"
+        concrete = self._objects.frame.classes.get(own)
+        if concrete is None and self._is_overridden(cls, func.attr):
+            return None
+        return self._of_class(concrete or cls, func.attr, self._objects.frame.translate(own))
+
+    def _of_super(self, func: ir.Attribute) -> Callee | None:
+        around = ir.function_of(func)
+        while around is not None and around.cls is None:
+            around = around.outer
+        if around is None or around.cls is None or not bases_in_sight(self._module, around.cls):
+            return None
+        key = self._objects.frame.translate(f"self{around.cls.id}")
+        for base in around.cls.bases:
+            parent = local_class(self._module, base.value)
+            found = self._of_class(parent, func.attr, key) if parent is not None else None
+            if found is not None:
+                return found
+        return None
+
+    def _of_instance(self, key: str | None, name: str) -> Callee | None:
+        known = self._objects
+        if key is None:
+            return None
+        cls = known.frame.classes.get(key) or known.instances.get(key) or known.instances.get(known.original(key))
+        return self._of_class(cls, name, key) if cls is not None else None
+
+    def _of_class(self, cls: ir.Class, name: str, instance: str) -> Callee | None:
+        found = method(self._module, cls, name)
+        if found is None:
+            return None
+        if _is(self._module, found, "builtins.staticmethod"):
+            return Callee(found)
+        return Callee(found, instance, cls, bound=True)
+
+    def _is_overridden(self, cls: ir.Class, name: str) -> bool:
+        return any(
+            each.cls is not None and each.name == name and each.cls is not cls and self._derives(each.cls, cls)
+            for each in self._module.functions
+        )
+
+    def _derives(self, cls: ir.Class, base: ir.Class, depth: int = 4) -> bool:
+        parents = [local_class(self._module, each.value) for each in cls.bases]
+        return any(each is base or (depth and each and self._derives(each, base, depth - 1)) for each in parents)
+
+    def _can_follow(self, function: ir.Function) -> bool:
+        if function.is_generator or function.is_async:
+            return False
+        for value in function.decorators:
+            names = self._module.names.of(value.func if isinstance(value, ir.Call) else value)
+            region = isinstance(value, ir.Call) and region_of(self._module, value) is not None
+            if not region and not (names and all(name in _TRANSPARENT for name in names)):
+                return False
+        return True
+
+    def matters(self, callee: Callee) -> bool:
+        """Whether a function does something to scaler, gradients or regions, itself or by what it calls."""
+        function = callee.function
+        if function.id not in self._matters:
+            self._matters[function.id] = False  # a recursive call adds nothing
+            self._matters[function.id] = any(self._is_word(value) for value in _values(function))
+        return self._matters[function.id]
+
+    def _is_word(self, value: ir.Value) -> bool:
+        if isinstance(value, (ir.Name, ir.Attribute)) and ir.last_name(value) in _WORDS:
+            return True
+        found = self._find(value) if isinstance(value, ir.Call) else None
+        return found is not None and self.matters(found)
+
+    # --- arguments --------------------------------------------------------------------------------------------------
+
+    def arguments(self, call: ir.Call, callee: Callee) -> dict[str, ir.Value | None] | None:
+        """What each parameter is given, its default where it is given nothing; None where that can't be told."""
+        if call.unpacks("*") or call.unpacks("**"):
+            return None
+        params = list(callee.function.params)
+        if callee.bound:
+            params = params[1:]
+        positional = [param for param in params if param.kind == "positional"]
+        given: dict[str, ir.Value | None] = {param.name: param.default for param in params}
+        if len(call.positional) > len(positional):
+            return None  # they go into `*args`
+        for param, value in zip(positional, call.positional, strict=False):
+            given[param.name] = value
+        for arg in call.args:
+            if arg.keyword is not None and arg.keyword in given:
+                given[arg.keyword] = arg.value
+        return {name: value for name, value in given.items() if not self._is_pack(params, name)}
+
+    @staticmethod
+    def _is_pack(params: list[ir.Param], name: str) -> bool:
+        return any(param.name == name and param.kind in ("*", "**") for param in params)
+
+
+def _values(function: ir.Function) -> list[ir.Value]:
+    statements = [each for each in ir.walk_statements(function.body) if not isinstance(each, ir.Class)]
+    return [value for each in statements for root in each.values() for value in ir.walk_values(root)]
+
+
+def _is(module: Module, function: ir.Function, name: str) -> bool:
+    """Whether a function is decorated with `name`."""
+    return any(name in module.names.of(each) for each in function.decorators)

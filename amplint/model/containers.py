@@ -1,0 +1,139 @@
+"""Loops over optimizers: which objects a loop's variables stand for, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.objects import objects
+from amplint.model.scopes import Assigned
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# A container that can't be seen is taken to hold two.
+_SOME = 2
+_MANY = 8
+_USES = ("step", "zero_grad", "unscale_", "update", "scale", "param_groups")
+
+
+class Containers:
+    """Reads the containers of scalers and optimizers of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._objects = objects(module)
+        self.acts: dict[int, bool] = {}  # whether an expression, by its id, can change a state
+
+    def rounds(self, target: ir.Value, source: ir.Value, body: Iterable[ir.Value]) -> list[dict[str, str]] | None:
+        """For each round what the target's names stand for; None for a loop over anything else."""
+        names = [each for each in ir.walk_values(target) if isinstance(each, ir.Name)]
+        values = [each for root in body for each in ir.walk_values(root)]
+        if not any(self._is_used(name, values) for name in names) or not all(map(self._is_loops, names)):
+            return None
+        return self._aligned(target, source)
+
+    def _is_loops(self, name: ir.Name) -> bool:
+        """Whether a variable is bound by loops only."""
+        return not any(isinstance(each, Assigned) for each in self._objects.bindings(name))
+
+    def _is_used(self, name: ir.Name, values: Sequence[ir.Value]) -> bool:
+        """Whether a loop's variable is used as a scaler or optimizer."""
+        for value in values:
+            if isinstance(value, ir.Name) and value.name == name.name and not value.bound:
+                parent = value.parent
+                if isinstance(parent, ir.Attribute) and parent.attr in _USES:
+                    return True
+                if isinstance(parent, ir.Call) and parent.func is not value:
+                    if self._objects.is_optimizer(value) is not None or ir.last_name(parent.func) in _USES:
+                        return True
+        return False
+
+    def _aligned(self, target: ir.Value, source: ir.Value) -> list[dict[str, str]] | None:
+        """The names of a target, in each round of a loop over `source`."""
+        if isinstance(target, ir.Name):
+            keys = self._items(source)
+            own = self._objects.raw_variable(target.scope, target.name)
+            return [{own: key} for key in keys] if keys is not None else None
+        if not isinstance(target, ir.Sequence):
+            return None
+        columns = self._columns(target, source)
+        if columns is None:
+            return None
+        length = min(len(column) for column in columns)
+        return [{own: key for column in columns for own, key in column[i].items()} for i in range(length)]
+
+    def _columns(self, target: ir.Sequence, source: ir.Value) -> list[list[dict[str, str]]] | None:
+        names = self._module.names.of(source.func) if isinstance(source, ir.Call) else set()
+        if isinstance(source, ir.Call) and names == {"builtins.zip"} and len(source.positional) == len(target.items):
+            found = [self._aligned(one, other) for one, other in zip(target.items, source.positional, strict=True)]
+            known = [each for each in found if each is not None]
+            if not known:
+                return None
+            return known
+        if isinstance(source, ir.Call) and names == {"builtins.enumerate"} and len(target.items) == 2:
+            inner = self._aligned(target.items[1], source.positional[0]) if source.positional else None
+            return [inner] if inner is not None else None
+        if isinstance(source, ir.Call) and isinstance(source.func, ir.Attribute) and source.func.attr == "items":
+            values = self._items(source)
+            last = target.items[-1]
+            if values is None or not isinstance(last, ir.Name):
+                return None
+            own = self._objects.raw_variable(last.scope, last.name)
+            return [[{own: key} for key in values]]
+        display = self._display(source)
+        if isinstance(display, ir.Sequence):  # pairs
+            rows = [each for each in display.items if isinstance(each, ir.Sequence)]
+            if rows and len(rows) == len(display.items) and all(len(row.items) == len(target.items) for row in rows):
+                return [
+                    [{own: key} for row in rows if (key := self._objects.key(row.items[i])) is not None]
+                    for i, item in enumerate(target.items)
+                    if isinstance(item, ir.Name)
+                    for own in (self._objects.raw_variable(item.scope, item.name),)
+                    if all(self._objects.key(row.items[i]) is not None for row in rows)
+                ] or None
+        return None
+
+    def _items(self, source: ir.Value) -> list[str] | None:
+        """The keys of what a loop over `source` takes, one after the other."""
+        if isinstance(source, ir.Call) and isinstance(source.func, ir.Attribute):
+            if source.func.attr not in ("values", "items") or source.args:
+                return None
+            display = self._display(source.func.base)
+            if isinstance(display, ir.Mapping):
+                return self._keys([value for _, value in display.items], source.func.base)
+            return self._some(source.func.base)
+        if isinstance(source, ir.Call):
+            names = self._module.names.of(source.func)
+            if names and names <= {"builtins.list", "builtins.tuple", "builtins.reversed"} and source.positional:
+                return self._items(source.positional[0])
+            return None
+        display = self._display(source)
+        if isinstance(display, ir.Sequence):
+            return self._keys(display.items, source)
+        return self._some(source)
+
+    def _keys(self, items: Sequence[ir.Value], source: ir.Value) -> list[str] | None:
+        if not items or len(items) > _MANY or any(isinstance(each, ir.Starred) for each in items):
+            return self._some(source)
+        keys = [self._objects.key(each) for each in items]
+        base = self._objects.key(source)
+        found = [key or (f"{base}[{number}]" if base is not None else None) for number, key in enumerate(keys)]
+        return [each for each in found if each is not None] if None not in found else None
+
+    def _some(self, source: ir.Value) -> list[str] | None:
+        key = self._objects.key(source)
+        return [f"{key}[{number}]" for number in range(_SOME)] if key is not None else None
+
+    def _display(self, value: ir.Value) -> ir.Value:
+        """The display that a variable or attribute is bound to, once."""
+        if isinstance(value, ir.Name):
+            bindings = self._objects.bindings(value)
+            if len(bindings) == 1 and isinstance(bindings[0], Assigned):
+                return bindings[0].value
+        elif isinstance(value, ir.Attribute):
+            sources = list(self._objects.sources(value))
+            if len(sources) == 1:
+                return sources[0]
+        return value

@@ -1,0 +1,306 @@
+"""How flow analysis evaluates expressions: the events in them, the choices, and the calls that are followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.calls import Callee, Calls
+from amplint.model.conditions import Conditions
+from amplint.model.containers import Containers
+from amplint.model.events import Event, events
+from amplint.model.frames import Frame
+from amplint.model.objects import Objects, objects
+from amplint.model.paths import Outcome, Paths, joined
+from amplint.model.regions import Regions
+from amplint.model.state import Abstract, State
+from amplint.model.tensors import Tensors
+from amplint.model.transfer import TooManyPathsError, Transfer
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+MAX_DEPTH = 24
+MAX_WORK = 60_000
+
+
+class Expressions:
+    """Takes states through the expressions of one function, and of those that it calls."""
+
+    def __init__(self, module: Module, run: Callable[[ir.Block, list[State]], Paths]) -> None:
+        self._module = module
+        self._run = run
+        self._events = events(module)
+        self._objects = objects(module)
+        self._calls = module.once(Calls)
+        self.conditions = Conditions(self._objects)
+        self.regions = Regions(module)
+        self.tensors = Tensors(module, self.conditions)
+        self.transfer = Transfer(module, self.conditions, self.tensors)
+        self._containers = module.once(Containers)
+        self._active: list[ir.Function] = []
+        self.followed: dict[int, list[ir.Call]] = {}  # the functions, by their ids, that calls have run
+        self.work = 0
+
+    def spend(self, states: list[State]) -> None:
+        """Count what was done.
+
+        Raises:
+            TooManyPathsError: it is more than a function is worth.
+        """
+        self.work += len(states)
+        if self.work > MAX_WORK:
+            raise TooManyPathsError
+
+    # --- evaluation -------------------------------------------------------------------------------------------------
+
+    def evaluate(self, value: ir.Value, states: list[State]) -> list[State]:
+        """The states after an expression; those on which it raises are left out."""
+        if not states or not self._acts(value):
+            return states
+        if isinstance(value, ir.Conditional):
+            return self._arms(value.test, {True: value.then, False: value.other}, states)
+        if isinstance(value, ir.Bool):
+            return self._arms(value.left, {value.op == "and": value.right}, states)
+        if isinstance(value, ir.Comprehension):
+            return self._comprehension(value, states)
+        for child in value.children():
+            states = self.evaluate(child, states)
+        if isinstance(value, ir.Call):
+            return self._call(value, states)
+        if isinstance(value, ir.Attribute) and self._events.unseen.runs_by_reading(value):
+            return [state.unknown() for state in states]
+        if isinstance(value, ir.Walrus):
+            return [self.assign(value.target, self.abstract(value.value, state), state) for state in states]
+        if isinstance(value, ir.Suspend) and value.kind != "await":
+            return [state.unknown() for state in states]  # whoever takes what is yielded may do anything
+        return states
+
+    def _acts(self, value: ir.Value) -> bool:
+        """Whether an expression can change a state at all."""
+        known = self._containers.acts
+        if value.id not in known:
+            known[value.id] = any(
+                isinstance(each, (ir.Call, ir.Walrus, ir.Suspend))
+                or (isinstance(each, ir.Attribute) and self._events.unseen.runs_by_reading(each))
+                for each in ir.walk_values(value)
+            )
+        return known[value.id]
+
+    def _arms(self, test: ir.Value, arms: dict[bool, ir.Value], states: list[State]) -> list[State]:
+        """`a if test else b`, `a and b`: the arm that the path takes."""
+        found: list[State] = []
+        unscales = {holds: self._unscales(arm) for holds, arm in arms.items()}
+        for state in states:
+            outcomes = list(self.outcomes(test, state))
+            if not any(self._acts(arm) for arm in arms.values()):
+                # Whichever it is, the same comes of it.
+                found += [outcomes[0].state] if len(outcomes) == 1 else self.evaluate(test, [state])
+                continue
+            for each in outcomes:
+                hides = each.by_flag and unscales.get(not each.holds) and not unscales.get(each.holds)
+                after = self.transfer.uncertain(each.state) if hides else each.state
+                found += self.evaluate(arms[each.holds], [after]) if each.holds in arms else [after]
+        return joined(found)
+
+    def _unscales(self, arm: ir.Value) -> bool:
+        calls = (self._events.of(each) for each in ir.walk_values(arm) if isinstance(each, ir.Call))
+        return any(event is not None and event.kind in ("unscale_", "opaque") for event in calls)
+
+    def _comprehension(self, value: ir.Comprehension, states: list[State]) -> list[State]:
+        first = value.clauses[0]
+        rounds = self._containers.rounds(first.target, first.iter, value.elements) if len(value.clauses) == 1 else None
+        if rounds is None:
+            for child in value.children():
+                states = self.evaluate(child, states)
+            return states
+        states = self.evaluate(first.iter, states)
+        for aliases in rounds:
+            with self.within(self._objects.frame.inner(aliases, {})):
+                for element in value.elements:
+                    states = self.evaluate(element, states)
+        return states
+
+    def outcomes(self, test: ir.Value, state: State) -> Iterator[Outcome]:
+        """The ways in which a test can come out on a path, `and` and `or` taken apart."""
+        if isinstance(test, ir.Unary) and test.op == "Not":
+            for each in self.outcomes(test.operand, state):
+                yield each._replace(holds=not each.holds)
+        elif isinstance(test, ir.Bool):
+            for left in self.outcomes(test.left, state):
+                if left.holds is (test.op == "or"):
+                    yield left
+                else:
+                    for right in self.outcomes(test.right, left.state):
+                        yield right._replace(by_flag=left.by_flag or right.by_flag)
+        else:
+            by_flag = self.conditions.may_ask_for_amp(test)
+            for after in self.evaluate(test, [state]):
+                truth = self.conditions.truth(test, after)
+                for holds in (True, False):
+                    if truth is None or truth is holds:
+                        yield Outcome(self.conditions.assume(test, holds, after), holds, by_flag)
+
+    # --- calls ------------------------------------------------------------------------------------------------------
+
+    def _call(self, call: ir.Call, states: list[State]) -> list[State]:
+        callee = self._calls.callee(call)
+        if callee is not None and callee.function not in self._active and len(self._active) < MAX_DEPTH:
+            arguments = self._calls.arguments(call, callee)
+            if arguments is not None:
+                return self._follow(call, callee, arguments, states)
+        found: list[State] = []
+        for state in states:
+            event: Event | None = self._events.of(call) or self.tensors.by_hand_call(call, state)
+            after: State | None = self.regions.manual(call, state, self.conditions)
+            if after is not None and event is not None:
+                after = self.transfer.visit(event, after)
+            elif after is not None and not self._events.unseen.is_harmless(call):
+                after = after.doubtful()
+            if after is not None:
+                found.append(after)
+        return joined(found) if len(found) > 1 else found
+
+    def _follow(
+        self, call: ir.Call, callee: Callee, arguments: dict[str, ir.Value | None], states: list[State]
+    ) -> list[State]:
+        """Run the callee's body, with the caller's objects in the place of its parameters."""
+        function, known = callee.function, self._objects
+        sites = self.followed.setdefault(function.id, [])
+        if call not in sites:
+            sites.append(call)
+        found: list[State] = []
+        groups: dict[tuple[tuple[str, str], ...], list[State]] = {}
+        for state in states:
+            aliases, bound = self._bound(function, arguments, state)
+            groups.setdefault(tuple(sorted(aliases.items())), []).append(bound)
+        for aliases_of_group, group in groups.items():
+            aliases, classes = dict(aliases_of_group), {}
+            if callee.instance is not None and callee.cls is not None:
+                for cls in self._family(callee.cls, function.cls):
+                    aliases[f"self{cls.id}"] = callee.instance
+                    classes[f"self{cls.id}"] = callee.cls
+                classes[callee.instance] = callee.cls
+            with self.within(known.frame.inner(aliases, classes), function):
+                found += self._body(function, group)
+        prefix = known.prefix(function.scope)
+        done = [state.without(prefix) for state in found]
+        return joined(
+            [state.but(result=(call.id, state.result[1]) if state.result is not None else None) for state in done]
+        )
+
+    @staticmethod
+    def _family(cls: ir.Class, other: ir.Class | None) -> list[ir.Class]:
+        return [cls] if other is None or other is cls else [cls, other]
+
+    def _body(self, function: ir.Function, states: list[State]) -> list[State]:
+        opened = self.regions.decorators(function)
+        depths = {len(state.regions) for state in states}
+        states = [state.but(regions=(*state.regions, *opened), result=None) for state in states]
+        paths = self._run(function.body, states)
+        for state in paths.raises:
+            self.transfer.end(state)
+        ended = [*(state.but(result=None) for state in paths.normal), *paths.exits]
+        if opened and len(depths) == 1:
+            depth = depths.pop()
+            ended = [state.but(regions=state.regions[:depth]) for state in ended]
+        return joined(ended)
+
+    def _bound(
+        self, function: ir.Function, arguments: dict[str, ir.Value | None], state: State
+    ) -> tuple[dict[str, str], State]:
+        """The parameters that are names of the caller's objects, and the state with the others bound."""
+        known = self._objects
+        aliases: dict[str, str] = {}
+        held: list[tuple[str, Abstract | None, list[tuple[str, bool]]]] = []
+        for name, value in arguments.items():
+            own = known.raw_variable(function.scope, name)
+            key = known.key(value) if isinstance(value, (ir.Name, ir.Attribute, ir.Subscript)) else None
+            if value is None:
+                held.append((own, None, []))
+            elif key is not None and len(function.scope.bindings.get(name, ())) == 1:
+                aliases[own] = state.object_of(key)
+            else:
+                held.append((own, self._passed(value, key, state), self._facts(own, value, key, state)))
+        for own, abstract, facts in held:
+            state = state.bind(own, abstract)
+            for fact, truth in facts:
+                state = state.with_fact(fact, truth)
+        return aliases, state
+
+    def _passed(self, value: ir.Value, key: str | None, state: State) -> Abstract | None:
+        if key is not None and (self._objects.is_scalers(key) or self._objects.is_optimizers(key)):
+            return Abstract("object", state.object_of(key))
+        return self.transfer.ownership.parameters(value) or self.abstract(value, state)
+
+    def _facts(self, own: str, value: ir.Value, key: str | None, state: State) -> list[tuple[str, bool]]:
+        """What the path knows of an argument, said of the parameter."""
+        if isinstance(value, ir.Constant):
+            return [(f"present({own})", False), (own, False)] if value.value is None else [(own, bool(value.value))]
+        names = [(f"present({key})", f"present({own})"), (key, own)] if key is not None else []
+        found = [(mine, truth) for theirs, mine in names if (truth := state.known(str(theirs))) is not None]
+        truth = self.conditions.truth(value, state)
+        return [*found, (own, truth)] if truth is not None and not any(fact == own for fact, _ in found) else found
+
+    def within(self, frame: Frame, function: ir.Function | None = None) -> _Within:
+        """What is run inside is run in a frame."""
+        return _Within(self._objects, frame, self._active, function)
+
+    # --- assignments ------------------------------------------------------------------------------------------------
+
+    def assign(self, target: ir.Value, held: Abstract | None, state: State) -> State:
+        """A target bound to what `held` says."""
+        if isinstance(target, (ir.Sequence, ir.Starred)):
+            for child in target.children():
+                state = self.assign(child, None, state)
+            return state
+        key = self._objects.key(target) if isinstance(target, ir.Attribute) else None
+        if isinstance(target, ir.Name):
+            key = self._objects.own_key(target)
+        return state.bind(key, held) if key is not None else state
+
+    def abstract(self, value: ir.Value, state: State) -> Abstract | None:
+        """What an assignment of `value` binds."""
+        held = (
+            state.returned(value)
+            or self.tensors.held(value, state)
+            or self.regions.held(value, state)
+            or self._object(value, state)
+            or self.conditions.as_test(value, state)
+        )
+        reach = self.transfer.ownership.reach(value, state)
+        if held is None or reach is None:
+            return held or reach
+        return held if held.roots else held._replace(roots=reach.roots, whole=reach.whole)
+
+    def _object(self, value: ir.Value, state: State) -> Abstract | None:
+        """A scaler or optimizer that goes by another name."""
+        if not isinstance(value, (ir.Name, ir.Attribute, ir.Subscript)):
+            return None
+        key = self._objects.key(value)
+        if key is None or not (self._objects.is_scalers(key) or self._objects.is_optimizers(key)):
+            return None
+        return Abstract("object", state.object_of(key))
+
+
+class _Within:
+    """A context in which keys are those of a frame, and a function is being run."""
+
+    def __init__(self, known: Objects, frame: Frame, active: list[ir.Function], function: ir.Function | None) -> None:
+        self._known = known
+        self._frame = frame
+        self._active = active
+        self._function = function
+        self._before = known.frame
+
+    def __enter__(self) -> None:
+        self._before = self._known.frame
+        self._known.frame = self._frame
+        if self._function is not None:
+            self._active.append(self._function)
+
+    def __exit__(self, *_: object) -> None:
+        self._known.frame = self._before
+        if self._function is not None:
+            self._active.pop()

@@ -1,0 +1,35 @@
+"""Frames: what the names of a function that is called are for its caller.
+
+Flow analysis follows a call by running the callee's body with the caller's keys in the place of its parameters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amplint.model import ir
+    from amplint.model.events import Event
+
+# The root of a key: a variable of a numbered scope, or the `self` of a class.
+_ROOT = re.compile(r"(?<![\w.'\"])(?:\d+:\w+|self\d+)\b")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Frame:
+    """One call that is followed: the keys that stand for the callee's own, and the classes of its instances."""
+
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    classes: Mapping[str, ir.Class] = field(default_factory=dict)
+    events: dict[int, Event | None] = field(default_factory=dict)  # by their calls' ids, as they were recognised in it
+
+    def translate(self, key: str) -> str:
+        """A key, or a condition rendered with keys, as the outermost caller has it."""
+        return _ROOT.sub(lambda found: self.aliases.get(found[0], found[0]), key)
+
+    def inner(self, aliases: Mapping[str, str], classes: Mapping[str, ir.Class]) -> Frame:
+        """The frame of a call from this one: what is in sight here stays so, for closures."""
+        return Frame({**self.aliases, **aliases}, {**self.classes, **classes})

@@ -1,0 +1,193 @@
+"""Which optimizer's parameters a loss, a clear or a clip reaches, as far as the file shows it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.objects import objects
+from amplint.model.scopes import UNKNOWN
+from amplint.model.state import Abstract, State
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_CUT = ("detach", "item", "data", "shape", "size", "no_grad", "numpy", "cpu")
+
+
+class Ownership:
+    """Reads the owners of parameters in one module. An optimizer's key "" stands for all that is not known."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._objects = objects(module)
+        # The models whose parameters some optimizer owns.
+        self._roots = {root for roots in self._objects.owns.values() for root in roots}
+        self.is_single = len(self._objects.constructed) <= 1
+
+    def is_optimizer(self, key: str) -> bool:
+        """Whether a key is one of an optimizer that the file makes or steps."""
+        return self._objects.is_optimizers(key)
+
+    def is_construction(self, value: ir.Value) -> bool:
+        """Whether a value is a new optimizer of torch's."""
+        names = self._module.names.of(value.func) if isinstance(value, ir.Call) else frozenset()
+        return bool(names) and all(name.startswith("torch.optim.") for name in names)
+
+    def _owned(self, optimizer: str) -> set[str]:
+        known = self._objects
+        found = known.owns.get(optimizer) or known.owns.get(known.original(optimizer), set())
+        return {known.frame.translate(each) for each in found}
+
+    # --- what a loss is made of -------------------------------------------------------------------------------------
+
+    def reach(self, value: ir.Value, state: State) -> Abstract | None:
+        """The models that a tensor comes from; None where that tells nothing apart."""
+        if not self._roots:
+            return None
+        roots: set[str] = set()
+        whole = self._collect(value, state, roots)
+        return Abstract("made", roots="|".join(sorted(roots)), whole=whole)
+
+    def _collect(self, value: ir.Value, state: State, roots: set[str]) -> bool:
+        """Add the models a value comes from; whether those are all."""
+        if isinstance(value, ir.Constant):
+            return True
+        if isinstance(value, ir.Attribute) and value.attr in _CUT:
+            return True
+        if isinstance(value, ir.Call):
+            func = value.func
+            if isinstance(func, ir.Attribute) and func.attr in _CUT:
+                return True
+            held = state.returned(value)
+            if held is not None and (held.roots or held.whole):
+                roots.update(filter(None, held.roots.split("|")))
+                return held.whole
+            key = self._objects.key(func)
+            if key is not None and self._is_model(key):
+                roots.add(key)
+                return all([self._collect(arg.value, state, roots) for arg in value.args])
+            torchs = all(name.startswith(("torch.", "builtins.")) for name in self._module.names.of(func))
+            base = func.base if isinstance(func, ir.Attribute) and not torchs else None
+            parts = [arg.value for arg in value.args] + ([base] if base is not None else [])
+            found = all([self._collect(part, state, roots) for part in parts])
+            return found and (torchs or base is not None or self._is_torchs(func))
+        if isinstance(value, (ir.Name, ir.Attribute)):
+            key = self._objects.key(value)
+            held = state.look_up(key)
+            if key is not None and self._is_model(key):
+                roots.add(key)
+                return False  # the model itself, not what it gives
+            if held is not None and (held.roots or held.whole):
+                roots.update(filter(None, held.roots.split("|")))
+                return held.whole
+            return isinstance(value, ir.Name) and held is None and self._is_input(value)
+        if isinstance(value, (ir.Binary, ir.Unary, ir.Subscript, ir.Sequence, ir.Starred)):
+            return all([self._collect(child, state, roots) for child in value.children()])
+        return False
+
+    def _is_model(self, key: str) -> bool:
+        return any(_overlap(key, root) for root in self._all_roots())
+
+    def _all_roots(self) -> set[str]:
+        if not self._objects.frame.aliases:
+            return self._roots
+        return self._roots | {self._objects.frame.translate(root) for root in self._roots}
+
+    def _is_torchs(self, func: ir.Value) -> bool:
+        """Whether what is called was made by a class of torch's: a criterion."""
+        made = self._objects.classes_of(self._objects.key(func))
+        return bool(made) and all(name.startswith("torch.") for name in made)
+
+    def _is_input(self, value: ir.Name) -> bool:
+        """Whether a variable is a loop's or a parameter: data, which no model has made."""
+        return not any(True for _ in self._objects.sources(value))
+
+    def hits(self, reach: Abstract | None, optimizer: str, state: State) -> bool | None:
+        """Whether a backward from there gives the optimizer's parameters gradients; None: maybe."""
+        if reach is None:
+            return True if self.is_alone(state) or self._is_only_backward else None
+        owned = self._owned(optimizer) if optimizer else set()
+        if not owned or UNKNOWN in owned:
+            return True if (self.is_alone(state) and not optimizer) or self._is_only_backward else None
+        roots = set(filter(None, reach.roots.split("|")))
+        if any(_overlap(one, other) for one in owned for other in roots):
+            return True
+        return False if reach.whole and roots else None
+
+    def parameters(self, value: ir.Value) -> Abstract | None:
+        """The models whose parameters an argument is: `model.parameters()`."""
+        roots = self._objects.parameters_roots(value) if isinstance(value, ir.Call) else frozenset()
+        return Abstract("parameters", "|".join(sorted(roots))) if roots and UNKNOWN not in roots else None
+
+    # --- what is cleared and clipped --------------------------------------------------------------------------------
+
+    def clears(self, what: str | None, optimizer: str, state: State) -> bool | None:
+        """Whether `what.zero_grad()` clears an optimizer's gradients; None: maybe."""
+        if what is None:
+            return None
+        if what == optimizer:
+            return True
+        owned = self._owned(optimizer) if optimizer else set()
+        if self.is_alone(state) and (not owned or not optimizer):
+            return True if self.is_optimizer(what) else None
+        if self.is_optimizer(what):
+            mine = self._owned(what)
+            if not optimizer:
+                return False
+            if not mine and what.endswith("]"):
+                return None  # one of a container's: which of them can't be told
+            if not mine or not owned:
+                return False  # two optimizers own different parameters, unless shown otherwise
+            return None if any(_overlap(one, other) for one in mine for other in owned if one != other) else False
+        if not owned:
+            return None
+        if all(_contains(what, root) for root in owned):
+            return True
+        return None if any(_overlap(what, root) or UNKNOWN in root for root in owned) else False
+
+    def is_alone(self, state: State) -> bool:
+        """Whether there is one optimizer, as far as can be seen."""
+        return self.is_single and len(state.groups) <= 1
+
+    @cached_property
+    def _is_only_backward(self) -> bool:
+        """Whether the file has one backward: it is what every step waits for."""
+        calls = [call for call in self._module.calls if ir.last_name(call.func) == "backward"]
+        return len(calls) == 1
+
+    def share(self, optimizer: str, other: str) -> bool:
+        """Whether two optimizers own some of the same parameters."""
+        return any(_overlap(one, its) for one in self._owned(optimizer) for its in self._owned(other))
+
+    def among(self, subject: ir.Value | None, state: State) -> tuple[list[str], bool]:
+        """The optimizers, of those met, that own what is clipped, and whether that is certain.
+
+        All of them where it isn't known; "" where none was met.
+        """
+        met = [key for key, _ in state.groups]
+        held = state.look_up(self._objects.key(subject)) if isinstance(subject, ir.Name) else None
+        roots = (
+            set(held.key.split("|"))
+            if held is not None and held.kind == "parameters"
+            else {
+                self._objects.frame.translate(root)
+                for root in (self._objects.parameters_roots(subject) if subject is not None else ())
+            }
+        )
+        found = [
+            key
+            for key in met
+            if (owned := self._owned(key)) and any(_overlap(one, other) for one in owned for other in roots)
+        ]
+        return (found, True) if found else (met or [""], False)
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two objects are one, or one is a part of the other, going by their keys."""
+    return _contains(one, other) or _contains(other, one)
+
+
+def _contains(whole: str, part: str) -> bool:
+    return part == whole or part.startswith((f"{whole}.", f"{whole}["))
