@@ -124,7 +124,7 @@ def _find(source: Source, settings: Settings, comments: Suppressions) -> list[Fi
     kept = comments.keep(raw)
     to_try = [each for each in kept if each.fix and each.fix.edits and all_rules()[each.code].trial]
     if to_try:
-        others = gate.touched(data, all_rules().keys() - settings.codes)
+        others = gate.touched(data, _counting(settings) - settings.codes)
         before = Counter(each.code for each in (*raw, *analysis.run(others, module)[0]))
         tried = try_out(source.text, to_try, before, lambda text: _count(_like(source, text), settings))
         kept = [each for each in kept if each not in to_try] + tried
@@ -133,9 +133,14 @@ def _find(source: Source, settings: Settings, comments: Suppressions) -> list[Fi
     return kept
 
 
+def _counting(settings: Settings) -> frozenset[str]:
+    """The codes that a fix must not add: of rules that are on by default, or selected."""
+    return frozenset(code for code, rule in all_rules().items() if rule.default) | settings.codes
+
+
 def _count(source: Source, settings: Settings) -> Counter[str]:
-    """How often each code, selected or not, is found in a text."""
-    rules = gate.touched(source.text.encode("utf-8", "replace"), all_rules())
+    """How often each code that counts is found in a text."""
+    rules = gate.touched(source.text.encode("utf-8", "replace"), _counting(settings))
     try:
         if rules:
             found, _ = analysis.run(rules, analysis.read(source, settings.target(source.filename)))

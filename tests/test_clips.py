@@ -298,7 +298,7 @@ def test_a_condition_in_names_that_come_later_is_not_asked_earlier() -> None:
         "        if scaler is not None:\n            scaler.step(self.opt)\n            scaler.update()\n"
         "        else:\n            self.opt.step()\n"
     )
-    assert "bound only behind the clip" in withheld(body)
+    assert "bound only behind it" in withheld(body)
 
 
 def test_the_last_of_several_optimizers_is_not_taken_for_all() -> None:
@@ -310,7 +310,7 @@ def test_the_last_of_several_optimizers_is_not_taken_for_all() -> None:
         "    for opt in opts:\n        scaler.step(opt)\n"
         "    scaler.update()\n"
     )
-    assert "bound only behind the clip" in withheld(body)
+    assert "bound only behind it" in withheld(body)
 
 
 def test_one_unscale_serves_the_arms_of_an_if() -> None:

@@ -11,7 +11,8 @@ and says on each line what is found there: `# expect: AMP101` or `# expect: AMP1
 fixer writes after the marker line and the `# expect:` comments were taken out. `shows` is the observable in
 which `amplint verify` finds the bad half wrong and the fixed half right (amplint/verify/proof.py), `none` if it is not
 executed; `device=cuda` asks for CUDA, simulated where it is missing, and `device=cpu` for the CPU whatever `--device`
-says. `silent/*.py` are correct programs: nothing is found in them, and they train as their reference does.
+says. `silent/*.py` are correct programs: nothing is found in them, and they train as their reference does. Where a rule
+asks for the releases of torch that a project admits, a `requirements.txt` in its folder says which.
 """
 
 from __future__ import annotations
@@ -97,8 +98,9 @@ def default_codes() -> set[str]:
 
 
 def settings_for(code: str) -> Settings:
-    """The default rules, and the one that the fixture is for."""
-    return Settings(frozenset(default_codes() | {code}), isolated=True)
+    """The default rules, and the one that the fixture is for. A requirements.txt in its folder declares the torch."""
+    declares = any(FIXTURES.glob(f"{code}_*/requirements.txt"))
+    return Settings(frozenset(default_codes() | {code}), isolated=not declares)
 
 
 def found_in(path: Path, code: str) -> Counter[tuple[int, str]]:

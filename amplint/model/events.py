@@ -27,6 +27,7 @@ CLIPS = {
 }
 # Methods of tensors that bound each element; in place, or with the result stored back.
 BOUNDS = ("clamp_", "clip_", "clamp", "clip", "clamp_min_", "clamp_max_")
+_INFINITE = {"math.inf", "torch.inf", "numpy.inf"}
 # Receivers whose `backward(loss)` belongs to a framework that scales by itself.
 _FRAMEWORKS = ("accelerator", "fabric", "engine", "self", "strategy", "deepspeed", "trainer", "booster", "plugin")
 
@@ -34,8 +35,9 @@ _FRAMEWORKS = ("accelerator", "fabric", "engine", "self", "strategy", "deepspeed
 class Event(NamedTuple):
     """One event. `kind`:
 
-    scale, unscale_, step, update (a scaler's), backward, optimizer_step, zero_grad, clip (`how`: the function, or
-    "clamp", "norm" where it is written by hand), opaque (a call that can't be seen and may do any of these).
+    scale, unscale_, step, update (a scaler's), backward, optimizer_step, zero_grad, clip (`how`: the function,
+    "measure" where its bound is infinity, "clamp" or "norm" where it is written by hand), read (of the gradients' size;
+    `how`: "read", or "change" where they are changed by what has no scale), opaque (a call that can't be seen and may do any of these).
     """
 
     kind: str
@@ -65,7 +67,8 @@ class Events:
         func = call.func
         names = self._module.names.of(func)
         if names & CLIPS and call.args:
-            return Event("clip", call, subject=call.args[0].value, how=min(names & CLIPS))
+            how = "measure" if self._is_unbounded(call) else min(names & CLIPS)
+            return Event("clip", call, subject=call.args[0].value, how=how)
         if "torch.autograd.backward" in names and call.args:
             return Event("backward", call, subject=call.args[0].value)
         if isinstance(func, ir.Attribute):
@@ -73,6 +76,16 @@ class Events:
             if found is not None:
                 return found
         return Event("opaque", call) if self.unseen.is_opaque(call) else None
+
+    def _is_unbounded(self, call: ir.Call) -> bool:
+        """Whether the bound of a clip is infinity."""
+        if len(call.args) < 2:
+            return False
+        bound = call.args[1].value
+        if isinstance(bound, ir.Call) and self._module.names.of(bound.func) == {"builtins.float"} and bound.positional:
+            bound = bound.positional[0]
+            return isinstance(bound, ir.Constant) and str(bound.value).lower().lstrip("+") in ("inf", "infinity")
+        return bool(self._module.names.of(bound) & _INFINITE)
 
     def _method(self, call: ir.Call, func: ir.Attribute) -> Event | None:
         scaler = self._objects.is_scaler(func.base)

@@ -9,10 +9,11 @@ from amplint.model import ir
 from amplint.model.calls import Callee, Calls
 from amplint.model.conditions import Conditions
 from amplint.model.containers import Containers
-from amplint.model.events import Event, events
+from amplint.model.events import events
 from amplint.model.frames import Frame
 from amplint.model.objects import Objects, objects
 from amplint.model.paths import Outcome, Paths, joined
+from amplint.model.reads import read_of
 from amplint.model.regions import Regions
 from amplint.model.state import Abstract, State
 from amplint.model.tensors import Tensors
@@ -69,6 +70,8 @@ class Expressions:
             states = self.evaluate(child, states)
         if isinstance(value, ir.Call):
             return self._call(value, states)
+        if isinstance(value, ir.Compare) and (event := read_of(self._module, value)) is not None:
+            return [after for state in states if (after := self.transfer.visit(event, state)) is not None]
         if isinstance(value, ir.Attribute) and self._events.unseen.runs_by_reading(value):
             return [state.unknown() for state in states]
         if isinstance(value, ir.Walrus):
@@ -83,6 +86,7 @@ class Expressions:
         if value.id not in known:
             known[value.id] = any(
                 isinstance(each, (ir.Call, ir.Walrus, ir.Suspend))
+                or (isinstance(each, ir.Compare) and read_of(self._module, each) is not None)
                 or (isinstance(each, ir.Attribute) and self._events.unseen.runs_by_reading(each))
                 for each in ir.walk_values(value)
             )
@@ -145,14 +149,15 @@ class Expressions:
     # --- calls ------------------------------------------------------------------------------------------------------
 
     def _call(self, call: ir.Call, states: list[State]) -> list[State]:
-        callee = self._calls.callee(call)
+        measure = read_of(self._module, call)
+        callee = self._calls.callee(call) if measure is None else None
         if callee is not None and callee.function not in self._active and len(self._active) < MAX_DEPTH:
             arguments = self._calls.arguments(call, callee)
             if arguments is not None:
                 return self._follow(call, callee, arguments, states)
         found: list[State] = []
         for state in states:
-            event: Event | None = self._events.of(call) or self.tensors.by_hand_call(call, state)
+            event = self._events.of(call) or self.tensors.by_hand_call(call, state) or measure
             after: State | None = self.regions.manual(call, state, self.conditions)
             if after is not None and event is not None:
                 after = self.transfer.visit(event, after)
@@ -161,6 +166,12 @@ class Expressions:
             if after is not None:
                 found.append(after)
         return joined(found) if len(found) > 1 else found
+
+    def constructs(self, call: ir.Call, targets: tuple[ir.Value, ...]) -> bool:
+        """Whether a call makes an object of this file's classes, whose constructor is followed, and keeps it there."""
+        callee = self._calls.callee(call)
+        made = callee is not None and callee.function.name == "__init__" and len(targets) == 1
+        return made and callee is not None and callee.instance == self._objects.key(targets[0])
 
     def _follow(
         self, call: ir.Call, callee: Callee, arguments: dict[str, ir.Value | None], states: list[State]

@@ -22,6 +22,7 @@ from amplint.model.expressions import Expressions
 from amplint.model.gradients import Gradients
 from amplint.model.objects import objects
 from amplint.model.paths import Paths, joined, without_idle_facts
+from amplint.model.reads import reads_of_statement
 from amplint.model.regions import Regions
 from amplint.model.state import Abstract, State
 from amplint.model.transfer import Issue, TooManyPathsError, Visit
@@ -182,7 +183,13 @@ class Flow:
 
     def _store(self, statement: ir.Assign, value: ir.Value, before: State) -> list[State]:
         found = []
+        anew = isinstance(value, ir.Call) and self._expressions.constructs(value, statement.targets)
+        if anew:  # what the constructor stores in it has to stay
+            before = self._expressions.assign(statement.targets[0], None, before)
         for state in self._expressions.evaluate(value, [before]):
+            if anew:
+                found.append(state)
+                continue
             held = self._expressions.abstract(value, state)
             learned = [self.conditions.learned(target, value, state) for target in statement.targets]
             for target, fact in zip(statement.targets, learned, strict=True):
@@ -203,6 +210,8 @@ class Flow:
             if isinstance(up, ir.If) and not any(is_grad(each) for each in ir.walk_values(up.test)):
                 break  # some of them only
             up = up.parent
+        if any(is_grad(each) for each in ir.walk_values(value)):
+            return state  # made of what they were
         if isinstance(value, ir.Constant) and value.value is None and len(roots) == 1:
             return self._transfer.visit(Event("zero_grad", target, optimizer=min(roots)), state) or state
         return state.all_gradients(lambda _, old: Gradients("unknown", told=old.told))
@@ -215,6 +224,8 @@ class Flow:
         return held
 
     def _simple(self, statement: ir.Statement, states: list[State]) -> list[State]:
+        for event in reads_of_statement(self._module, statement):
+            states = [after for state in states if (after := self._transfer.visit(event, state)) is not None]
         if isinstance(statement, ir.Assign):
             value = statement.value
             return [each for s in states for each in self._store(statement, value, s)] if value is not None else states

@@ -108,6 +108,8 @@ class Transfer:
             return state.unknown()
         if event.kind == "zero_grad":
             return self._after_clear(event, state)
+        if event.kind == "read" or event.how == "measure":
+            return self._after_read(event, state)
         if event.kind == "clip":
             return self._after_clip(event, state)
         if event.kind == "optimizer_step":
@@ -208,6 +210,23 @@ class Transfer:
             self._tell(Issue("AMP419", call, first.used, call, first.scaler, clipped[0]), state)
         alone = certain or len(clipped) == 1
         return (self._over(event, clipped, state) if alone else state).but(pending=state.pending | {call})
+
+    def _after_read(self, event: Event, state: State) -> State:
+        """Gradients read for their size, or changed by what has no scale."""
+        call = event.call.id
+        read, certain = self.ownership.among(event.subject, state)
+        held = {each: state.gradients_of(each) for each in read}
+        scaled = [
+            each
+            for each, its in held.items()
+            if its.kind == "scaled" and not its.told and not self.disabled(its.scaler, state)
+        ]
+        if scaled and (certain or not state.touched()):
+            its = held[scaled[0]]
+            self._tell(Issue("AMP409", call, its.origin, call, its.scaler, scaled[0], event.how), state)
+        elif all(its.kind == "entry" for its in held.values()) and not state.touched():
+            self._tell(Issue("AMP409", call, 0, call, "", read[0], "entry"), state)
+        return state.but(pending=state.pending | {call})
 
     def _over(self, event: Event, optimizers: Iterable[str], state: State) -> State:
         """Scaled gradients on top of unscaled ones meet what uses them."""
@@ -439,6 +458,8 @@ class Transfer:
         """The path on which the scaler is switched off, so that nothing raises; None where it surely is on."""
         if self.surely_enabled(scaler, [state]):
             return None
+        # Another scaler may be off with it.
+        state = state.all_gradients(lambda _, held: held._replace(told=held.told or -1))
         test = state.look_up(enabling(scaler))
         if test is not None:
             return state.with_fact(test.key, not test.flag)

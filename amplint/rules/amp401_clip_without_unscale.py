@@ -92,7 +92,7 @@ def check(module: Module) -> Iterator[Finding]:
         visit = each.flow.visits[each.issue.at]
         if each.issue.how == "again" and each.issue.cause in told:
             continue
-        if each.issue.at in told or is_compensated(module, visit) or only_measures(module, visit):
+        if each.issue.at in told or is_compensated(module, visit) or only_measures(visit):
             continue
         if clips_scaled(module, each):
             told.add(each.issue.at)

@@ -49,7 +49,7 @@ from amplint.model.events import is_grad
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.clips import in_this_file_only
-from amplint.rules.order import Found, dynamic, found
+from amplint.rules.order import Found, dynamic, exclusive, found
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -90,6 +90,8 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
         tests = dynamic(module, flow, clear.call, step)
         if tests and (not all(flow.conditions.counts(test) for test in tests) or dynamic(module, flow, step, backward)):
             return False
+    if clears and all(exclusive(clear.call, step) for clear in clears):
+        return False  # only one arm of an if clears: AMP420
     return bool(clears) or in_this_file_only(module, issue.scaler)
 
 

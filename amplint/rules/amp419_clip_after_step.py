@@ -98,7 +98,7 @@ def _clips_the_models(module: Module, visit: Visit) -> bool:
     call, subject = visit.event.call, visit.event.subject
     bound = call.args[1].value if isinstance(call, ir.Call) and len(call.args) > 1 else None
     large = isinstance(bound, ir.Constant) and isinstance(bound.value, (int, float)) and bound.value > LARGE_NORM
-    if subject is None or large or only_measures(module, visit):
+    if subject is None or large or only_measures(visit):
         return False
     if visit.event.how in ("clamp", "norm"):
         loops = (each for each in upwards(ir.statement_of(call)) if isinstance(each, ir.For))

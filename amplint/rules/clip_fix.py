@@ -20,17 +20,19 @@ from amplint.rules.statements import says_the_same
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_KEPT_OUT = (ir.Conditional, ir.Bool, ir.Comprehension, ir.Lambda)
-
 
 class ClipFix:
     """Builds the fix of one clip."""
+
+    # What a call may stand in that runs it under a condition, or several times.
+    kept_out: tuple[type[ir.Value], ...] = (ir.Conditional, ir.Bool, ir.Comprehension, ir.Lambda)
 
     def __init__(self, module: Module, clip: Found) -> None:
         self._module = module
         self._flow = clip.flow
         self._visit = visit = clip.flow.visits[clip.issue.at]
         self._bad = clip.states
+        self._issue = clip.issue
         self._statement = ir.statement_of(visit.event.call)
 
     def build(self) -> tuple[Fix | None, str | None]:
@@ -55,7 +57,7 @@ class ClipFix:
         if isinstance(place, str):
             return None, place
         if not all(says_the_same(self._module, name, place, step) for name in (step.func.base, step.args[0].value)):
-            return None, "the optimizer or scaler is bound only behind the clip"
+            return None, "the optimizer or scaler is bound only behind it"
         if rescales_result(self._module, self._visit):
             return None, f"its result is divided by the scale: with `{call}` before it that division has to go"
         if self._on_micro_steps(step):
@@ -94,8 +96,8 @@ class ClipFix:
         call = self._visit.event.call
         up = call.parent
         while isinstance(up, ir.Value):
-            if isinstance(up, _KEPT_OUT):
-                return "the clip is part of a larger expression"
+            if isinstance(up, self.kept_out):
+                return "it is part of a larger expression"
             up = up.parent
         place: ir.Statement = self._statement
         for loop in self._loops():
@@ -105,7 +107,7 @@ class ClipFix:
         for other in others:
             place = self._before_both(place, other)
         if indentation(self._module, place) is None or (isinstance(place, ir.If) and place.elif_):
-            return "the clip shares its line with other code"
+            return "it shares its line with other code"
         return place
 
     def _loops(self) -> list[ir.Statement]:
@@ -118,17 +120,18 @@ class ClipFix:
         return found
 
     def _siblings(self) -> list[Visit]:
-        """The other clips of this function that wait for the same step: one unscale_ has to serve them all."""
+        """The clips and reads of this function that wait for the same step: one unscale_ has to serve them all."""
         return [
             visit
             for visit in self._flow.visits.values()
-            if visit.event.kind == "clip"
+            if visit.event.kind in ("clip", "read")
             and visit.stepped == self._visit.stepped
             and (visit is self._visit or visit.event.call.id in self._others())
         ]
 
     def _others(self) -> set[int]:
-        return {each.issue.at for each in found(self._module, "AMP401") if clips_scaled(self._module, each)}
+        every = (*found(self._module, "AMP401"), *found(self._module, "AMP409"))
+        return {each.issue.at for each in every if each.flow is self._flow and clips_scaled(self._module, each)}
 
     def _before_both(self, place: ir.Statement, other: Visit) -> ir.Statement:
         """The statement of the innermost suite that holds both, before the earlier one."""
@@ -169,7 +172,7 @@ class ClipFix:
         """The condition under which the gradients are scaled, as text; "" for always; None if it can't be told."""
         good = [state for state in self._visit.states if state not in self._bad]
         bad = _common(self._bad)
-        if self._bad[0].gradients.kind == "entry":
+        if self._issue.how == "entry":
             # Only the step knows when the scaler is used: what it needs beyond what the clip's place gives.
             needed = _common(self._flow.visits[step.id].states) - bad
             needed = {fact for fact in needed if fact[0].startswith("present(") or "(" not in fact[0]}

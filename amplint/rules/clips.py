@@ -17,7 +17,6 @@ from amplint.rules.order import Found
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_INFINITE = {"math.inf", "torch.inf", "numpy.inf"}
 # How the scale is read.
 SCALE_READS = ("get_scale", "_scale", "_get_scale_async")
 _ARITHMETIC = ("mul", "mul_", "div", "div_", "multiply_", "divide_", "true_divide_", "copy_")
@@ -113,16 +112,9 @@ def reads_scale(module: Module, node: ir.Node) -> bool:
     )
 
 
-def only_measures(module: Module, visit: Visit) -> bool:
+def only_measures(visit: Visit) -> bool:
     """A bound of infinity clips nothing."""
-    call = visit.event.call
-    if not isinstance(call, ir.Call) or len(call.args) < 2:
-        return False
-    bound = call.args[1].value
-    if isinstance(bound, ir.Call) and module.names.of(bound.func) == {"builtins.float"} and bound.positional:
-        bound = bound.positional[0]
-        return isinstance(bound, ir.Constant) and str(bound.value).lower().lstrip("+") in ("inf", "infinity")
-    return bool(module.names.of(bound) & _INFINITE)
+    return visit.event.how == "measure"
 
 
 def is_compensated(module: Module, visit: Visit) -> bool:

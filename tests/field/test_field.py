@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.field import __main__ as field
-from tests.field import fetch, fixing, index
+from tests.field import fetch, fixing, index, recall
 from tests.field.lint import FieldFinding, LintRun, read_run
 from tests.field.packages import FieldError, Package, choose, read_packages
 from tests.field.report import has_amp_words
@@ -309,3 +309,101 @@ def test_list(tiny_field: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.skipif(os.environ.get("AMPLINT_FIELD") != "1", reason="downloads packages; set AMPLINT_FIELD=1")
 def test_the_small_packages() -> None:
     assert field.main(["--ci"]) == 0
+
+
+def missed_file(tmp_path: Path, *rows: str) -> Path:
+    path = tmp_path / "missed.csv"
+    path.write_text("\n".join([",".join(recall.MISSED_COLUMNS), *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_what_is_missed_is_not_found() -> None:
+    missed = recall.read_missed()
+    assert {key.package for key in missed} <= set(map(str, read_packages()))
+    assert not missed.keys() & read_verdicts().keys()
+
+
+def test_missed_are_read(tmp_path: Path) -> None:
+    path = missed_file(tmp_path, "a==1,b.py,9,AMP401,no reason,yes", "a==1,b.py,10,AMP402,none,no")
+    assert recall.read_missed(path) == {
+        Key("a==1", "b.py", 9, "AMP401"): True,
+        Key("a==1", "b.py", 10, "AMP402"): False,
+    }
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("a==1,b.py,9,AMP401,no reason",),
+        ("a==1,b.py,9,AMP401,,yes",),
+        ("a==1,b.py,nine,AMP401,no reason,yes",),
+        ("a==1,b.py,9,AMP401,no reason,maybe",),
+        ("a==1,b.py,10,AMP401,no reason,yes", "a==1,b.py,9,AMP401,no reason,yes"),
+        ("a==1,b.py,9,AMP401,no reason,yes", "a==1,b.py,9,AMP401,another,yes"),
+    ],
+)
+def test_bad_missed_rows_are_named(tmp_path: Path, rows: tuple[str, ...]) -> None:
+    with pytest.raises(FieldError, match=rf"missed\.csv: row {len(rows) + 1}"):
+        recall.read_missed(missed_file(tmp_path, *rows))
+
+
+@pytest.mark.parametrize("text", ["", "package,path\n", 'a,"b\n'])
+def test_missed_without_their_first_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "missed.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(FieldError, match=r"missed\.csv: "):
+        recall.read_missed(path)
+
+
+def test_training_files() -> None:
+    assert recall.is_training_file(b"scaler = GradScaler()\nloss.backward()\n")
+    assert recall.is_training_file(b"with autocast():\n    loss = f()\nloss.backward()\n")
+    assert not recall.is_training_file(b"with autocast():\n    loss = f()\nfabric.backward\n")
+    assert not recall.is_training_file(b"loss.backward()\n")
+
+
+def test_draw_is_steady_and_without_copies(tmp_path: Path) -> None:
+    folders = {}
+    for package in (TINY, OTHER):
+        folders[package] = tmp_path / package.name
+        folders[package].mkdir()
+        for name in "abcdefgh":
+            text = f"# {package.name} {name}\nwith autocast():\n    f()\nloss.backward()\n"
+            folders[package].joinpath(f"{name}.py").write_text(text)
+        folders[package].joinpath("plain.py").write_text("loss.backward()\n")
+        folders[package].joinpath("copy.py").write_text("with autocast(): f()\nloss.backward()\n")
+
+    everything = recall.draw(folders, count=100)
+    assert len(everything) == 17
+    assert sum(each.path == "copy.py" for each in everything) == 1
+    assert {each.lines for each in everything} == {2, 4}
+    assert recall.draw(folders, count=5) == everything[:5]
+    alone = recall.draw({TINY: folders[TINY]}, count=100)
+    assert [each for each in everything if each.package == TINY and each.path != "copy.py"] == [
+        each for each in alone if each.path != "copy.py"
+    ]
+    assert recall.draw(folders, count=100, seed="another") != everything
+
+
+def test_recall_is_summed_up() -> None:
+    drawn = [recall.Drawn(TINY, "tiny/train.py", 40), recall.Drawn(OTHER, "train.py", 7)]
+    elsewhere = KEY._replace(path="tiny/other.py")
+    verdicts = {KEY: "right", KEY._replace(line=3): "wrong", elsewhere: "right"}
+    missed = {KEY._replace(line=5): True, KEY._replace(line=6): False, KEY._replace(line=7): False, elsewhere: True}
+    assert recall.table(drawn, verdicts, missed).splitlines() == [
+        "found missed unbuilt lines file",
+        "    1      1       2    40 tiny==1.0 tiny/train.py",
+        "    0      0       0     7 other==2.0 train.py",
+        "    1      1       2       all of them",
+    ]
+
+
+def test_the_draw_is_from_all_packages(
+    tiny_field: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(recall, "read_packages", lambda: [TINY])
+    assert recall.main(["--cache", str(tiny_field)]) == 0
+    assert capsys.readouterr().out.endswith("all of them\n")
+    monkeypatch.setattr(recall, "read_packages", lambda: [TINY, OTHER])
+    assert recall.main(["--cache", str(tiny_field)]) == 2
+    assert "other==2.0" in capsys.readouterr().err

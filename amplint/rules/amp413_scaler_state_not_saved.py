@@ -1,0 +1,271 @@
+"""A checkpoint holds the optimizer's state, but not the scaler's.
+
+## What it does
+Finds `optimizer.state_dict()` in what is saved beside a model, where the scaler that steps this optimizer can be
+reached, and its own state is saved nowhere; and `optimizer.load_state_dict(...)` where the scaler's state is saved, but
+never loaded.
+
+It is silent unless the scaler's whole life is in sight: made and, by one of the file's own names, saved there; not
+returned, kept in a container or given to code elsewhere. Silent too where all regions are bfloat16, where the scaler is
+switched off or made anew in a loop, where the scale is kept by hand, and for states that stay in memory.
+
+## Why is this bad?
+A resumed run starts at a scale of 65,536 again, whatever the scale had become: the first steps overflow and are left
+out until it has come down (8 of 20 in a measured case), and the optimizer's momentum meets a jump that was not there
+before.
+
+## Example
+```python
+torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+```
+
+## Use instead
+```python
+torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, path)
+```
+
+## Fix safety
+Unsafe: it adds the entry behind the optimizer's, and the load behind the optimizer's, where both are plain. Older
+checkpoints, and those of a scaler that was switched off, load as before.
+
+## Proof
+The fixtures resume from a checkpoint and compare the scale at the end: grown from the saved one after, from the start
+before.
+
+## References
+- [Saving and resuming](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html#saving-resuming)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.model import ir
+from amplint.rules.base import Rule
+from amplint.rules.checkpoints import (
+    Slot,
+    State,
+    from_file,
+    is_saved,
+    optimizer_at,
+    slot_of,
+    states,
+    states_unclear,
+)
+from amplint.rules.editing import indentation, insert, line_end
+from amplint.rules.guards import unit
+from amplint.rules.lives import Life, asks, float16_possible, in_reach, linked, lives, text_at
+from amplint.rules.order import loop_of
+from amplint.rules.statements import line_behind, own_statement
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler & state_dict & optim",))
+
+# What a model's entry is called where it is not its state_dict().
+_MODEL = re.compile(r"(?i)model|net|ema|weight|module|param|state_dict")
+_OTHERS = re.compile(r"(?i)optim|^opt|_opt$|sched|scal|sampler|loader")
+# With these the scale is kept by hand.
+_BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each scaler whose state is missing in a checkpoint, or never comes back."""
+    if not lives(module) or not float16_possible(module) or states_unclear(module):
+        return
+    for life in lives(module):
+        if (
+            life.unseen
+            or life.methods & _BY_HAND
+            or _scale_is_saved(module, life)
+            or loop_of(life.made.call) is not None
+        ):
+            continue
+        saved = _own_states(module, life, "state_dict")
+        if "load_state_dict" not in life.methods:
+            if "state_dict" not in life.methods:
+                yield from _not_saved(module, life)
+            elif any(is_saved(module, each.call) for each in saved):
+                yield from _not_loaded(module, life, saved)
+
+
+def _scale_is_saved(module: Module, life: Life) -> bool:
+    return any(is_saved(module, each.call) for each in _own_states(module, life, "get_scale"))
+
+
+def _own_states(module: Module, life: Life, method: str) -> list[State]:
+    return [each for each in states(module, method) if each.key in life.keys]
+
+
+def _of_its_optimizers(module: Module, life: Life, method: str) -> list[tuple[State, ir.Node]]:
+    """The states of the scaler's optimizers, each with a place at which the scaler can be reached."""
+    found = []
+    for state in states(module, method):
+        for optimizer, place in optimizer_at(module, state):
+            if linked(module, life, optimizer) and in_reach(module, life, place):
+                found.append((state, place))
+                break
+    return found
+
+
+def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
+    entries = [
+        (state, place)
+        for state, place in _of_its_optimizers(module, life, "state_dict")
+        if not asks(module, life, state.call) and is_saved(module, state.call) and _beside_a_model(module, state.call)
+    ]
+    if not entries:
+        return
+    first = ir.function_of(entries[0][0].call)
+    last = [state for state, _ in entries if ir.function_of(state.call) is first][-1]
+    offered, withheld = _fix(module, life, entries)
+    yield rule.finding(
+        module.span(last.call),
+        "the checkpoint has the optimizer's state without the scaler's: a resumed run starts at the initial scale, and "
+        "leaves out steps until it fits again; save the scaler's state_dict() too, and load it",
+        fix=offered,
+        withheld=withheld,
+    )
+
+
+def _not_loaded(module: Module, life: Life, saved: list[State]) -> Iterator[Finding]:
+    loads = _loads(module, life)
+    if not loads:
+        return
+    first = ir.function_of(loads[0].call)
+    last = [state for state in loads if ir.function_of(state.call) is first][-1]
+    slot = slot_of(saved[0].call)
+    edits = _load_edits(module, life, loads, slot.key, None) if slot is not None else None
+    yield rule.finding(
+        module.span(last.call),
+        "the scaler's state is saved, but never loaded: a resumed run starts at the initial scale, and leaves out "
+        "steps until it fits again; load it here too",
+        fix=Fix(Applicability.UNSAFE, "Load the scaler's state", tuple(edits)) if edits else None,
+        withheld=None if edits else "where the scaler and its saved state are at this place can't be told",
+    )
+
+
+def _loads(module: Module, life: Life) -> list[State]:
+    """The loads of its optimizers' states from files, where the scaler can be reached."""
+    found = _of_its_optimizers(module, life, "load_state_dict")
+    return [state for state, _ in found if state.call.args and from_file(module, state.call.args[0].value)]
+
+
+def _beside_a_model(module: Module, call: ir.Call) -> bool:
+    """Whether a model's state is taken in the same function, or an entry is called like one."""
+    function = ir.function_of(call)
+    for value in module.values:
+        if ir.function_of(value) is not function:
+            continue
+        if isinstance(value, ir.Attribute) and value.attr in ("state_dict", "save_pretrained"):
+            words = [ir.last_name(each) for each in ir.walk_values(value.base)]
+            if words and not any(_OTHERS.search(word) for word in words):
+                return True
+        if isinstance(value, ir.Mapping):
+            for key, _ in value.items:
+                if isinstance(key, ir.Constant) and isinstance(key.value, str):
+                    if _MODEL.search(key.value) and not _OTHERS.search(key.value):
+                        return True
+    return False
+
+
+# --- the fix ---------------------------------------------------------------------------------------------------------
+
+
+def _fix(module: Module, life: Life, entries: list[tuple[State, ir.Node]]) -> tuple[Fix | None, str | None]:
+    """An entry in each dict, behind the last optimizer's, and the loads."""
+    slots: dict[int, Slot] = {}  # the last of each dict
+    keys = set()
+    for state, place in entries:
+        slot = slot_of(state.call)
+        if place is not state.call:
+            return None, "give the scaler to the function that saves, and save its state_dict() there"
+        if slot is None or text_at(module, life, state.call) is None:
+            return None, "the scaler may be missing here, or the checkpoint is no plain dict: save its state_dict() too"
+        slots[slot.whole.id] = slot
+        keys.add(slot.key)
+    own = life.scaler.rpartition(".")[2].rpartition(":")[2].strip("_")
+    edits: list[Edit] = []
+    for slot in slots.values():
+        edit = _entry(module, slot, own, str(text_at(module, life, slot.value)))
+        if edit is None:
+            return None, f'the checkpoint has an entry "{own}" already, or is laid out so that none can be added'
+        edits += edit
+    loads = _loads(module, life)
+    loading = _load_edits(module, life, loads, own, keys)
+    if loading is None:
+        return None, f"save `{own}.state_dict()` too, and load it where the optimizer's state is loaded"
+    title = "Save the scaler's state" + (", and load it" if loading else " (what loads the checkpoint is elsewhere)")
+    return Fix(Applicability.UNSAFE, title, tuple(sorted((*edits, *loading)))), None
+
+
+def _entry(module: Module, slot: Slot, own: str, scaler: str) -> list[Edit] | None:
+    """One more entry for the scaler, behind another one and in its layout."""
+    if isinstance(slot.whole, ir.Call):
+        if any(arg.keyword == own for arg in slot.whole.args):
+            return None
+        return [insert(module.span(slot.value)[1], f", {own}={scaler}.state_dict()")]
+    assert slot.name is not None
+    quote = module.text(slot.name)[0]
+    if quote not in ('"', "'"):
+        return None
+    if isinstance(slot.whole, ir.Assign):
+        target = slot.whole.targets[0]
+        assert isinstance(target, ir.Subscript)
+        code = f"{module.text(target.base)}[{quote}{own}{quote}] = {scaler}.state_dict()"
+        edit = line_behind(module, slot.whole, code)
+        return [edit] if edit is not None else None
+    if any(isinstance(key, ir.Constant) and key.value == own for key, _ in slot.whole.items):
+        return None
+    return _item(module, slot, f"{quote}{own}{quote}: {scaler}.state_dict()")
+
+
+def _item(module: Module, slot: Slot, item: str) -> list[Edit]:
+    """An item of a display: on the next line where each has its own, else behind the other on its line."""
+    assert slot.name is not None
+    text, newline = module.source.text, module.source.newline
+    end = module.layout.outer(slot.value)[1]
+    start = module.span(slot.name)[0]
+    line = module.source.line(module.row(slot.name))
+    indent = line[: len(line) - len(line.lstrip())]
+    below = line_end(module, end)
+    behind = text[end:below].strip()
+    alone = text[:start].endswith(f"\n{indent}") and behind.removeprefix(",").strip()[:1] in ("", "#")
+    if not alone:
+        return [insert(end, f", {item}")]
+    if behind.startswith(","):
+        return [insert(below, f"{indent}{item},{newline}")]
+    return [insert(end, ","), insert(below, f"{indent}{item}{newline}")]
+
+
+def _load_edits(module: Module, life: Life, loads: list[State], own: str, keys: set[str] | None) -> list[Edit] | None:
+    """The scaler's state loaded behind the last of its optimizers' in each function; None where that isn't plain.
+
+    `keys`: those under which the optimizers' states are saved.
+    """
+    last = {id(ir.function_of(state.call)): state.call for state in loads}
+    edits: list[Edit] = []
+    for call in last.values():
+        statement, given = own_statement(call), call.args[0].value
+        scaler = text_at(module, life, call)
+        if statement is None or scaler is None or indentation(module, statement) is None:
+            return None
+        if not (isinstance(given, ir.Subscript) and isinstance(given.base, ir.Name)):
+            return None
+        if not isinstance(given.index, ir.Constant) or (keys is not None and given.index.value not in keys):
+            return None
+        state, quote = module.text(given.base), module.text(given.index)[0]
+        below = f"{module.source.newline}{indentation(module, statement)}{unit(module, statement)}"
+        key = f"{quote}{own}{quote}"
+        # One that was switched off saves an empty state, and older checkpoints have none.
+        code = f"if {state}.get({key}):{below}{scaler}.load_state_dict({state}[{key}])"
+        edit = line_behind(module, statement, code)
+        if edit is None:
+            return None
+        edits.append(edit)
+    return edits

@@ -1,0 +1,219 @@
+"""The states of scalers and optimizers in checkpoints (AMP413, AMP423): what is saved, under which key, and loaded."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model import ir
+from amplint.model.objects import objects
+from amplint.model.scopes import Other, Scope, node_of
+from amplint.model.unseen import functions_by_name, local_function
+from amplint.rules.lives import argument_of, lives
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_SAVES = re.compile(r"(?i)save|dump")
+_HOOK = re.compile(r"(?i)^_?(on|pre|post|before|after)_|hook|callback")
+
+
+class State(NamedTuple):
+    """A call of `state_dict()` or `load_state_dict(...)`, and the key of the object whose state it is."""
+
+    call: ir.Call
+    key: str
+
+
+class Slot(NamedTuple):
+    """Where a checkpoint keeps a state: under which key, as an item of what, the item's key and value as nodes."""
+
+    key: str
+    whole: ir.Mapping | ir.Call | ir.Assign
+    name: ir.Value | None
+    value: ir.Value
+
+
+def slot_of(call: ir.Call) -> Slot | None:
+    """The entry of a dict that a state is the value of, by itself or copied; None where it is none with a fixed key."""
+    at: ir.Value = call
+    while isinstance(at.parent, ir.Value):
+        up = at.parent
+        if isinstance(up, ir.Mapping):
+            name = next((key for key, value in up.items if value is at), None)
+            if isinstance(name, ir.Constant) and isinstance(name.value, str):
+                return Slot(name.value, up, name, at)
+            return None
+        if isinstance(up, ir.Call) and ir.last_name(up.func) == "dict":
+            keyword = next((arg.keyword for arg in up.args if arg.value is at), None)
+            return Slot(keyword, up, None, at) if keyword is not None else None
+        if not isinstance(up, ir.Call):
+            return None
+        at = up
+    statement = at.parent
+    if isinstance(statement, ir.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0]
+        if isinstance(target, ir.Subscript) and isinstance(target.index, ir.Constant):
+            if isinstance(target.base, ir.Name) and isinstance(target.index.value, str):
+                return Slot(target.index.value, statement, target.index, at)
+    return None
+
+
+def states(module: Module, method: str) -> list[State]:
+    """The calls of `state_dict` or `load_state_dict` of objects that have a key."""
+    known = objects(module)
+    return [
+        State(call, key)
+        for call in module.calls
+        if isinstance(call.func, ir.Attribute) and call.func.attr == method
+        if (key := known.key(call.func.base)) is not None
+    ]
+
+
+def states_unclear(module: Module) -> bool:
+    """Whether a state may be a scaler's though none that the file makes: of what only a name tells, or none."""
+    return module.once(_states_unclear)
+
+
+def _states_unclear(module: Module) -> bool:
+    followed = {key for life in lives(module) for key in life.keys}
+    known = objects(module)
+    for value in module.values:
+        if not (isinstance(value, ir.Attribute) and value.attr in ("state_dict", "load_state_dict")):
+            continue
+        if known.key(value.base) in followed:
+            continue
+        words = [ir.last_name(each).lower() for each in ir.walk_values(value.base)]
+        if any("scal" in word or "amp" in word.split("_") for word in words):
+            return True
+        if isinstance(value.base, ir.Call) and module.names.of(value.base.func) & {"builtins.getattr", "builtins.vars"}:
+            return True
+    return any(
+        isinstance(value, ir.Name) and value.name == "self" and _is_taken_whole(module, value)
+        for value in module.values
+    )
+
+
+def _is_taken_whole(module: Module, value: ir.Name) -> bool:
+    """`self.__dict__`, `vars(self)`, `torch.save(self, path)`."""
+    up = value.parent
+    if isinstance(up, ir.Call) and up.func is not value:
+        return bool(_SAVES.search(ir.last_name(up.func))) or "builtins.vars" in module.names.of(up.func)
+    return isinstance(up, ir.Attribute) and up.attr == "__dict__"
+
+
+def is_saved(module: Module, value: ir.Value, seen: set[object] | None = None) -> bool:
+    """Whether a value is written to a file, by itself or in a dict, and nobody out of sight may add to that.
+
+    `seen`: the variables and functions that it was followed through.
+    """
+    seen = set() if seen is None else seen
+    at: ir.Value = value
+    while isinstance(at.parent, ir.Value):
+        up = at.parent
+        if isinstance(up, ir.Call) and up.func is not at:
+            name = ir.last_name(up.func)
+            if _HOOK.search(name):
+                return False
+            if _SAVES.search(name):
+                return True
+            if name in ("update", "setdefault") and isinstance(up.func, ir.Attribute):
+                return _is_saved_as(module, up.func.base, seen)
+        at = up
+    statement = at.parent
+    if isinstance(statement, ir.Assign) and at is statement.value:
+        return any(_is_saved_as(module, each, seen) for each in _targets(statement, value))
+    function = ir.function_of(statement) if isinstance(statement, ir.Return) else None
+    if function is None or function.id in seen:
+        return False
+    seen.add(function.id)
+    return any(ir.last_name(call.func) == function.name and is_saved(module, call, seen) for call in module.calls)
+
+
+def _targets(statement: ir.Assign, value: ir.Value) -> list[ir.Value]:
+    """What an assignment binds to a value: with a tuple on each side, the target in the same place."""
+    found: list[ir.Value] = []
+    for target in statement.targets:
+        if isinstance(target, ir.Sequence) and isinstance(statement.value, ir.Sequence):
+            found += [one for one, other in zip(target.items, statement.value.items, strict=False) if other is value]
+        else:
+            found.append(target)
+    return found
+
+
+def _is_saved_as(module: Module, target: ir.Value, seen: set[object]) -> bool:
+    first = target.id if isinstance(target, ir.Name) and target.bound else 0  # before, the name is another value's
+    while isinstance(target, ir.Subscript):
+        target = target.base
+    if not isinstance(target, ir.Name):
+        return False
+    variable = target.scope.home(target.name), target.name
+    if (*variable, first) in seen:
+        return False
+    seen.add((*variable, first))
+    reads = [each for each in module.once(_reads).get(variable, ()) if each.id > first and each is not target]
+    if any(isinstance(each.parent, ir.Call) and _adds(module, each, each.parent) for each in reads):
+        return False
+    return any(is_saved(module, each, seen) for each in reads)
+
+
+def _reads(module: Module) -> dict[tuple[Scope | None, str], list[ir.Name]]:
+    """The reads of whole variables, not of their items and attributes."""
+    found: dict[tuple[Scope | None, str], list[ir.Name]] = {}
+    for value in module.values:
+        if isinstance(value, ir.Name) and not value.bound:
+            if not isinstance(value.parent, (ir.Attribute, ir.Subscript)):
+                found.setdefault((value.scope.home(value.name), value.name), []).append(value)
+    return found
+
+
+def _adds(module: Module, value: ir.Value, call: ir.Call) -> bool:
+    """Whether a call that is given a checkpoint may add to it, out of sight."""
+    name = ir.last_name(call.func)
+    if call.func is value or any(each.startswith("builtins.") for each in module.names.of(call.func)):
+        return False
+    return bool(_HOOK.search(name)) or not (_SAVES.search(name) or name in functions_by_name(module))
+
+
+def from_file(module: Module, value: ir.Value) -> bool:
+    """Whether a state may come from a file: it was loaded, or given to the function; and not kept in memory."""
+    while isinstance(value, (ir.Subscript, ir.Attribute)):
+        value = value.base
+    if isinstance(value, ir.Call):
+        if isinstance(value.func, ir.Attribute) and value.func.attr in ("get", "pop"):
+            return from_file(module, value.func.base)
+        return "load" in ir.last_name(value.func)
+    if not isinstance(value, ir.Name):
+        return False
+    for binding in module.names.bindings(value):
+        if isinstance(binding, Other) and isinstance(binding.node, ir.Function):
+            return True
+        node = node_of(binding)
+        statement = ir.statement_of(node) if node is not None else None
+        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
+            if "load" in ir.last_name(statement.value.func):
+                return True
+    return False
+
+
+def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
+    """The keys of the optimizer whose state a call takes, with the place where it is known under that key.
+
+    Where it is a parameter of a function of this file, those places are the function's calls.
+    """
+    known = objects(module)
+    assert isinstance(state.call.func, ir.Attribute)
+    base = state.call.func.base
+    found: list[tuple[str, ir.Node]] = [(state.key, state.call)] if known.is_optimizer(base) is not None else []
+    bindings = module.names.bindings(base) if isinstance(base, ir.Name) else []
+    if isinstance(base, ir.Name) and len(bindings) == 1 and isinstance(bindings[0], Other):
+        function = bindings[0].node
+        if isinstance(function, ir.Function):
+            for call in module.calls:
+                given = (
+                    argument_of(function, call, base.name) if local_function(module, call.func) is function else None
+                )
+                key = known.is_optimizer(given) if given is not None else None
+                if key is not None:
+                    found.append((key, call))
+    return found

@@ -1,0 +1,233 @@
+"""The scalers that a file makes: all that it does with each, whose steps they make, and where they can be reached."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.dtypes import DEFAULT_DTYPE, is_false, region_devices, regions
+from amplint.model.objects import Made, objects
+from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
+from amplint.model.unseen import bases_in_sight, functions_by_name, local_function
+from amplint.rules.order import upwards
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# Calls that look at what they are given, and no more.
+_LOOKS = re.compile(r"builtins\.(isinstance|print|type|bool|id|hasattr|repr|len|str)$")
+
+
+class Life:
+    """All that a file does with one scaler that it makes.
+
+    `unseen`: the scaler gets to where it can't be followed. `methods`: the names of the attributes that are read of it.
+    """
+
+    def __init__(self, module: Module, scaler: str, made: Made) -> None:
+        self._module = module
+        self._known = objects(module)
+        self.scaler = scaler
+        self.made = made
+        self.methods: set[str] = set()
+        self.keys = {scaler}
+        uses = module.once(_uses)
+        self.unseen = self._stored_twice()
+        todo = [scaler]
+        while todo:
+            for value in uses.get(todo.pop(), ()):
+                for key in self._follow(value) - self.keys:
+                    self.keys.add(key)
+                    todo.append(key)
+
+    def _stored_twice(self) -> bool:
+        """Whether the scaler is kept under two names, or in an object that code elsewhere may add to."""
+        statement = ir.statement_of(self.made.call)
+        if not isinstance(statement, ir.Assign) or len(statement.targets) != 1:
+            return True
+        function = ir.function_of(statement)
+        target = statement.targets[0]
+        if isinstance(target, ir.Name):
+            return False
+        cls = function.cls if function is not None else None
+        return cls is None or not self.scaler.startswith(f"self{cls.id}.") or not bases_in_sight(self._module, cls)
+
+    def _follow(self, value: ir.Value) -> set[str]:
+        """Take in one use of the scaler; the keys that it has from there on."""
+        up = value.parent
+        if isinstance(up, ir.Attribute):
+            self.methods.add(up.attr)
+            return set()
+        if isinstance(value, ir.Name) and value.bound:
+            return set()
+        if isinstance(up, ir.Call) and up.func is not value:
+            return self._given(value, up)
+        if isinstance(up, ir.Assign):
+            if value not in up.targets and any(self._known.key(each) != self.scaler for each in up.targets):
+                self.unseen = True
+        elif not isinstance(up, (ir.Compare, ir.Bool, ir.Unary, ir.If, ir.While, ir.Assert, ir.Expr, ir.Delete)):
+            self.unseen = self.unseen or not (isinstance(up, ir.Conditional) and up.test is value)
+        return set()
+
+    def _given(self, value: ir.Value, call: ir.Call) -> set[str]:
+        names = self._module.names.of(call.func)
+        if any(_LOOKS.match(name) for name in names):
+            return set()
+        function = local_function(self._module, call.func)
+        if isinstance(call.func, ir.Attribute) and names <= {UNKNOWN, NOTHING}:
+            function = functions_by_name(self._module).get(call.func.attr)
+        param = parameter_of(function, call, value) if function is not None else None
+        if function is None or param is None:
+            self.unseen = True
+            return set()
+        return {self._known.variable(function.scope, param)}
+
+
+def _uses(module: Module) -> dict[str, list[ir.Value]]:
+    known = objects(module)
+    found: dict[str, list[ir.Value]] = {}
+    for value in module.values:
+        if isinstance(value, (ir.Name, ir.Attribute)) and (key := known.key(value)) is not None:
+            found.setdefault(key, []).append(value)
+    return found
+
+
+def every_life(module: Module) -> list[Life]:
+    """The scalers that the file makes, and what it does with them."""
+    return module.once(_lives)
+
+
+def _lives(module: Module) -> list[Life]:
+    return [Life(module, scaler, made[0]) for scaler, made in objects(module).made.items()]
+
+
+def lives(module: Module) -> list[Life]:
+    """The scalers that the file makes and that may be on."""
+    made = objects(module).made
+    return [
+        life
+        for life in every_life(module)
+        if any(each.enabled is None or not is_off(module, each.enabled) for each in made[life.scaler])
+    ]
+
+
+def parameter_of(function: ir.Function, call: ir.Call, value: ir.Value) -> str | None:
+    """The name of the parameter that takes an argument of a call of the function; None where that can't be told."""
+    names = [param.name for param in function.params if param.kind == "positional"]
+    if function.cls is not None and isinstance(call.func, ir.Attribute):
+        names = names[1:]
+    for param, given in zip(names, call.positional, strict=False):
+        if given is value:
+            return param
+    named = {param.name for param in function.params if param.kind in ("positional", "keyword")}
+    return next((each.keyword for each in call.args if each.value is value and each.keyword in named), None)
+
+
+def argument_of(function: ir.Function, call: ir.Call, param: str) -> ir.Value | None:
+    """What a call gives for a parameter of the function, its default where it gives nothing."""
+    for each in call.args:
+        if each.star == "" and parameter_of(function, call, each.value) == param:
+            return each.value
+    return next((each.default for each in function.params if each.name == param), None)
+
+
+def is_off(module: Module, enabled: ir.Value) -> bool:
+    """Whether `enabled` is surely False: the literal, or a name that is bound to nothing else."""
+    if isinstance(enabled, ir.Name):
+        bindings = module.names.bindings(enabled)
+        return bool(bindings) and all(isinstance(each, Assigned) and is_false(each.value) for each in bindings)
+    return is_false(enabled)
+
+
+def flags_in(module: Module, value: ir.Value) -> set[str]:
+    """The keys of the variables and attributes that a value reads: of `args.amp`, not of `args`."""
+    known = objects(module)
+    return {
+        key
+        for each in ir.walk_values(value)
+        if isinstance(each, (ir.Name, ir.Attribute)) and not isinstance(each.parent, ir.Attribute)
+        if (key := known.key(each)) is not None
+    }
+
+
+def asks(module: Module, life: Life, node: ir.Node) -> bool:
+    """Whether an if round a node asks for the scaler, or for something of its flag."""
+    about = set(life.keys) | (flags_in(module, life.made.enabled) if life.made.enabled is not None else set())
+    tests = [each.parent.test for each in upwards(ir.statement_of(node)) if isinstance(each.parent, ir.If)]
+    return any(flags_in(module, test) & about for test in tests)
+
+
+def float16_possible(module: Module) -> bool:
+    """Whether some region of the file can be float16; without any the scaler speaks for itself."""
+    found = [region for region in regions(module) if not is_false(region.enabled)]
+    for region in found:
+        if region.dtype is not None:
+            if module.names.of(region.dtype) != {"torch.bfloat16"}:
+                return True
+        elif region.opaque or any(
+            DEFAULT_DTYPE.get(each.type or "", "float16") == "float16" for each in region_devices(module, region)
+        ):
+            return True
+    return not found
+
+
+def linked(module: Module, life: Life, optimizer: str) -> bool:
+    """Whether the file shows that the scaler steps the optimizer, or gives both to one of its functions.
+
+    Where one object keeps both, and the file steps none of its optimizers with the scaler, that is enough.
+    """
+    known = objects(module)
+    owner = life.scaler.partition(".")[0]
+    together = owner.startswith("self") and optimizer.startswith(f"{owner}.")
+    for call in module.calls:
+        given = [known.key(arg.value) for arg in call.args]
+        if isinstance(call.func, ir.Attribute) and call.func.attr in ("step", "unscale_"):
+            if known.key(call.func.base) in life.keys and given:
+                if optimizer in given:
+                    return True
+                together = together and not str(given[0]).startswith(f"{owner}.")
+        elif optimizer in given and life.keys & set(given) and ir.last_name(call.func) in functions_by_name(module):
+            return True
+    return together
+
+
+def in_reach(module: Module, life: Life, place: ir.Node) -> bool:
+    """Whether the scaler can be read at a place: the variable is visible there, or it is the same object's."""
+    function = ir.function_of(place)
+    owner, _, attr = life.scaler.partition(".")
+    if owner.startswith("self") and attr:
+        while function is not None and function.cls is None:
+            function = function.outer
+        return function is not None and function.cls is not None and owner == f"self{function.cls.id}"
+    scope = function.scope if function is not None else module.program.scope
+    return objects(module).variable(scope, life.scaler.rpartition(":")[2]) == life.scaler
+
+
+def text_at(module: Module, life: Life, place: ir.Node) -> str | None:
+    """How the scaler is written at a place where it is surely there; None where it may be missing."""
+    known = objects(module)
+    target = ir.statement_of(life.made.call)
+    if len(known.made[life.scaler]) != 1 or not isinstance(target, ir.Assign) or target.value is not life.made.call:
+        return None
+    if not in_reach(module, life, place) or any(isinstance(each, ir.If) for each in _around(target)):
+        return None
+    name = target.targets[0]
+    same = ir.function_of(target) is ir.function_of(place)
+    if same and target.id > place.id:
+        return None
+    if isinstance(name, ir.Name):
+        return name.name if len(known.bindings(name)) == 1 else None
+    function = ir.function_of(place)
+    if not isinstance(name, ir.Attribute) or function is None or function.cls is None or not function.params:
+        return None
+    return f"{function.params[0].name}.{name.attr}" if len(function.cls.attributes.get(name.attr, ())) == 1 else None
+
+
+def _around(statement: ir.Statement) -> list[ir.Node]:
+    found: list[ir.Node] = []
+    up = statement.parent
+    while up is not None and not isinstance(up, ir.Function):
+        found.append(up)
+        up = up.parent
+    return found

@@ -1,0 +1,102 @@
+"""Puts what is found in a program beside what is observed of it."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import NamedTuple
+
+import torch
+
+from amplint import check
+from amplint.settings import Settings
+from tests.differential.codes import CODES, Observed
+from tests.differential.generate import generate
+from tests.differential.ledger import UnsuitableError
+from tests.differential.observe import Seen, observe
+from tests.differential.program import FILENAME, Program
+
+SETTINGS = Settings(CODES, isolated=True)
+
+
+class Verdict(NamedTuple):
+    """Both verdicts on a program."""
+
+    program: Program
+    found: frozenset[tuple[str, int]]
+    seen: Seen
+
+    @property
+    def missed(self) -> list[Observed]:
+        """What was observed and not found."""
+        return sorted(each for each in self.seen.observed if not each.secondary and not each.allowed() & self.found)
+
+    @property
+    def wrong(self) -> list[tuple[str, int]]:
+        """What was found and not observed, where that was reached at all."""
+        told = {finding for each in self.seen.observed for finding in each.allowed()}
+        return sorted(each for each in self.found - told if each[1] in self.seen.reached)
+
+    @property
+    def agrees(self) -> bool:
+        return not self.missed and not self.wrong
+
+    def __str__(self) -> str:
+        program = self.program
+        again = f"--show {program.seed}" + (f" --family '{program.family}'" if program.chosen else "")
+        head = f"{again} ({program.family}); mutations: {', '.join(program.mutations) or 'none'}"
+        flags = ", ".join(f"{name} in {values}" for name, values in program.flags.items())
+        runs = self.seen.observed
+        seen = "".join(f"\n    {each} [{_when(runs[each], self.seen.runs)}]" for each in sorted(runs))
+        found = ", ".join(f"{code}@{line}" for code, line in sorted(self.found))
+        missed = "".join(f"\n  MISSED {each}" for each in self.missed)
+        wrong = "".join(f"\n  WRONG {code}@{line}" for code, line in self.wrong)
+        return (
+            f"--- {head}\n  flags: {flags or 'none'}{', overflow' if program.overflow else ''}\n{program.numbered()}\n"
+            f"  found: {found or 'nothing'}\n  observed:{seen or ' nothing'}{missed}{wrong}"
+        )
+
+
+def _when(labels: tuple[str, ...], runs: int) -> str:
+    """In which runs: the first is named where it is not all."""
+    return "always" if len(labels) == runs else f"{len(labels)} of {runs} runs: {labels[0]}"
+
+
+def found_in(text: str) -> frozenset[tuple[str, int]]:
+    """The static verdict: codes and lines."""
+    return frozenset((each.code, text.count("\n", 0, each.start) + 1) for each in check(text, FILENAME, SETTINGS))
+
+
+def compare(program: Program) -> Verdict:
+    """Run and lint a program; raises UnsuitableError where what it does is none of the codes'."""
+    seen = observe(program)
+    return Verdict(program, found_in(program.text), seen)
+
+
+class Tried(NamedTuple):
+    """A program of the generator, compared or refused."""
+
+    family: str
+    verdict: Verdict | None
+    unsuitable: str = ""
+
+
+def tried(task: tuple[int, str]) -> Tried:
+    """The program of a seed, of one family or of any."""
+    program = generate(*task)
+    try:
+        return Tried(program.family, compare(program))
+    except UnsuitableError as error:
+        return Tried(program.family, None, str(error))
+
+
+def all_tried(tasks: list[tuple[int, str]], jobs: int) -> Iterator[Tried]:
+    """Many programs, in several processes."""
+    torch.set_num_threads(1)
+    if jobs == 1:
+        yield from map(tried, tasks)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, context, torch.set_num_threads, (1,)) as pool:
+        yield from pool.map(tried, tasks, chunksize=20)

@@ -1,0 +1,214 @@
+"""Families with one optimizer: loops, conditions, accumulation, regions."""
+
+from __future__ import annotations
+
+from tests.differential.draft import Draft, family, looped, simple, train
+from tests.differential.tree import Node, block, line
+from tests.differential.writer import REGION_ARGS, Writer
+
+
+@family("straight")
+def straight(writer: Writer) -> Draft:
+    writer.overflow = writer.maybe("overflow", 0.2)
+    body = writer.straight()
+    if writer.maybe("two losses", 0.2):
+        place = next(i for i, node in enumerate(body) if node.tag == "backward")
+        region = body[place - 1]
+        region.body.append(line(f"loss_aux = {writer.self}criterion({writer.model}(x * 1.5), y)"))
+        body.insert(place + 1, writer.backward("loss_aux"))
+    return simple(writer, body)
+
+
+def accumulated(writer: Writer, where: str = "") -> list[Node]:
+    """One micro step, right, with what belongs to the boundary under its condition."""
+    k, counter = writer.flag("k", 1, 2), "i"
+    boundary = [*writer.clipped(), writer.step(), writer.update(), writer.zero()]
+    loss = writer.one("micro loss", "divided", "divided in scale", "whole")
+    body = [writer.forward()]
+    if loss == "divided":
+        body.append(line(f"loss = loss / {k}"))
+    body.append(writer.backward(f"loss / {k}" if loss == "divided in scale" else "loss"))
+    if writer.one("boundary", "if", "if", "continue") == "if":
+        return [*body, block(f"if ({counter} + 1) % {k} == 0:", *boundary)]
+    return [*body, block(f"if ({counter} + 1) % {k} != 0:", line("continue")), *boundary]
+
+
+@family("accumulation")
+def accumulation(writer: Writer) -> Draft:
+    return simple(writer, accumulated(writer), "for i, (x, y) in enumerate(loader):")
+
+
+@family("flags")
+def flags(writer: Writer) -> Draft:
+    kind = writer.one("condition", "clip", "clip", "max_norm", "unscale too", "arms", "optional", "is_enabled")
+    start = [writer.zero(), writer.forward()]
+    end = [writer.step(), writer.update()]
+    if kind == "arms":
+        writer.enabled = writer.one("enabled", "always", "flag")
+        amp = [writer.backward(), *writer.clipped(), *end]
+        plain = [line("loss.backward()", "backward"), writer.clip(), line(f"{writer.optimizer}.step()", "step")]
+        flag = writer.flag("use_amp")
+        return simple(writer, [*start, block(f"if {flag}:", *amp), block("else:", *plain)])
+    if kind == "optional":
+        return optional(writer, start)
+    if kind == "is_enabled":
+        unscale = block(f"if {writer.scaler}.is_enabled():", writer.unscale())
+        return simple(writer, [*start, writer.backward(), unscale, writer.clip(), *end])
+    clip: list[Node]
+    if kind == "clip":
+        clip = [block(f"if {writer.flag('clip')}:", writer.unscale(), writer.clip())]
+    elif kind == "max_norm":
+        bound = writer.flag("max_norm", None, 1.0)
+        asked = writer.one("asks", "is not None", "truth")
+        clip = [
+            block(
+                f"if {bound} is not None:" if asked == "is not None" else f"if {bound}:",
+                writer.unscale(),
+                writer.clip(bound=bound),
+            )
+        ]
+    else:
+        clip = [writer.unscale(), block(f"if {writer.flag('clip')}:", writer.clip())]
+    return simple(writer, [*start, writer.backward(), *clip, *end])
+
+
+def optional(writer: Writer, start: list[Node]) -> Draft:
+    """A scaler that is there or None, each time asked for."""
+    flag, scaler = writer.flag("use_amp"), writer.scaler
+    has = f"if {scaler} is not None:" if writer.one("asks", "is not None", "truth") == "truth" else f"if {scaler}:"
+    body = [
+        *start,
+        block(has, writer.backward(), writer.unscale()),
+        block("else:", line("loss.backward()", "backward")),
+        writer.clip(),
+        block(has, writer.step(), writer.update()),
+        block("else:", line(f"{writer.optimizer}.step()", "step")),
+    ]
+    made = [*writer.made()[:-1], line(f'{scaler} = {writer.grad_scaler}("cpu") if {flag} else None')]
+    return looped(writer, made, body, "for x, y in loader:")
+
+
+@family("early")
+def early(writer: Writer) -> Draft:
+    kind = writer.one("leaves", "norm", "norm", "skip first", "flag", "break")
+    if kind == "norm":
+        writer.overflow = True
+        first = writer.one("cleared", "first", "last") == "first"
+        arm = [writer.update(), *([] if first else [writer.zero()]), line("continue")]
+        body = [
+            *([writer.zero()] if first else []),
+            writer.forward(),
+            writer.backward(),
+            writer.unscale(),
+            writer.clip(kinds=("kept norm",)),
+            block("if not torch.isfinite(norm):", *arm),
+            writer.step(),
+            writer.update(),
+            *([] if first else [writer.zero()]),
+        ]
+        return simple(writer, body)
+    test = {"skip first": "if i == 0:", "flag": "", "break": "if i == 3:"}[kind]
+    test = test or f"if {writer.flag('skip')}:"
+    body = [block(test, line("break" if kind == "break" else "continue")), *writer.straight()]
+    return simple(writer, body, "for i, (x, y) in enumerate(loader):")
+
+
+@family("finally")
+def finally_(writer: Writer) -> Draft:
+    inner = writer.straight(zero=writer.one("cleared", "first", "last"))
+    kind = writer.one("finally", "update", "zero", "nothing")
+    if kind == "nothing":
+        made = writer.made()
+        loop = block("for x, y in loader:", *inner)
+
+        def whole() -> list[Node]:
+            loop.body[:] = inner
+            return train(writer, *made, block("try:", loop), block("finally:", line('print("", end="")')))
+
+        return Draft(inner, whole)
+    tag = {"update": "update", "zero": "zero"}[kind]
+    last = next(node for node in reversed(inner) if node.tag == tag)
+    inner = [node for node in inner if node is not last]
+    body = [block("try:", *inner, tag="try"), block("finally:", last, tag="finally")]
+    return simple(writer, body)
+
+
+@family("regions")
+def regions(writer: Writer) -> Draft:
+    kind = writer.one("context", "nullcontext", "named", "items", "island", "backward island", "spread", "decorator")
+    model, criterion = writer.model, f"{writer.self}criterion"
+    both = [line(f"out = {model}(x)"), line(f"loss = {criterion}(out, y)")]
+    region = f"{writer.autocast}({REGION_ARGS})"
+    before: list[Node] = []
+    backward: Node = writer.backward()
+    if kind in ("nullcontext", "named"):
+        writer.imports.add("import contextlib")
+        chosen = f"{region} if {writer.flag('use_amp')} else contextlib.nullcontext()"
+        if kind == "named":
+            before, chosen = [line(f"context = {chosen}")], "context"
+        forward = [block(f"with {chosen}:", *both, tag="region")]
+    elif kind == "items":
+        forward = [block(f"with torch.enable_grad(), {region}:", *both, tag="region")]
+    elif kind == "decorator":
+        before = [block("def compute(x, y):", line(f"return {criterion}({model}(x), y)"))]
+        before = [line(f"@{region}"), *before]
+        forward = [line("loss = compute(x, y)")]
+    else:
+        off = f"with {writer.autocast}({REGION_ARGS.split(',', maxsplit=1)[0]}, enabled=False):"
+        island = block(off, line(f"loss = {criterion}(out.float(), y)"))
+        forward = [block(f"with {region}:", both[0], island, tag="region")]
+        if kind == "backward island":
+            forward[0].body.append(block(off, backward))
+            backward = line("pass")
+        elif kind == "spread":
+            forward = [block(f"with {region}:", both[0], tag="region"), both[1]]
+    body = [writer.zero(), *forward, backward, *writer.clipped(), writer.step(), writer.update()]
+    body = [node for node in body if node.text != "pass"]
+    made = writer.made()
+    return looped(writer, [*made, *before], body, "for x, y in loader:")
+
+
+@family("while")
+def while_(writer: Writer) -> Draft:
+    kind = writer.one("while", "count", "true", "iterator")
+    body = writer.straight()
+    made = writer.made()
+
+    def whole() -> list[Node]:
+        if kind == "iterator":
+            loop = [line("batches = iter(loader)"), line("batch = next(batches, None)")]
+            loop += [
+                block("while batch is not None:", line("x, y = batch"), *body, line("batch = next(batches, None)"))
+            ]
+        else:
+            take, count = line("x, y = loader[done]"), line("done += 1")
+            stop = [block("if done >= len(loader):", line("break"))] if kind == "true" else []
+            head = "while True:" if stop else "while done < len(loader):"
+            loop = [line("done = 0"), block(head, take, *body, count, *stop)]
+        return train(writer, *made, *loop)
+
+    return Draft(body, whole)
+
+
+@family("epochs")
+def epochs(writer: Writer) -> Draft:
+    accumulates = writer.maybe("accumulation", 0.4)
+    body = accumulated(writer) if accumulates else writer.straight()
+    head = "for i, (x, y) in enumerate(loader):" if accumulates else "for x, y in loader:"
+    made = writer.made()
+    first = [writer.zero()] if accumulates and writer.maybe("cleared per epoch") else []
+    return looped(writer, made, [*first, block(head, *body)], "for epoch in range(2):")
+
+
+@family("script", "plain")
+def script(writer: Writer) -> Draft:
+    accumulates = writer.maybe("accumulation", 0.3)
+    body = accumulated(writer) if accumulates else writer.straight()
+    head = "for i, (x, y) in enumerate(loader):" if accumulates else "for x, y in loader:"
+    made = writer.made()
+
+    def whole() -> list[Node]:
+        writer.imports.add(f"from config import {', '.join(['loader', *sorted(writer.flags)])}")
+        return [line(""), *made, block(head, *body)]
+
+    return Draft(body, whole)

@@ -1,0 +1,165 @@
+"""Families whose iteration is spread over functions: helpers, methods, closures, wrapper classes."""
+
+from __future__ import annotations
+
+from tests.differential.draft import Draft, family, train
+from tests.differential.families import accumulated
+from tests.differential.outline import outline, rename
+from tests.differential.tree import Node, block, line, rendered
+from tests.differential.writer import Writer, net
+
+LOCALS = {"x", "y", "i", "out", "loss", "norm", "total"}
+SHARED = {"model", "optimizer", "opt", "opt_a", "opt_b", "scaler", "grad_scaler", "criterion"}
+
+
+def _iteration(writer: Writer) -> tuple[list[Node], str, list[Node], list[Node]]:
+    """An iteration, the head of its loop, what is made before, and the model's class."""
+    kind = writer.one("iteration", "straight", "straight", "accumulated", "accumulated", "clip asked", "two optimizers")
+    if kind == "accumulated":
+        return accumulated(writer), "for i, (x, y) in enumerate(loader):", writer.made(), []
+    if kind == "two optimizers":
+        first, second = f"{writer.self}opt_a", f"{writer.self}opt_b"
+        made = writer.made_model(parts=True)
+        owners = f"{writer.model}.body", f"{writer.model}.head"
+        body = [
+            line(f"{writer.model}.zero_grad()", "zero"),
+            writer.forward(),
+            writer.backward(),
+            *([writer.unscale(first), writer.unscale(second), writer.clip()] if writer.maybe("clipped") else []),
+            writer.step(first),
+            writer.step(second),
+            writer.update(),
+        ]
+        criterion = line(f"{writer.self}criterion = nn.L1Loss()")
+        optimizers = [writer.made_optimizer(*each) for each in zip((first, second), owners, strict=True)]
+        return body, "for x, y in loader:", [made, criterion, *optimizers, writer.made_scaler()], net()
+    body = writer.straight()
+    if kind == "clip asked":
+        body = [writer.zero(), writer.forward(), writer.backward()]
+        body += [block(f"if {writer.flag('clip')}:", writer.unscale(), writer.clip()), writer.step(), writer.update()]
+    return body, "for x, y in loader:", writer.made(), []
+
+
+def _flag_names(writer: Writer) -> set[str]:
+    return set(writer.flags) if writer.flag_style == "plain" else {"args"} if writer.flag_style == "args" else set()
+
+
+@family("helpers")
+def helpers(writer: Writer) -> Draft:
+    body, head, made, model = _iteration(writer)
+    depth = writer.one("calls deep", 1, 1, 2)
+    renamed = writer.maybe("renamed parameters")
+
+    def whole() -> list[Node]:
+        names = LOCALS | SHARED | _flag_names(writer)
+        functions = []
+        suite = body
+        for number in range(depth):
+            function = outline(suite, writer.choose, "helper", ("run_step", "finish")[number], names)
+            if function is None:
+                break
+            functions.append(function)
+            suite = function.body
+        for function in functions:
+            if renamed:
+                rename(function, writer.optimizer, "optim")
+                rename(function, writer.scaler, "amp_scaler")
+        if writer.one("helpers stand", "before", "before", "behind") == "behind":
+            return [*model, *train(writer, *made, block(head, *body)), *_apart(functions)]
+        return [*model, *_apart(functions[::-1]), *train(writer, *made, block(head, *body))]
+
+    return Draft(body, whole)
+
+
+def _apart(functions: list[Node]) -> list[Node]:
+    return [each for function in functions for each in (line(""), function)]
+
+
+@family("closures", "plain")
+def closures(writer: Writer) -> Draft:
+    body, head, made, model = _iteration(writer)
+
+    def whole() -> list[Node]:
+        function = outline(body, writer.choose, "closure", "run_step", LOCALS)
+        return [*model, *train(writer, *made, *([function] if function is not None else []), block(head, *body))]
+
+    return Draft(body, whole)
+
+
+@family("trainer", "self")
+def trainer(writer: Writer) -> Draft:
+    body, head, made, model = _iteration(writer)
+    many = writer.one("methods", 1, 1, 2, 3)
+
+    def whole() -> list[Node]:
+        methods: list[Node] = []
+        for name in ("train_step", "finish", "apply")[:many]:
+            suite = writer.choose.choice([body, *(each.body for each in methods)])
+            method = outline(suite, writer.choose, "method", name, LOCALS)
+            if method is not None:
+                methods.append(method)
+        flags = sorted(writer.flags)
+        given = ", ".join(["self", *flags])
+        init = block(f"def __init__({given}):", *(line(f"self.{each} = {each}") for each in flags), *made)
+        fit = block("def fit(self, loader):", block(head, *body))
+        cls = block("class Trainer:", init, *_apart([fit, *methods]))
+        arguments = ", ".join(flags)
+        run = block(f"def train({', '.join(['loader', *flags])}):", line(f"Trainer({arguments}).fit(loader)"))
+        return [line(""), *model, cls, line(""), run]
+
+    return Draft(body, whole)
+
+
+@family("wrapper", "plain")
+def wrapper(writer: Writer) -> Draft:
+    """`NativeScaler`: one call for all that the scaler does."""
+    accumulates = writer.maybe("accumulation", 0.5)
+    k = writer.flag("k", 1, 2) if accumulates else ""
+    bound = writer.flag("max_norm", None, 1.0)
+    # What is wrong with a class is wrong whatever this file makes of it: no constants given.
+    writer.enabled = writer.one("enabled", "always", "flag")
+    made = [node for node in writer.made() if not node.text.startswith(f"{writer.scaler} = ")]
+    enabled = "True" if writer.enabled == "always" else writer.flag("use_amp")
+    writer.wraps_in_class = True
+    inner = "self._scaler"
+    clip = line("norm = torch.nn.utils.clip_grad_norm_(parameters, clip_grad)", "clip")
+    arms = writer.one("clips", "if", "arms", "unscale first")
+    if arms == "if":
+        middle = [block("if clip_grad is not None:", writer.unscale("optimizer", inner), clip)]
+    elif arms == "arms":
+        middle = [
+            block("if clip_grad is not None:", writer.unscale("optimizer", inner), clip),
+            block("else:", writer.unscale("optimizer", inner)),
+        ]
+    else:
+        middle = [writer.unscale("optimizer", inner), block("if clip_grad is not None:", clip)]
+    last = [*middle, writer.step("optimizer", inner), writer.update(inner)]
+    last = [block("if need_update:", *last)] if accumulates else last
+    body = [writer.backward(scaler=inner), *last]
+    optional = ", need_update=True" if accumulates else ""
+    head = f"def __call__(self, loss, optimizer, clip_grad=None, parameters=None{optional}):"
+    given = f"clip_grad={bound}, parameters={writer.model}.parameters()"
+    boundary = f"(i + 1) % {k} == 0"
+    arguments = ", ".join(
+        filter(None, ("loss", writer.optimizer, given, f"need_update={boundary}" if accumulates else ""))
+    )
+    call = line(f"loss_scaler({arguments})", "call")
+
+    def whole() -> list[Node]:
+        read = [each for each in sorted(writer.flags) if f"self.{each}" in rendered(body)]
+        init = block(
+            f"def __init__({', '.join(['self', 'enabled', *read])}):",
+            line(f'self._scaler = {writer.grad_scaler}("cpu", enabled=enabled)'),
+            *(line(f"self.{each} = {each}") for each in read),
+        )
+        cls = block("class NativeScaler:", init, block(head, *body))
+        made.append(line(f"loss_scaler = NativeScaler({', '.join([enabled, *read])})"))
+        zero = writer.zero()
+        if accumulates:
+            steps = [writer.forward(), call, block(f"if {boundary}:", zero)]
+            loop = block("for i, (x, y) in enumerate(loader):", *steps)
+        else:
+            loop = block("for x, y in loader:", zero, writer.forward(), call)
+        return [line(""), cls, *train(writer, *made, loop)]
+
+    return Draft(body, whole)
