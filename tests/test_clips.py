@@ -310,7 +310,7 @@ def test_the_last_of_several_optimizers_is_not_taken_for_all() -> None:
         "    for opt in opts:\n        scaler.step(opt)\n"
         "    scaler.update()\n"
     )
-    assert "bound only behind it" in withheld(body)
+    assert "which of several optimizers" in withheld(body)
 
 
 def test_one_unscale_serves_the_arms_of_an_if() -> None:

@@ -153,7 +153,7 @@ def test_what_is_right_is_left_alone() -> None:
             word = [*word[:first], "if i % 2 == 1:", *inner, *word[stop:]]
         text = program(word)
         ran = run(text)
-        if ran.right:
+        if ran.right and ("scaler.step" in text or "optimizer.step" in text):
             right += 1
             assert not codes(text) & set(ORDER), text
         elif not ran.error:

@@ -39,7 +39,8 @@ def after_clear(before: Gradients, call: int, to_none: bool) -> Gradients:
     if before.is_empty():
         lost = before.origin
     kind = "none" if to_none else "zeros"
-    return Gradients(kind, before.scaler, origin=lost, by=before.by, used=before.used, cleared=call)
+    used = before.used if before.kind == "unscaled" or before.is_empty() or before.kind == "maybe" else 0
+    return Gradients(kind, before.scaler, origin=lost, by=before.by, used=used, cleared=call)
 
 
 def after_plain(before: Gradients, call: int, sure: bool, alone: bool, in_between: bool) -> Gradients:

@@ -55,7 +55,7 @@ class Visit:
     stepped: set[tuple[str, str]] = field(default_factory=set)  # (scaler, optimizer) stepped before the next update
     steps: list[ir.Value] = field(default_factory=list)
     followed: bool = False  # any step comes before the next backward
-    bypassed: bool = False  # an optimizer steps directly before the next update
+    bypasses: list[ir.Value] = field(default_factory=list)  # direct steps before the next update
     backward_first: bool = False  # a scaled backward comes before the next update on some path
     ends: list[State] = field(default_factory=list)  # the function ends in these before an update
 
@@ -244,7 +244,8 @@ class Transfer:
         held = state.gradients_of(optimizer)
         for clip in state.pending:
             self.visits[clip].followed = True
-            self.visits[clip].bypassed |= held.kind not in ("plain", "none", "zeros", "maybe")
+            if held.kind not in ("plain", "none", "zeros", "maybe") and event.call not in self.visits[clip].bypasses:
+                self.visits[clip].bypasses.append(event.call)
         state = self._over(event, [optimizer], state)
         held = state.gradients_of(optimizer)
         how = ""

@@ -71,12 +71,16 @@ class Unseen:
             return True
         if isinstance(func, ir.Attribute) and func.attr in _QUIET:
             return True
+        return self._is_a_module(func)
+
+    def _is_a_module(self, value: ir.Value) -> bool:
+        """Whether a value was made by a class of torch's, or by a module's class of this file: a model, a criterion."""
         known = self._objects
-        key = known.key(func)
+        key = known.key(value) or ""
         made = known.classes_of(key)
         if made and all(name.startswith("torch.") for name in made):
             return True
-        cls = known.instances.get(key or "") or known.instances.get(known.original(key or ""))
+        cls = known.instances.get(key) or known.instances.get(known.original(key))
         return cls is not None and any("torch.nn.Module" in self._module.names.of(base.value) for base in cls.bases)
 
     def runs_by_reading(self, value: ir.Attribute) -> bool:
@@ -116,8 +120,7 @@ class Unseen:
         return bool(made) and all(name.startswith("torch.") for name in made)
 
     def _is_unknown(self, func: ir.Value, name: str) -> bool:
-        made = self._objects.classes_of(self._objects.key(func))
-        if name in _HARMLESS or (made and not made & {UNKNOWN, NOTHING}):
+        if name in _HARMLESS or self._is_a_module(func):
             return False
         return all(each in (UNKNOWN, NOTHING) or each[0] in (LOCAL, UNBOUND) for each in self._module.names.of(func))
 

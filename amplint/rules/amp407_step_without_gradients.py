@@ -69,14 +69,14 @@ def check(module: Module) -> Iterator[Finding]:
     told: set[int] = set()
     for each in found(module, "AMP407"):
         flow, issue = each.flow, each.issue
-        if issue.at in told or issue.cause in told or _may_be_fused(module, issue.optimizer):
+        if issue.at in told or _may_be_fused(module, issue.optimizer):
             continue
         visit = flow.visits[issue.at]
         clear = flow.visits[issue.cause].event if issue.cause in flow.visits else None
         behind = clear is not None and any(state.gradients_of(issue.optimizer).origin for state in each.states)
         if not behind and not _is_certain(module, each):
             continue
-        told |= {issue.at, issue.cause} - {0}
+        told.add(issue.at)
         if clear is None or not behind:
             yield rule.finding(
                 module.span(visit.event.call),

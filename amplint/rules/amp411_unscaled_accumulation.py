@@ -75,8 +75,8 @@ def check(module: Module) -> Iterator[Finding]:
 def _stays_in_sight(module: Module, each: Found) -> bool:
     """Whether the gradients are cleared nowhere out of sight: the flow shows a clear, or all that has the optimizer."""
     flow, issue = each.flow, each.issue
-    known = {event.call.id for event in flow.events}
-    if any(is_grad(value) and value.id not in known and _is_written(value) for value in module.values):
+    events = {event.call.id for event in flow.events}
+    if any(is_grad(value) and _is_written(value, events) for value in module.values):
         return False
     if any(name[0] == "." for name in objects(module).classes_of(issue.optimizer)):
         return False  # a class of the file's own may clear in its step
@@ -92,12 +92,19 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
             return False
     if clears and all(exclusive(clear.call, step) for clear in clears):
         return False  # only one arm of an if clears: AMP420
-    return bool(clears) or in_this_file_only(module, issue.scaler)
+    if clears:
+        return True
+    every = objects(module)
+    torchs = {issue.optimizer, every.original(issue.optimizer)} & every.constructed
+    elsewhere = any(ir.last_name(call.func) == "zero_grad" for call in module.calls)
+    return bool(torchs) and not elsewhere and in_this_file_only(module, issue.scaler)
 
 
-def _is_written(value: ir.Value) -> bool:
-    """Whether a gradient is stored, deleted or changed in place."""
+def _is_written(value: ir.Value, events: set[int]) -> bool:
+    """Whether a gradient is stored, deleted or changed in place, and that is none of the events."""
     parent = value.parent
     if isinstance(parent, (ir.Assign, ir.Delete)):
-        return value in parent.targets
-    return isinstance(parent, ir.Attribute) and parent.attr.endswith("_") and isinstance(parent.parent, ir.Call)
+        return value in parent.targets and value.id not in events
+    if not isinstance(parent, ir.Attribute) or not isinstance(parent.parent, ir.Call):
+        return False
+    return parent.attr.endswith("_") and parent.parent.id not in events

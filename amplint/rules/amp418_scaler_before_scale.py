@@ -44,9 +44,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
+from amplint.model import ir
+from amplint.model.flow import Flow
 from amplint.model.objects import objects
+from amplint.model.state import State
 from amplint.rules.base import Rule
-from amplint.rules.order import Found, calls_of, conditions, dynamic, found, used_elsewhere
+from amplint.rules.order import Found, asked, calls_of, conditions, dynamic, found, used_elsewhere
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -57,11 +60,11 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler",)
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """The first call of each scaler that comes before any scale."""
-    told: set[str] = set()
+    told: set[int] = set()
     for each in found(module, "AMP418"):
         issue = each.issue
-        if issue.scaler not in told and _is_early(module, each):
-            told.add(issue.scaler)
+        if issue.at not in told and _is_early(module, each):
+            told.add(issue.at)
             yield rule.finding(
                 module.span(each.issue_node),
                 f"{issue.how}() comes before the first scale(), which raises; call `scale(loss).backward()` first",
@@ -80,8 +83,11 @@ def _is_early(module: Module, each: Found) -> bool:
     if len(each.states) >= len(enabled):
         return True
     made = objects(module).made_by(scaler)
+    scales = [scale.call for scale in calls_of(flow, scaler, "scale")]
+    if all(_never_runs(flow, state, asked(flow, scale, call)) for scale in scales for state in each.states):
+        return True
     # A scale that stands before it, under a condition of its own, may well come first whenever it matters.
-    before = [scale.call for scale in calls_of(flow, scaler, "scale") if scale.call.id < call.id]
+    before = [scale for scale in scales if scale.id < call.id]
     tests = [test for scale in before for test in conditions(scale, call)]
     tests += [test for of in made for test in conditions(call, of.call)]
     if any(dynamic(module, flow, scale, call) for scale in before) or any(
@@ -91,3 +97,8 @@ def _is_early(module: Module, each: Found) -> bool:
     return flow.surely_enabled(scaler, each.states) or not any(
         flow.conditions.may_ask_for_amp(test.test) for test in tests
     )
+
+
+def _never_runs(flow: Flow, state: State, tests: list[ir.Value]) -> bool:
+    """Whether one of the tests round a call fails on a path."""
+    return any(flow.conditions.truth(test, state) is False for test in tests)

@@ -61,7 +61,15 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(
-    __name__, __doc__, severity=Severity.ERROR, triggers=("clip_grad & scaler & step(", "clip_grad & scale( & step(")
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=(
+        "clip_grad & scaler & step(",
+        "clip_grad & scale( & step(",
+        "grad & clamp & scale( & step(",
+        "grad & norm & scale( & step(",
+    ),
 )
 
 

@@ -162,7 +162,7 @@ def ends(visit: Visit, function: ir.Node, step: ir.Value) -> list[State]:
 
 def leaves_without_update(visit: Visit, bad: list[State], function: ir.Node, step: ir.Value) -> bool:
     """Whether the function can end between clip and step: the next call's unscale_ would be the second."""
-    if not isinstance(function, ir.Function) or (visit.bypassed and bad[0].gradients.kind == "entry"):
+    if not isinstance(function, ir.Function) or (visit.bypasses and bad[0].gradients.kind == "entry"):
         return False  # where another function scaled, the paths on which the scaler is off can't be told
     absent = {f"present({scaler})" for scaler, _ in visit.stepped}
     return any(

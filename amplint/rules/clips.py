@@ -12,7 +12,7 @@ from amplint.model.scopes import owner_class
 from amplint.model.state import State
 from amplint.model.transfer import Visit
 from amplint.model.unseen import bases_in_sight, functions_by_name
-from amplint.rules.order import Found
+from amplint.rules.order import Found, asked
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -29,7 +29,8 @@ def clips_scaled(module: Module, clip: Found) -> bool:
     if issue.how == "entry":
         return any(_scaled_by_another(module, flow, visit, state) for state in clip.states)
     # The optimizer steps without the scaler: on this path it will be switched off.
-    return not visit.bypassed or bool(visit.stepped) or flow.surely_enabled(issue.scaler, clip.states)
+    asks = any(asked(flow, step, visit.event.call) for step in visit.bypasses)
+    return not asks or bool(visit.stepped) or flow.surely_enabled(issue.scaler, clip.states)
 
 
 def _scaled_by_another(module: Module, flow: Flow, visit: Visit, state: State) -> bool:
