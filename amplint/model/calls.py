@@ -49,7 +49,7 @@ class Calls:
 
     def callee(self, call: ir.Call) -> Callee | None:
         """What a call runs, where that is certain and matters; an optimizer's own methods are no calls but events."""
-        found = self._find(call)
+        found = self.find(call)
         if found is not None and found.cls is not None and self._is_optimizer(found.cls):
             return None
         return found if found is not None and self._can_follow(found.function) and self.matters(found) else None
@@ -58,7 +58,8 @@ class Calls:
         names = {name for base in cls.bases for name in self._module.names.of(base.value)}
         return any(name.startswith("torch.optim.") or name.endswith("Optimizer") for name in names)
 
-    def _find(self, call: ir.Call) -> Callee | None:
+    def find(self, call: ir.Call) -> Callee | None:
+        """What a call runs, where that is certain."""
         func = call.func
         if isinstance(func, ir.Name):
             return self._named(func, call)
@@ -166,13 +167,14 @@ class Calls:
         function = callee.function
         if function.id not in self._matters:
             self._matters[function.id] = False  # a recursive call adds nothing
-            self._matters[function.id] = any(self._is_word(value) for value in _values(function))
+            stores = function.cls is not None and any(map(_stores, ir.walk_statements(function.body, into=False)))
+            self._matters[function.id] = stores or any(self._is_word(value) for value in _values(function))
         return self._matters[function.id]
 
     def _is_word(self, value: ir.Value) -> bool:
         if isinstance(value, (ir.Name, ir.Attribute)) and ir.last_name(value) in _WORDS:
             return True
-        found = self._find(value) if isinstance(value, ir.Call) else None
+        found = self.find(value) if isinstance(value, ir.Call) else None
         return found is not None and self.matters(found)
 
     # --- arguments --------------------------------------------------------------------------------------------------
@@ -198,6 +200,14 @@ class Calls:
     @staticmethod
     def _is_pack(params: list[ir.Param], name: str) -> bool:
         return any(param.name == name and param.kind in ("*", "**") for param in params)
+
+
+def _stores(statement: ir.Statement) -> bool:
+    """Whether a statement changes an attribute, that a condition may read."""
+    targets = statement.targets if isinstance(statement, ir.Assign) else ()
+    if isinstance(statement, ir.AugAssign):
+        targets = (statement.target,)
+    return any(isinstance(target, ir.Attribute) for target in targets)
 
 
 def _values(function: ir.Function) -> list[ir.Value]:

@@ -62,9 +62,16 @@ class Conditions:
             return known
         if key.startswith("present("):
             inner = key[8:-1]
+            if inner.endswith(".grad"):
+                return state.has_gradients()
             return True if state.known(inner) or inner in self._objects.functions else None  # what is true is not None
         if state.known(f"present({key})") is False:
             return False
+        if key.startswith("Equal(") and key.endswith(",0)") and state.known(key[6:-3]) is not None:
+            return not state.known(key[6:-3])
+        zero = state.known(f"Equal({key},0)")
+        if zero is not None:
+            return not zero
         if key.startswith("Equal(") and key.endswith("')"):  # `mode == "a"`: then it isn't "b"
             start = key[: key.rindex(",") + 1]
             if any(holds and fact.startswith(start) and fact.endswith("')") for fact, holds in state.facts):

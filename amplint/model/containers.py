@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # A container that can't be seen is taken to hold two.
 _SOME = 2
 _MANY = 8
-_USES = ("step", "zero_grad", "unscale_", "update", "scale", "param_groups")
+_USES = ("parameters", "step", "zero_grad", "unscale_", "update", "scale", "param_groups")
 
 
 class Containers:

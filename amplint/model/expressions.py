@@ -34,7 +34,7 @@ class Expressions:
         self._run = run
         self._events = events(module)
         self._objects = objects(module)
-        self._calls = module.once(Calls)
+        self.calls = module.once(Calls)
         self.conditions = Conditions(self._objects)
         self.regions = Regions(module)
         self.tensors = Tensors(module, self.conditions)
@@ -138,6 +138,11 @@ class Expressions:
                 else:
                     for right in self.outcomes(test.right, left.state):
                         yield right._replace(by_flag=left.by_flag or right.by_flag)
+        elif (found := self._predicate(test, state)) is not None:
+            expression, frame = found
+            with self.within(frame):
+                outcomes = list(self.outcomes(expression, state))
+            yield from outcomes
         else:
             by_flag = self.conditions.may_ask_for_amp(test)
             for after in self.evaluate(test, [state]):
@@ -146,19 +151,39 @@ class Expressions:
                     if truth is None or truth is holds:
                         yield Outcome(self.conditions.assume(test, holds, after), holds, by_flag)
 
+    def _predicate(self, test: ir.Value, state: State) -> tuple[ir.Value, Frame] | None:
+        """The condition that a function of this file computes in one expression: `if self.is_boundary():`."""
+        callee = self.calls.find(test) if isinstance(test, ir.Call) else None
+        if callee is None or len(self._active) >= MAX_DEPTH or callee.function in self._active:
+            return None
+        body = [each for each in callee.function.body.statements if not _is_text(each)]
+        only = body[0] if len(body) == 1 else None
+        if not isinstance(only, ir.Return) or only.value is None or callee.function.decorators:
+            return None
+        assert isinstance(test, ir.Call)
+        arguments = self.calls.arguments(test, callee)
+        if arguments is None or any(value is None for value in arguments.values()):
+            return None
+        aliases, bound = self._bound(callee.function, arguments, state)
+        if bound != state:
+            return None  # what is passed has no name
+        return only.value, self._frame(callee, aliases)
+
     # --- calls ------------------------------------------------------------------------------------------------------
 
     def _call(self, call: ir.Call, states: list[State]) -> list[State]:
         measure = read_of(self._module, call)
-        callee = self._calls.callee(call) if measure is None else None
+        callee = self.calls.callee(call) if measure is None else None
         if callee is not None and callee.function not in self._active and len(self._active) < MAX_DEPTH:
-            arguments = self._calls.arguments(call, callee)
+            arguments = self.calls.arguments(call, callee)
             if arguments is not None:
                 return self._follow(call, callee, arguments, states)
         found: list[State] = []
         for state in states:
             event = self._events.of(call) or self.tensors.by_hand_call(call, state) or measure
             after: State | None = self.regions.manual(call, state, self.conditions)
+            if after is not None and self.tensors.divides(call, after):
+                after = self.transfer.by_hand(after)
             if after is not None and event is not None:
                 after = self.transfer.visit(event, after)
             elif after is not None and not self._events.unseen.is_harmless(call):
@@ -169,7 +194,7 @@ class Expressions:
 
     def constructs(self, call: ir.Call, targets: tuple[ir.Value, ...]) -> bool:
         """Whether a call makes an object of this file's classes, whose constructor is followed, and keeps it there."""
-        callee = self._calls.callee(call)
+        callee = self.calls.callee(call)
         made = callee is not None and callee.function.name == "__init__" and len(targets) == 1
         return made and callee is not None and callee.instance == self._objects.key(targets[0])
 
@@ -185,15 +210,10 @@ class Expressions:
         groups: dict[tuple[tuple[str, str], ...], list[State]] = {}
         for state in states:
             aliases, bound = self._bound(function, arguments, state)
+            bound = self._kept(callee, aliases, bound)
             groups.setdefault(tuple(sorted(aliases.items())), []).append(bound)
         for aliases_of_group, group in groups.items():
-            aliases, classes = dict(aliases_of_group), {}
-            if callee.instance is not None and callee.cls is not None:
-                for cls in self._family(callee.cls, function.cls):
-                    aliases[f"self{cls.id}"] = callee.instance
-                    classes[f"self{cls.id}"] = callee.cls
-                classes[callee.instance] = callee.cls
-            with self.within(known.frame.inner(aliases, classes), function):
+            with self.within(self._frame(callee, dict(aliases_of_group)), function):
                 found += self._body(function, group)
         prefix = known.prefix(function.scope)
         done = [state.without(prefix) for state in found]
@@ -201,9 +221,15 @@ class Expressions:
             [state.but(result=(call.id, state.result[1]) if state.result is not None else None) for state in done]
         )
 
-    @staticmethod
-    def _family(cls: ir.Class, other: ir.Class | None) -> list[ir.Class]:
-        return [cls] if other is None or other is cls else [cls, other]
+    def _frame(self, callee: Callee, aliases: dict[str, str]) -> Frame:
+        """The frame of a call: `self` is the instance, in the class that has the method and in its own."""
+        classes: dict[str, ir.Class] = {}
+        if callee.instance is not None and callee.cls is not None:
+            for cls in (callee.cls, callee.function.cls or callee.cls):
+                aliases[f"self{cls.id}"] = callee.instance
+                classes[f"self{cls.id}"] = callee.cls
+            classes[callee.instance] = callee.cls
+        return self._objects.frame.inner(aliases, classes)
 
     def _body(self, function: ir.Function, states: list[State]) -> list[State]:
         opened = self.regions.decorators(function)
@@ -240,10 +266,20 @@ class Expressions:
                 state = state.with_fact(fact, truth)
         return aliases, state
 
+    def _kept(self, callee: Callee, aliases: dict[str, str], state: State) -> State:
+        """What a constructor keeps in attributes is the caller's object still."""
+        known = self._objects
+        for param in callee.function.params if callee.instance is not None else ():
+            attr = known.kept(callee.function, param.name)
+            key = aliases.get(known.raw_variable(callee.function.scope, param.name))
+            if attr is not None and key is not None:
+                state = state.bind(f"{callee.instance}.{attr}", Abstract("object", key))
+        return state
+
     def _passed(self, value: ir.Value, key: str | None, state: State) -> Abstract | None:
         if key is not None and (self._objects.is_scalers(key) or self._objects.is_optimizers(key)):
             return Abstract("object", state.object_of(key))
-        return self.transfer.ownership.parameters(value) or self.abstract(value, state)
+        return self.transfer.ownership.parameters(value, state) or self.abstract(value, state)
 
     def _facts(self, own: str, value: ir.Value, key: str | None, state: State) -> list[tuple[str, bool]]:
         """What the path knows of an argument, said of the parameter."""
@@ -293,6 +329,10 @@ class Expressions:
         if key is None or not (self._objects.is_scalers(key) or self._objects.is_optimizers(key)):
             return None
         return Abstract("object", state.object_of(key))
+
+
+def _is_text(statement: ir.Statement) -> bool:
+    return isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Constant)
 
 
 class _Within:

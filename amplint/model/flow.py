@@ -114,6 +114,12 @@ class Flow:
             (each for each in self._transfer.issues.items() if each[0].code == code), key=lambda each: each[0]
         )
 
+    def callers_see(self, call: int) -> bool:
+        """Whether in each state that reaches a call it is known what the gradients are."""
+        states = self.visits[call].states
+        held = [of for state in states for of in ([of for _, of in state.groups] or [state.rest])]
+        return all(of.kind in ("none", "zeros", "plain") for of in held)
+
     def contains(self, node: ir.Node) -> bool:
         """Whether a node stands in this function itself, and in none that is nested in it."""
         function = ir.function_of(node)
@@ -156,6 +162,8 @@ class Flow:
             return Paths(normal=[each.state for s in states for each in outcomes(statement.test, s) if each.holds])
         if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Conditional):
             return Paths(normal=self._choice(statement, statement.value, states))
+        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Bool) and self._is_asked(statement):
+            return Paths(normal=[each for state in states for each in self._flagged(statement, statement.value, state)])
         states = self._simple(statement, states)
         if isinstance(statement, ir.Return):
             return Paths(exits=[self._returning(statement, state) for state in states])
@@ -181,6 +189,20 @@ class Flow:
             for each in self._store(statement, value.then if outcome.holds else value.other, outcome.state)
         ]
 
+    def _is_asked(self, statement: ir.Assign) -> bool:
+        """Whether a condition reads what is assigned."""
+        target = statement.targets[0]
+        if len(statement.targets) != 1 or not isinstance(target, ir.Name):
+            return False
+        key = self._objects.own_key(target)
+        return key in self._module.once(_asked)
+
+    def _flagged(self, statement: ir.Assign, value: ir.Bool, before: State) -> Iterator[State]:
+        """`deferred = amp and not last`: the ways in which it comes out, kept apart."""
+        for outcome in self._expressions.outcomes(value, before):
+            for state in self._store(statement, value, outcome.state):
+                yield state.with_fact(self._objects.own_key(statement.targets[0]), outcome.holds)  # type: ignore[arg-type]
+
     def _store(self, statement: ir.Assign, value: ir.Value, before: State) -> list[State]:
         found = []
         anew = isinstance(value, ir.Call) and self._expressions.constructs(value, statement.targets)
@@ -195,11 +217,18 @@ class Flow:
             for target, fact in zip(statement.targets, learned, strict=True):
                 if is_grad(target):
                     state = self._stored(target, value, state)
-                state = self._expressions.assign(target, self._unlike(target, held), state)
+                if not self._is_itself(target, value):
+                    state = self._expressions.assign(target, self._unlike(target, held), state)
                 state = state.with_fact(*fact) if fact is not None else state
                 state = self._transfer.made(target, value, state)
             found.append(state)
         return found
+
+    def _is_itself(self, target: ir.Value, value: ir.Value) -> bool:
+        """Whether an attribute is given the parameter that goes by its key: `self.model = model` in a constructor."""
+        if not isinstance(target, ir.Attribute) or not isinstance(value, ir.Name):
+            return False
+        return self._objects.key(target) == self._objects.key(value)
 
     def _stored(self, target: ir.Value, value: ir.Value, state: State) -> State:
         """`p.grad = ...`: None for all of a model's parameters clears them, of anything else nothing is known."""
@@ -240,10 +269,26 @@ class Flow:
 
     def _increased(self, statement: ir.AugAssign, before: State) -> Iterator[State]:
         for state in self._expressions.evaluate(statement.value, [before]):
+            if is_grad(statement.target) and self._expressions.tensors.is_scale(statement.value, state):
+                state = self._transfer.by_hand(state)
             scaled = self._expressions.tensors.by_hand(statement, state)
             after = self._transfer.visit(scaled, state) if scaled is not None else state
             if after is not None:
-                yield self._expressions.assign(statement.target, None, after)
+                yield self._counted(statement, after)
+
+    def _counted(self, statement: ir.AugAssign, state: State) -> State:
+        """`n += 1`: what was known of n + 1 is known of n."""
+        target = statement.target
+        key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
+        by = self._objects.render(statement.value)
+        bound = self._expressions.assign(target, None, state)
+        if key is None or by is None or statement.op != "Add":
+            return bound
+        for fact, truth in state.facts:
+            renamed = fact.replace(f"Add({key},{by})", "#")
+            if renamed != fact and key not in renamed:
+                bound = bound.with_fact(renamed.replace("#", key), truth)
+        return bound
 
     def _branch(self, statement: ir.If, states: list[State]) -> Paths:
         paths = Paths()
@@ -297,8 +342,12 @@ class Flow:
         if isinstance(loop, ir.For):
             states = self._expressions.evaluate(loop.iter, states)
             rounds = self._containers.rounds(loop.target, loop.iter, ir.values_below(loop.body))
-            if rounds is not None:
+            picks = rounds is not None and self._picks(loop)
+            if rounds is not None and not picks:
                 return self._over_objects(loop, rounds, states)
+        drives = isinstance(loop, ir.For) and (picks or self._drives(loop.iter))
+        if drives:
+            states = [state.unknown() for state in states]
         seen: set[State] = set()
         todo = [self._forget(state, assigned) for state in states]
         for _ in range(MAX_ROUNDS):
@@ -314,13 +363,34 @@ class Flow:
             paths.normal += inner.breaks
             paths.exits += inner.exits
             paths.raises += inner.raises
-            todo = [self._forget(state, assigned) for state in (*inner.normal, *inner.continues)]
-            if isinstance(loop, ir.For):
-                done += [state.behind_loop(loop.id) for state in todo]
-            todo = [state.next_iteration(loop.id) for state in todo]
+            left = [*inner.normal, *inner.continues]
+            if isinstance(loop, ir.For):  # behind it, what the last iteration has bound is still so
+                done += [state.unknown() if drives else state.behind_loop(loop.id) for state in left]
+            todo = [self._forget(state, assigned).next_iteration(loop.id) for state in left]
+            if drives:
+                todo = [state.unknown() for state in todo]
         self._then(loop.orelse, joined(done), paths)
         paths.normal = joined(paths.normal)
         return paths
+
+    def _drives(self, source: ir.Value) -> bool:
+        """Whether each round of a loop runs a generator of this file that has events."""
+        calls = (each for each in ir.walk_values(source) if isinstance(each, ir.Call))
+        found = (self._expressions.calls.find(call) for call in calls)
+        return any(
+            callee is not None and callee.function.is_generator and self._expressions.calls.matters(callee)
+            for callee in found
+        )
+
+    def _picks(self, loop: ir.For) -> bool:
+        """Whether a loop asks which of its objects it is at: then not every round does the same."""
+        own = {self._objects.own_key(each) for each in ir.walk_values(loop.target) if isinstance(each, ir.Name)}
+        tests = [each.test for each in ir.walk_statements(loop.body, into=False) if isinstance(each, ir.If)]
+        return any(
+            isinstance(each, ir.Name) and self._objects.own_key(each) in own
+            for t in tests
+            for each in ir.walk_values(t)
+        )
 
     def _over_objects(self, loop: ir.For, rounds: list[dict[str, str]], states: list[State]) -> Paths:
         """A loop over optimizers: one round after the other, the loop's variables being those objects."""
@@ -331,7 +401,12 @@ class Flow:
             paths.exits += inner.exits
             paths.raises += inner.raises
             paths.normal += inner.breaks
-            states = joined([*inner.normal, *inner.continues])
+            left = [*inner.normal, *inner.continues]
+            # Behind the loop, and at its next round, the variables are still those objects.
+            for own, key in aliases.items():
+                left = [state.bind(own, Abstract("object", key)) for state in left]
+            states = joined(state.next_iteration(loop.id) for state in left)
+        states = [state.behind_loop(loop.id) for state in states]
         self._then(loop.orelse, states, paths)
         paths.normal = joined(paths.normal)
         return paths
@@ -424,6 +499,14 @@ class Flow:
             states = joined(missed)
         paths.normal += [self._transfer.uncertain(state) for state in states] if any(unscaling) else states
         return paths
+
+
+def _asked(module: Module) -> set[str]:
+    """The keys of the variables that conditions of the file read."""
+    known = objects(module)
+    tests = [each.test for each in module.statements if isinstance(each, (ir.If, ir.While))]
+    tests += [each.test for each in module.values if isinstance(each, ir.Conditional)]
+    return {known.own_key(each) for test in tests for each in ir.walk_values(test) if isinstance(each, ir.Name)}
 
 
 def _equality(subject: ir.Value, value: ir.Value) -> ir.Compare:

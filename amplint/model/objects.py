@@ -40,6 +40,7 @@ class Objects:
         self._origins: dict[str, str] = {}  # keys that a frame gave -> as the callee has them
         self.instances: dict[str, ir.Class | None] = {}  # key -> the class of this file it is made by; None: several
         self._scopes: dict[int, int] = {}
+        self._kept = _kept_parameters(module)
         self._keys: dict[int, str | None] = {}
         self.scalers: set[str] = set()
         self.optimizers: set[str] = set()
@@ -47,6 +48,7 @@ class Objects:
         self.classes: dict[str, set[str]] = {}  # key -> the names of what it is made by
         self.constructed: set[str] = set()  # optimizers that the file makes
         self.owns: dict[str, set[str]] = {}
+        self.wraps: dict[str, set[str]] = {}  # optimizers that were made of others -> those
         self.holders: set[str] = set()  # objects that were given a scaler when they were made
         self._foreign: set[str] = set()
         # The functions of this file by their keys, where nothing else is bound to the name.
@@ -58,6 +60,7 @@ class Objects:
         }
         self._read_constructions()
         self._read_uses()
+        self._read_wrappers()
         self._read_holders()
 
     # --- keys -------------------------------------------------------------------------------------------------------
@@ -92,7 +95,9 @@ class Objects:
         if isinstance(value, ir.Attribute):
             cls = owner_class(value)
             base = f"self{cls.id}" if cls is not None else self._raw(value.base, depth)
-            return f"{base}.{value.attr}" if base is not None else None
+            owner = cls if cls is not None or not isinstance(value.base, ir.Name) else self._class_of(value.base)
+            attr = self._property(owner, value.attr) if owner is not None else value.attr
+            return f"{base}.{attr}" if base is not None else None
         if isinstance(value, ir.Subscript):
             base, index = self._raw(value.base, depth), self._rendered(value.index)
             return f"{base}[{index}]" if base is not None and index is not None else None
@@ -104,6 +109,23 @@ class Objects:
             base, name = self._raw(value.positional[0], depth), self._rendered(value.positional[1])
             return f"{base}.getattr({name})" if base is not None and name is not None else None
         return None
+
+    def _class_of(self, value: ir.Name) -> ir.Class | None:
+        """The class of this file that a variable is an instance of, where it is bound once."""
+        bindings = self.bindings(value)
+        made = bindings[0].value if len(bindings) == 1 and isinstance(bindings[0], Assigned) else None
+        return self._local_class(made.func) if isinstance(made, ir.Call) else None
+
+    def _property(self, cls: ir.Class, attr: str) -> str:
+        """The attribute that a property of that name returns, if it does nothing else."""
+        for each in cls.body.statements:
+            if isinstance(each, ir.Function) and each.name == attr and each.decorators:
+                names = self._module.names.of(each.decorators[0])
+                last = each.body.statements[-1]
+                value = last.value if isinstance(last, ir.Return) and len(each.body.statements) <= 2 else None
+                if names == {"builtins.property"} and isinstance(value, ir.Attribute) and owner_class(value) is cls:
+                    return value.attr
+        return attr
 
     def own_key(self, value: ir.Name) -> str:
         """The key of a variable itself, aliases not followed."""
@@ -118,6 +140,11 @@ class Objects:
         """The same, whatever the frame."""
         home = scope.home(name)
         return f"{self._number(home)}:{name}" if home is not None else name
+
+    def kept(self, function: ir.Function, name: str) -> str | None:
+        """The attribute's name in which a constructor keeps a parameter."""
+        key = self._kept.get((id(function.scope), name))
+        return key.partition(".")[2] if key is not None else None
 
     def prefix(self, scope: Scope) -> str:
         """How the keys of a scope's own variables begin."""
@@ -181,6 +208,8 @@ class Objects:
 
     def _name_key(self, value: ir.Name, depth: int) -> str:
         home = value.scope.home(value.name)
+        if home is not None and (kept := self._kept.get((id(home), value.name))) is not None:
+            return kept
         bindings = home.bindings[value.name] if home is not None else []
         if depth and len(bindings) == 1 and isinstance(bindings[0], Assigned):
             aliased = bindings[0].value
@@ -194,7 +223,7 @@ class Objects:
         return self._scopes.setdefault(id(scope), len(self._scopes))
 
     def render(self, value: ir.Value) -> str | None:
-        """A test or index as text that is the same for the same names and values; None where a call hides in it."""
+        """A test or index as text that is the same for the same names and values; None where that can't be told."""
         return self._translated(self._rendered(value))
 
     def _rendered(self, value: ir.Value) -> str | None:
@@ -202,6 +231,12 @@ class Objects:
             return repr(value.value)
         if isinstance(value, (ir.Name, ir.Attribute, ir.Subscript)):
             return self._raw(value)
+        if isinstance(value, ir.Call) and not value.unpacks("*") and not value.unpacks("**"):
+            func = self._raw(value.func)
+            given = [self._rendered(arg.value) for arg in value.args]
+            if func is None or None in given:
+                return None
+            return f"call({func};{','.join(str(each) for each in given)})"
         parts = [self._rendered(child) for child in value.children()]
         if any(part is None for part in parts):
             return None
@@ -324,6 +359,17 @@ class Objects:
                 if (optimizer := self.key(call.positional[0])) is not None:
                     self.optimizers.add(optimizer)
 
+    def _read_wrappers(self) -> None:
+        for statement in self._module.statements:
+            value = statement.value if isinstance(statement, ir.Assign) else None
+            if not isinstance(statement, ir.Assign) or not isinstance(value, ir.Call):
+                continue
+            inner = {key for each in given(value) if (key := self.is_optimizer(each)) is not None}
+            for target in statement.targets if inner else ():
+                key = self.key(target)
+                if key is not None and self.is_optimizers(key) and key not in inner:
+                    self.wraps.setdefault(key, set()).update(inner)
+
     def _read_holders(self) -> None:
         for statement in self._module.statements:
             if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
@@ -332,6 +378,26 @@ class Objects:
 
     def _is_module(self, value: ir.Value) -> bool:
         return bool(self._module.names.of(value) - {UNKNOWN, NOTHING})
+
+
+def _kept_parameters(module: Module) -> dict[tuple[int, str], str]:
+    """The parameters of constructors that are kept in an attribute as they are: by scope and name, its key."""
+    found = {}
+    for function in module.functions:
+        cls = function.cls if function.name == "__init__" else None
+        for statement in function.body.statements if cls is not None else ():
+            value = statement.value if isinstance(statement, ir.Assign) else None
+            if cls is None or not isinstance(statement, ir.Assign) or not isinstance(value, ir.Name):
+                continue
+            target = statement.targets[0]
+            if len(statement.targets) != 1 or not isinstance(target, ir.Attribute) or owner_class(target) is not cls:
+                continue
+            once = (
+                len(function.scope.bindings.get(value.name, ())) == 1 and len(cls.attributes.get(target.attr, ())) == 1
+            )
+            if once and any(param.name == value.name for param in function.params[1:]):
+                found[id(function.scope), value.name] = f"self{cls.id}.{target.attr}"
+    return found
 
 
 def given(call: ir.Call) -> Iterator[ir.Value]:

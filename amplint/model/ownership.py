@@ -6,6 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.calls import Calls
+from amplint.model.events import is_grad
 from amplint.model.objects import objects
 from amplint.model.scopes import UNKNOWN
 from amplint.model.state import Abstract, State
@@ -35,10 +37,15 @@ class Ownership:
         names = self._module.names.of(value.func) if isinstance(value, ir.Call) else frozenset()
         return bool(names) and all(name.startswith("torch.optim.") for name in names)
 
-    def _owned(self, optimizer: str) -> set[str]:
+    def _owned(self, optimizer: str, state: State) -> set[str]:
         known = self._objects
-        found = known.owns.get(optimizer) or known.owns.get(known.original(optimizer), set())
-        return {known.frame.translate(each) for each in found}
+        found = known.owns.get(optimizer)
+        if found is None:  # made by a constructor that was followed
+            original = known.original(optimizer)
+            inside, instance = original.partition(".")[0], optimizer.rpartition(".")[0]
+            found = known.owns.get(original, set())
+            found = {each.replace(inside, instance, 1) if each.startswith(f"{inside}.") else each for each in found}
+        return {state.object_of(known.frame.translate(each)) for each in found}
 
     # --- what a loss is made of -------------------------------------------------------------------------------------
 
@@ -65,19 +72,22 @@ class Ownership:
                 roots.update(filter(None, held.roots.split("|")))
                 return held.whole
             key = self._objects.key(func)
-            if key is not None and self._is_model(key):
-                roots.add(key)
+            if self._calls_model(value, state, roots):
+                return False
+            if key is not None and (model := self._model(key, state)) is not None:
+                roots.add(model)
                 return all([self._collect(arg.value, state, roots) for arg in value.args])
             torchs = all(name.startswith(("torch.", "builtins.")) for name in self._module.names.of(func))
-            base = func.base if isinstance(func, ir.Attribute) and not torchs else None
+            scales = isinstance(func, ir.Attribute) and self._objects.is_scaler(func.base) is not None
+            base = func.base if isinstance(func, ir.Attribute) and not torchs and not scales else None
             parts = [arg.value for arg in value.args] + ([base] if base is not None else [])
             found = all([self._collect(part, state, roots) for part in parts])
-            return found and (torchs or base is not None or self._is_torchs(func))
+            return found and (torchs or scales or base is not None or self._is_torchs(func))
         if isinstance(value, (ir.Name, ir.Attribute)):
             key = self._objects.key(value)
             held = state.look_up(key)
-            if key is not None and self._is_model(key):
-                roots.add(key)
+            if key is not None and (model := self._model(key, state)) is not None:
+                roots.add(model)
                 return False  # the model itself, not what it gives
             if held is not None and (held.roots or held.whole):
                 roots.update(filter(None, held.roots.split("|")))
@@ -87,13 +97,25 @@ class Ownership:
             return all([self._collect(child, state, roots) for child in value.children()])
         return False
 
-    def _is_model(self, key: str) -> bool:
-        return any(_overlap(key, root) for root in self._all_roots())
+    def _calls_model(self, call: ir.Call, state: State, roots: set[str]) -> bool:
+        """Whether a call runs a function of this file that runs a model, which is added."""
+        callee = self._module.once(Calls).find(call)
+        if callee is None:
+            return False
+        inner = [each for each in ir.values_below(callee.function.body) if isinstance(each, ir.Call)]
+        keys = filter(None, (self._objects.key(each.func) for each in inner))
+        found = {model for key in keys if (model := self._model(key, state)) is not None}
+        roots |= found
+        return bool(found)
 
-    def _all_roots(self) -> set[str]:
-        if not self._objects.frame.aliases:
-            return self._roots
-        return self._roots | {self._objects.frame.translate(root) for root in self._roots}
+    def _model(self, key: str, state: State) -> str | None:
+        """The model that a key is one of, or a part of one, as the path knows it."""
+        translate = self._objects.frame.translate
+        roots = {*self._roots, *map(translate, self._roots)}
+        for optimizer, _ in state.groups:
+            roots |= self._owned(optimizer, state)
+        found = state.object_of(key)
+        return found if any(_overlap(each, root) for each in (found, key) for root in roots) else None
 
     def _is_torchs(self, func: ir.Value) -> bool:
         """Whether what is called was made by a class of torch's: a criterion."""
@@ -108,7 +130,7 @@ class Ownership:
         """Whether a backward from there gives the optimizer's parameters gradients; None: maybe."""
         if reach is None:
             return True if self.is_alone(state) or self._is_only_backward else None
-        owned = self._owned(optimizer) if optimizer else set()
+        owned = self._owned(optimizer, state) if optimizer else set()
         if not owned or UNKNOWN in owned:
             return True if (self.is_alone(state) and not optimizer) or self._is_only_backward else None
         roots = set(filter(None, reach.roots.split("|")))
@@ -116,10 +138,12 @@ class Ownership:
             return True
         return False if reach.whole and roots else None
 
-    def parameters(self, value: ir.Value) -> Abstract | None:
+    def parameters(self, value: ir.Value, state: State) -> Abstract | None:
         """The models whose parameters an argument is: `model.parameters()`."""
         roots = self._objects.parameters_roots(value) if isinstance(value, ir.Call) else frozenset()
-        return Abstract("parameters", "|".join(sorted(roots))) if roots and UNKNOWN not in roots else None
+        if not roots or UNKNOWN in roots:
+            return None
+        return Abstract("parameters", "|".join(sorted(map(state.object_of, roots))))
 
     # --- what is cleared and clipped --------------------------------------------------------------------------------
 
@@ -127,13 +151,15 @@ class Ownership:
         """Whether `what.zero_grad()` clears an optimizer's gradients; None: maybe."""
         if what is None:
             return None
-        if what == optimizer:
+        if what == optimizer or (optimizer and self._wraps(what, optimizer)):
             return True
-        owned = self._owned(optimizer) if optimizer else set()
+        owned = self._owned(optimizer, state) if optimizer else set()
+        if what.endswith("]") and not optimizer:
+            return None  # one of a container's: which of them can't be told
         if self.is_alone(state) and (not owned or not optimizer):
             return True if self.is_optimizer(what) else None
         if self.is_optimizer(what):
-            mine = self._owned(what)
+            mine = self._owned(what, state)
             if not optimizer:
                 return False
             if not mine and what.endswith("]"):
@@ -143,6 +169,7 @@ class Ownership:
             return None if any(_overlap(one, other) for one in mine for other in owned if one != other) else False
         if not owned:
             return None
+        what = state.object_of(what)
         if all(_contains(what, root) for root in owned):
             return True
         return None if any(_overlap(what, root) or UNKNOWN in root for root in owned) else False
@@ -157,9 +184,33 @@ class Ownership:
         calls = [call for call in self._module.calls if ir.last_name(call.func) == "backward"]
         return len(calls) == 1
 
-    def share(self, optimizer: str, other: str) -> bool:
+    def _wraps(self, one: str, other: str) -> bool:
+        """Whether one of two optimizers was made of the other: `Lookahead(optimizer)`."""
+        wraps, original = self._objects.wraps, self._objects.original
+        return any(
+            original(inner) in wraps.get(original(outer), ()) or inner in wraps.get(outer, ())
+            for outer, inner in ((one, other), (other, one))
+        )
+
+    def share(self, optimizer: str, other: str, state: State) -> bool:
         """Whether two optimizers own some of the same parameters."""
-        return any(_overlap(one, its) for one in self._owned(optimizer) for its in self._owned(other))
+        return self._wraps(optimizer, other) or any(
+            _overlap(one, its) for one in self._owned(optimizer, state) for its in self._owned(other, state)
+        )
+
+    def _roots_of(self, subject: ir.Value | None, state: State) -> set[str]:
+        """The models whose parameters are clipped: the list's, or those of the loop that `p.grad` stands in."""
+        if subject is None:
+            return set()
+        roots = set(self._objects.parameters_roots(subject))
+        up = subject.parent
+        while not roots and is_grad(subject) and isinstance(up, ir.Node) and not isinstance(up, ir.Function):
+            iterated = [up.iter] if isinstance(up, ir.For) else []
+            if isinstance(up, ir.Comprehension):
+                iterated = [clause.iter for clause in up.clauses]
+            roots = {root for each in iterated for root in self._objects.parameters_roots(each)}
+            up = up.parent
+        return {state.object_of(self._objects.frame.translate(root)) for root in roots}
 
     def among(self, subject: ir.Value | None, state: State) -> tuple[list[str], bool]:
         """The optimizers, of those met, that own what is clipped, and whether that is certain.
@@ -171,15 +222,12 @@ class Ownership:
         roots = (
             set(held.key.split("|"))
             if held is not None and held.kind == "parameters"
-            else {
-                self._objects.frame.translate(root)
-                for root in (self._objects.parameters_roots(subject) if subject is not None else ())
-            }
+            else self._roots_of(subject, state)
         )
         found = [
             key
             for key in met
-            if (owned := self._owned(key)) and any(_overlap(one, other) for one in owned for other in roots)
+            if (owned := self._owned(key, state)) and any(_overlap(one, other) for one in owned for other in roots)
         ]
         return (found, True) if found else (met or [""], False)
 

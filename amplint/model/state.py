@@ -19,7 +19,7 @@ class Abstract(NamedTuple):
     """What a local variable holds, as far as it matters: `kind` and what it is about.
 
     "scaled": a loss times the scale of the scaler `key`; "region": an autocast object, made by the call with id `key`;
-    "norm": a number that depends on the size of gradients; "test": the condition `key`, negated where `flag` is false;
+    "norm": a number that depends on the size of gradients; "scale": one computed from the scale; "test": the condition `key`, negated where `flag` is false;
     "parameters": those of the models `key`; "object": the scaler or optimizer `key`; "made": anything else.
 
     `roots` are the keys of the models that it comes from, with "|" between them; all of them, if `whole`.
@@ -82,7 +82,8 @@ class State:
     def next_iteration(self, loop: int) -> State:
         """This state where a loop, by its id, starts over."""
         touched = {(scaler, optimizer, loop) for scaler, optimizer, _ in self._touches()}
-        return self.but(carried=self.carried | touched)
+        facts = frozenset(fact for fact in self.facts if "call(" not in fact[0])  # it may say something else now
+        return self.but(carried=self.carried | touched, facts=facts)
 
     def behind_loop(self, loop: int) -> State:
         """This state where a loop, by its id, has run to its end."""
@@ -91,6 +92,13 @@ class State:
     def is_carried(self, scaler: str, optimizer: str) -> bool:
         """Whether it was in an earlier iteration that an optimizer came to its stage."""
         return any(each[:2] == (scaler, optimizer) for each in self.carried)
+
+    def has_gradients(self) -> bool | None:
+        """Whether parameters have gradients; None where that differs or isn't known."""
+        held = [each for _, each in self.groups] or [self.rest]
+        if all(each.kind in ("scaled", "plain", "mixed", "over", "unscaled", "zeros") for each in held):
+            return True
+        return False if all(each.kind == "none" for each in held) else None
 
     def doubtful(self) -> State:
         """This state after a call that may have made gradients where there are none."""
@@ -135,9 +143,11 @@ class State:
         return next((held for name, held in self.env if name == key), None)
 
     def object_of(self, key: str) -> str:
-        """The object that a variable stands for on this path."""
-        held = self.look_up(key)
-        return held.key if held is not None and held.kind == "object" else key
+        """The object that a variable stands for on this path, or the part of it."""
+        for name, held in self.env:
+            if held.kind == "object" and (name == key or key.startswith((f"{name}.", f"{name}["))):
+                return held.key + key[len(name) :]
+        return key
 
     def returned(self, call: ir.Value) -> Abstract | None:
         """What a call returned that was followed just now."""
@@ -156,6 +166,7 @@ class State:
     def bind(self, key: str, held: Abstract | None) -> State:
         """The variable `key` bound anew: what was known of it, and tests that read it, is forgotten."""
         untouched = held is None and not any(key in name or key in old.key for name, old in self.env)
+        untouched = untouched and not any("call(" in fact for fact, _ in self.facts)
         if untouched and not any(key in fact for fact, _ in self.facts) and not self._speaks_of(key):
             return self
         env = {
@@ -165,7 +176,8 @@ class State:
         }
         if held is not None and not _reads(held.key, key):  # `flag = not flag`: about what was
             env.add((key, held))
-        facts = frozenset(fact for fact in self.facts if not _reads(fact[0], key))
+        owner = f"call({key.rpartition('.')[0]}."  # a method may read what is stored in its object
+        facts = frozenset(fact for fact in self.facts if not _reads(fact[0], key) and owner not in fact[0])
         return self._nameless(key).but(env=frozenset(env), facts=facts)
 
     def _speaks_of(self, key: str) -> bool:
@@ -213,7 +225,9 @@ class State:
         return self.but(
             scalers=frozenset(scalers),
             carried=frozenset(each for each in self.carried if each[0] != scaler or each[1] in booked),
-            doers=frozenset(each for each in self.doers if each[0] != scaler or each[1] in booked),
+            doers=frozenset(
+                each for each in self.doers if each[0] != scaler or each[1] in booked or each[1].startswith("#")
+            ),
         )
 
     def done(self, scaler: str, optimizer: str, call: int) -> State:

@@ -13,6 +13,8 @@ from amplint.model.state import Abstract, State
 if TYPE_CHECKING:
     from amplint.model import Module
 
+# How the scale is read.
+SCALE_READS = ("get_scale", "_scale", "_get_scale_async")
 _NORMS = ("norm", "vector_norm", "total_norm", "get_total_norm", "linalg_norm")
 
 
@@ -31,7 +33,27 @@ class Tensors:
             return Abstract("scaled", scaler)
         if self.is_norm(value, state):
             return Abstract("norm")
-        return None
+        return Abstract("scale") if self.is_scale(value, state) else None
+
+    def is_scale(self, value: ir.Value, state: State) -> bool:
+        """Whether a number is the scale, or computed from it."""
+        for each in ir.walk_values(value):
+            if isinstance(each, ir.Attribute) and each.attr in SCALE_READS:
+                return True
+            if isinstance(each, ir.Name):
+                held = state.look_up(self._objects.own_key(each))
+                if held is not None and held.kind == "scale":
+                    return True
+        return False
+
+    def divides(self, value: ir.Value, state: State) -> bool:
+        """Whether gradients are multiplied or divided by the scale by hand: `p.grad.mul_(1 / scale)`."""
+        if isinstance(value, ir.Call):
+            func = value.func
+            in_place = isinstance(func, ir.Attribute) and func.attr in ("mul_", "div_", "copy_") and is_grad(func.base)
+            if in_place or "foreach" in ir.last_name(func):
+                return any(self.is_scale(arg.value, state) for arg in value.args)
+        return False
 
     def scaler_of(self, value: ir.Value, state: State) -> str | None:
         """The scaler by whose scale a tensor is multiplied; None: by none in sight; "": by something of its own."""

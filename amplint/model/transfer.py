@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MAX_STATES = 96
 
 _USED = ("unscaled", "none", "zeros", "maybe")
+_UPDATE = "#update"  # in the place of an optimizer, where the last update is remembered
 _NO_CHECKS = "No inf checks were recorded"
 
 
@@ -54,7 +55,8 @@ class Visit:
     states: list[State] = field(default_factory=list)
     stepped: set[tuple[str, str]] = field(default_factory=set)  # (scaler, optimizer) stepped before the next update
     steps: list[ir.Value] = field(default_factory=list)
-    followed: bool = False  # any step comes before the next backward
+    followed: bool = False  # a step of what is clipped comes before the next backward
+    clipped: set[str] = field(default_factory=set)  # the optimizers that own what is clipped, where that is known
     bypasses: list[ir.Value] = field(default_factory=list)  # direct steps before the next update
     backward_first: bool = False  # a scaled backward comes before the next update on some path
     ends: list[State] = field(default_factory=list)  # the function ends in these before an update
@@ -80,6 +82,11 @@ class Transfer:
             if len(visit.states) > MAX_STATES:
                 raise TooManyPathsError
         return self._after(event, state)
+
+    @staticmethod
+    def by_hand(state: State) -> State:
+        """Gradients multiplied or divided by the scale in the program itself: how they stand isn't known."""
+        return state.all_gradients(lambda _, held: Gradients("unknown", told=held.told))
 
     def end(self, state: State) -> None:
         """The function ends in this state."""
@@ -185,6 +192,7 @@ class Transfer:
     def _after_clip(self, event: Event, state: State) -> State:
         call = event.call.id
         clipped, certain = self.ownership.among(event.subject, state)
+        self.visits[call].clipped.update(clipped if certain else ())
         held = {each: state.gradients_of(each) for each in clipped}
         scaled = [
             each
@@ -205,11 +213,16 @@ class Transfer:
         elif all(its.kind == "entry" for its in held.values()) and not state.touched():
             self._tell(Issue("AMP401", call, 0, call, "", clipped[0], "entry"), state)
         elif all(
-            its.kind in _USED and its.by and its.used and not its.told for its in held.values()
+            its.kind in _USED and self._is_used(its) and not its.told for its in held.values()
         ) and not self.disabled(first.scaler, state):
             self._tell(Issue("AMP419", call, first.used, call, first.scaler, clipped[0]), state)
         alone = certain or len(clipped) == 1
         return (self._over(event, clipped, state) if alone else state).but(pending=state.pending | {call})
+
+    def _is_used(self, held: Gradients) -> bool:
+        """Whether the scaler has stepped with gradients that it unscaled."""
+        step = self.visits.get(held.used)
+        return bool(held.by) and step is not None and (held.kind == "unscaled" or step.event.kind == "step")
 
     def _after_read(self, event: Event, state: State) -> State:
         """Gradients read for their size, or changed by what has no scale."""
@@ -299,7 +312,7 @@ class Transfer:
                 lambda _, before: before if before.is_empty() else Gradients("unknown", told=before.told)
             )
         for other, its in state.groups:
-            if other != optimizer and self.ownership.share(optimizer, other):
+            if other != optimizer and self.ownership.share(optimizer, other, state):
                 state = state.with_gradients(other, Gradients("unknown", told=its.told))
         held = state.gradients_of(optimizer)
         if stage is Stage.READY:
@@ -392,7 +405,8 @@ class Transfer:
             if not machine.scaled:
                 found = [*plain, Issue("AMP418", call, 0, call, scaler, "", "update")]
             else:
-                found = [] if told else [Issue("AMP410", call, 0, call, scaler, "", "unchecked")]
+                before = state.doer(scaler, _UPDATE)
+                found = [] if told else [Issue("AMP410", call, before, call, scaler, "", "unchecked")]
             for each in found:
                 self._tell(each, state)
             return self._switched_off(scaler, state)
@@ -405,12 +419,15 @@ class Transfer:
             state.all_gradients(updated)
             .with_machine(scaler, replace(machine, books=frozenset()))
             .but(in_sight=state.in_sight | {scaler}, pending=frozenset())
+            .done(scaler, _UPDATE, event.call.id)
         )
 
     def _note_step(self, event: Event, optimizer: str, state: State) -> None:
         assert event.scaler is not None
         for clip in state.pending:
-            self.visits[clip].followed = True
+            clipped = self.visits[clip].clipped
+            steps = state.stage(event.scaler, optimizer) is not Stage.STEPPED  # else it raises
+            self.visits[clip].followed |= steps and (not clipped or optimizer in clipped)
             if state.stage(event.scaler, optimizer) is Stage.READY:
                 self.visits[clip].stepped.add((event.scaler, optimizer))
                 if event.call not in self.visits[clip].steps:

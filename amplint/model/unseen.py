@@ -69,7 +69,7 @@ class Unseen:
         names = self._module.names.of(func)
         if names and all(name.startswith(("torch.", "builtins.", "time.", "math.")) for name in names):
             return True
-        if isinstance(func, ir.Attribute) and func.attr in _QUIET:
+        if isinstance(func, ir.Attribute) and (func.attr in _QUIET or ir.last_name(func.base) == "grad"):
             return True
         return self._is_a_module(func)
 

@@ -69,7 +69,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Each update that comes too early, or once too often."""
     told: set[int] = set()
     every = found(module, "AMP410")
-    early = {each.issue.scaler for each in every if _step_behind(each) is not None}
+    early = {each.issue.at for each in every if _step_behind(each) is not None}
     for each in every:
         flow, issue = each.flow, each.issue
         if issue.at in told or issue.at not in flow.visits:
@@ -87,7 +87,7 @@ def check(module: Module) -> Iterator[Finding]:
                 fix=offered,
                 withheld=withheld,
             )
-        elif issue.scaler not in early:  # it may raise only because of an early one
+        elif issue.cause not in early:  # it raises because that one has closed the books
             told.add(issue.at)
             own = home(module, each.issue_node)
             offered, withheld = _fix_again(module, own, own.visits[issue.at]) if own else (None, _ELSEWHERE)

@@ -84,7 +84,10 @@ def _is_early(module: Module, each: Found) -> bool:
         return True
     made = objects(module).made_by(scaler)
     scales = [scale.call for scale in calls_of(flow, scaler, "scale")]
-    if all(_never_runs(flow, state, asked(flow, scale, call)) for scale in scales for state in each.states):
+    constant = not any(dynamic(module, flow, scale, call) for scale in scales)
+    if constant and all(
+        _never_runs(flow, state, asked(flow, scale, call)) for scale in scales for state in each.states
+    ):
         return True
     # A scale that stands before it, under a condition of its own, may well come first whenever it matters.
     before = [scale for scale in scales if scale.id < call.id]

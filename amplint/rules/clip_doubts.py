@@ -11,8 +11,9 @@ from amplint.model.events import events
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned
 from amplint.model.state import State
+from amplint.model.tensors import SCALE_READS
 from amplint.model.transfer import Visit
-from amplint.rules.clips import SCALE_READS, reads_scale
+from amplint.rules.clips import reads_scale
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -10,6 +10,7 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.scopes import owner_class
 from amplint.model.state import State
+from amplint.model.tensors import SCALE_READS
 from amplint.model.transfer import Visit
 from amplint.model.unseen import bases_in_sight, functions_by_name
 from amplint.rules.order import Found, asked
@@ -17,8 +18,6 @@ from amplint.rules.order import Found, asked
 if TYPE_CHECKING:
     from amplint.model import Module
 
-# How the scale is read.
-SCALE_READS = ("get_scale", "_scale", "_get_scale_async")
 _ARITHMETIC = ("mul", "mul_", "div", "div_", "multiply_", "divide_", "true_divide_", "copy_")
 
 

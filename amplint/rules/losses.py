@@ -9,7 +9,7 @@ from amplint.model.calls import Calls
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned, Other
-from amplint.rules.clips import SCALE_READS
+from amplint.model.tensors import SCALE_READS
 from amplint.rules.order import Found, calls_of
 from amplint.rules.statements import own_statement
 

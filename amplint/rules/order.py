@@ -38,7 +38,18 @@ class Found(NamedTuple):
 def found(module: Module, code: str) -> list[Found]:
     """The misuse of one code, in the order of the text; for each place first as its own function shows it."""
     every = [Found(flow, issue, states) for flow in flows(module) for issue, states in flow.found(code)]
+    every = [each for each in every if not each.here or not _is_refuted(module, each)]
     return sorted(every, key=lambda each: (each.issue.at, not each.here))
+
+
+def _is_refuted(module: Module, each: Found) -> bool:
+    """Whether all that call a function show that what it does is right there: the scaler that they pass is off."""
+    callers = [flow for flow in flows(module) if flow is not each.flow and each.issue.at in flow.visits]
+    return bool(callers) and all(
+        flow.callers_see(each.issue.at)
+        and not any(issue.at == each.issue.at for issue, _ in flow.found(each.issue.code))
+        for flow in callers
+    )
 
 
 def home(module: Module, *calls: ir.Node) -> Flow | None:

@@ -34,7 +34,18 @@ class Verdict(NamedTuple):
             each
             for each, runs in self.seen.observed.items()
             if not each.secondary and not each.allowed() & self.found and not _of_one_batch(each, runs)
+            if not self._has_told(each.kind)
         )
+
+    def _has_told(self, kind: str) -> bool:
+        """Whether another finding says the same.
+
+        An update that comes too early leaves the right one nothing; where none comes, one finding for all steps will do.
+        """
+        told = {each.kind for each in self.seen.observed if each.allowed() & self.found}
+        if kind == "update with nothing checked":
+            return bool(told & {"gradients of an old scale", "unscaled gradients divided by step"})
+        return "in a later iteration" in kind and any("in a later iteration" in each for each in told)
 
     @property
     def wrong(self) -> list[tuple[str, int]]:

@@ -1,0 +1,143 @@
+"""`python -m tests.differential.mutants`: plants faults in flow analysis, one at a time, and counts those noticed.
+
+A fault is noticed if a program of the differential test, whose verdicts agreed before, has verdicts that differ now.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import amplint
+from tests.differential.codes import CODES
+from tests.differential.compare import Verdict, all_tried
+from tests.differential.mutants_list import FAULTS, Fault
+from tests.differential.program import FILENAME
+
+PROGRAMS = 300
+SECONDS = 300  # for all programs, after a fault
+PACKAGE = Path(amplint.__file__).parent
+# Reads texts, writes for each its findings; run beside a copy of amplint, without torch.
+CHILD = f"""\
+import json, sys
+from amplint import check
+from amplint.settings import Settings
+codes, texts = json.load(sys.stdin)
+settings = Settings(frozenset(codes), isolated=True)
+found = [[(each.code, text.count("\\n", 0, each.start) + 1) for each in check(text, {FILENAME!r}, settings)]
+         for text in texts]
+json.dump(found, sys.stdout)
+"""
+Found = list[frozenset[tuple[str, int]]]
+
+
+class FaultError(Exception):
+    """A fault can't be planted, or the analysis fails with it."""
+
+
+class Outcome(NamedTuple):
+    """What became of a fault: the seeds of the programs that notice it, the first one first, or what failed."""
+
+    seeds: list[int]
+    failure: str = ""
+
+    def __str__(self) -> str:
+        if self.failure:
+            return f"FAILED: {self.failure}"
+        return f"caught by {len(self.seeds)}, first by seed {self.seeds[0]}" if self.seeds else "MISSED"
+
+
+def planted(fault: Fault, text: str) -> str:
+    """A file's text with the fault in it."""
+    if (number := text.count(fault.old)) != 1:
+        raise FaultError(f"{fault.name}: its text stands {number} times in {fault.file}: {fault.old!r}")
+    return text.replace(fault.old, fault.new)
+
+
+def found_by(root: Path, texts: list[str]) -> Found:
+    """What the copy of amplint below a folder finds in each text."""
+    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONHASHSEED": "0"}
+    given = json.dumps([sorted(CODES), texts])
+    command = [sys.executable, "-c", CHILD]
+    try:
+        ran = subprocess.run(
+            command, input=given, capture_output=True, text=True, env=environment, cwd=root, timeout=SECONDS, check=True
+        )
+    except subprocess.CalledProcessError as error:
+        raise FaultError(f"the analysis ends with an error:\n{error.stderr}") from None
+    return [frozenset((code, line) for code, line in each) for each in json.loads(ran.stdout)]
+
+
+def _is_whole(found: frozenset[tuple[str, int]]) -> bool:
+    """Whether no rule has failed: that alone is not what is wanted here."""
+    return all(code in CODES for code, _ in found)
+
+
+def tried(fault: Fault, package: Path, verdicts: list[Verdict], before: Found) -> Outcome:
+    """Plant one fault in a copy of a package, and see which programs notice."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "amplint")
+        shutil.copytree(package, copy)  # with what is compiled, whose times stay
+        file = copy / "model" / fault.file
+        file.write_text(planted(fault, file.read_text()))
+        try:
+            found = found_by(Path(folder), [each.program.text for each in verdicts])
+        except (FaultError, subprocess.TimeoutExpired) as error:
+            return Outcome([], str(error))
+    return Outcome(
+        [
+            each.program.seed
+            for each, old, new in zip(verdicts, before, found, strict=True)
+            if _is_whole(new) and each._replace(found=old).agrees and not each._replace(found=new).agrees
+        ]
+    )
+
+
+def all_outcomes(faults: Sequence[Fault], programs: int, jobs: int) -> list[Outcome]:
+    """Every fault planted; the programs are observed once."""
+    tasks = [(seed, "") for seed in range(programs)]
+    verdicts = [each.verdict for each in all_tried(tasks, jobs) if each.verdict is not None]
+    with tempfile.TemporaryDirectory() as folder:
+        # The files may change while this runs: all faults are planted in what they are now.
+        package = Path(folder, "amplint")
+        shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+        before = found_by(Path(folder), [each.program.text for each in verdicts])
+        if not all(map(_is_whole, before)):
+            raise FaultError("the analysis fails without any fault")
+        plant = partial(tried, package=package, verdicts=verdicts, before=before)
+        with ThreadPoolExecutor(jobs) as pool:
+            return list(pool.map(plant, faults))
+
+
+def main() -> int:
+    """Run as the arguments say; 1 where more than two faults in fifty are missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.differential.mutants", description=__doc__)
+    parser.add_argument("--programs", type=int, default=PROGRAMS, help="how many programs")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--only", type=int, nargs="+", metavar="N", help="plant only some faults, by their numbers")
+    options = parser.parse_args()
+    for fault in FAULTS:
+        planted(fault, (PACKAGE / "model" / fault.file).read_text())
+    numbered = list(enumerate(FAULTS, 1))
+    if options.only is not None:
+        numbered = [each for each in numbered if each[0] in options.only]
+    outcomes = all_outcomes([fault for _, fault in numbered], options.programs, options.jobs)
+    for (number, fault), outcome in zip(numbered, outcomes, strict=True):
+        print(f"{number:3} {fault.file:16}{fault.name}: {outcome}")
+    caught = sum(bool(each.seeds) for each in outcomes)
+    print(f"{caught} of {len(outcomes)} caught by {options.programs} programs")
+    return int(caught < 0.96 * len(outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
