@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.dtypes import region_of
+from amplint.model.events import Events
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned, Defined, owner_class
+from amplint.model.slices import asked_attributes
 from amplint.model.unseen import bases_in_sight, local_class, method
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ _TRANSPARENT = (
 )
 # What a function has to mention for its call to matter.
 _WORDS = {
-    "scale", "unscale_", "step", "update", "backward", "zero_grad", "grad", "clip_grad_norm_", "clip_grad_value_",
+    "unscale_", "step", "backward", "zero_grad", "grad", "clip_grad_norm_", "clip_grad_value_",
     "clip_grad_norm", "clip_grad_value", "clip_grads_with_norm_", "dispatch_clip_grad", "adaptive_clip_grad", "GradScaler",
     "autocast", "enter_context", "__enter__", "__exit__",
 }  # fmt: skip
@@ -46,6 +48,7 @@ class Calls:
         self._objects = objects(module)
         self._functions = self._objects.functions
         self._matters: dict[int, bool] = {}
+        self._trains: dict[int, bool] = {}
 
     def callee(self, call: ir.Call) -> Callee | None:
         """What a call runs, where that is certain and matters; an optimizer's own methods are no calls but events."""
@@ -167,15 +170,35 @@ class Calls:
         function = callee.function
         if function.id not in self._matters:
             self._matters[function.id] = False  # a recursive call adds nothing
-            stores = function.cls is not None and any(map(_stores, ir.walk_statements(function.body, into=False)))
+            asked = self._module.once(asked_attributes)
+            stores = function.cls is not None and any(
+                _stored(each) & asked for each in ir.walk_statements(function.body, into=False)
+            )
             self._matters[function.id] = stores or any(self._is_word(value) for value in _values(function))
         return self._matters[function.id]
 
     def _is_word(self, value: ir.Value) -> bool:
         if isinstance(value, (ir.Name, ir.Attribute)) and ir.last_name(value) in _WORDS:
             return True
+        if isinstance(value, ir.Attribute) and self._objects.is_scaler(value.base) is not None:
+            return True
         found = self.find(value) if isinstance(value, ir.Call) else None
         return found is not None and self.matters(found)
+
+    def trains(self, block: ir.Block) -> bool:
+        """Whether a suite, or a function that it calls, has events that are more than calls out of sight."""
+        if any(event.kind != "opaque" for event in self._module.once(Events).below(block)):
+            return True
+        for value in ir.values_below(block):
+            callee = self.callee(value) if isinstance(value, ir.Call) else None
+            if callee is not None:
+                known = self._trains.get(callee.function.id)
+                if known is None:
+                    self._trains[callee.function.id] = False  # a recursive call adds nothing
+                    known = self._trains[callee.function.id] = self.trains(callee.function.body)
+                if known:
+                    return True
+        return False
 
     # --- arguments --------------------------------------------------------------------------------------------------
 
@@ -202,12 +225,12 @@ class Calls:
         return any(param.name == name and param.kind in ("*", "**") for param in params)
 
 
-def _stores(statement: ir.Statement) -> bool:
-    """Whether a statement changes an attribute, that a condition may read."""
+def _stored(statement: ir.Statement) -> set[str]:
+    """The attributes that a statement changes."""
     targets = statement.targets if isinstance(statement, ir.Assign) else ()
     if isinstance(statement, ir.AugAssign):
         targets = (statement.target,)
-    return any(isinstance(target, ir.Attribute) for target in targets)
+    return {target.attr for target in targets if isinstance(target, ir.Attribute)}
 
 
 def _values(function: ir.Function) -> list[ir.Value]:

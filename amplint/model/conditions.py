@@ -69,6 +69,9 @@ class Conditions:
             return False
         if key.startswith("Equal(") and key.endswith(",0)") and state.known(key[6:-3]) is not None:
             return not state.known(key[6:-3])
+        if key.startswith("GreaterThan(") and key.endswith(",0)"):
+            zero = state.known(f"Equal({key[12:]}")
+            return None if zero is None else not zero
         zero = state.known(f"Equal({key},0)")
         if zero is not None:
             return not zero

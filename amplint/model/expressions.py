@@ -15,6 +15,7 @@ from amplint.model.objects import Objects, objects
 from amplint.model.paths import Outcome, Paths, joined
 from amplint.model.reads import read_of
 from amplint.model.regions import Regions
+from amplint.model.slices import telling
 from amplint.model.state import Abstract, State
 from amplint.model.tensors import Tensors
 from amplint.model.transfer import TooManyPathsError, Transfer
@@ -40,6 +41,7 @@ class Expressions:
         self.tensors = Tensors(module, self.conditions)
         self.transfer = Transfer(module, self.conditions, self.tensors)
         self._containers = module.once(Containers)
+        self._telling = module.once(telling)
         self._active: list[ir.Function] = []
         self.followed: dict[int, list[ir.Call]] = {}  # the functions, by their ids, that calls have run
         self.work = 0
@@ -305,6 +307,8 @@ class Expressions:
         key = self._objects.key(target) if isinstance(target, ir.Attribute) else None
         if isinstance(target, ir.Name):
             key = self._objects.own_key(target)
+        if held is not None and held.kind in ("made", "test") and ir.last_name(target) not in self._telling:
+            held = None  # it would only keep paths apart
         return state.bind(key, held) if key is not None else state
 
     def abstract(self, value: ir.Value, state: State) -> Abstract | None:
@@ -316,10 +320,12 @@ class Expressions:
             or self._object(value, state)
             or self.conditions.as_test(value, state)
         )
+        if held is not None and held.roots:
+            return held
         reach = self.transfer.ownership.reach(value, state)
         if held is None or reach is None:
             return held or reach
-        return held if held.roots else held._replace(roots=reach.roots, whole=reach.whole)
+        return held._replace(roots=reach.roots, whole=reach.whole)
 
     def _object(self, value: ir.Value, state: State) -> Abstract | None:
         """A scaler or optimizer that goes by another name."""

@@ -52,6 +52,7 @@ class Flow:
         self._unscaling: dict[int, bool] = {}
         self._behind: dict[int, bool] = {}
         self.given_up = False
+        self.counters: set[str] = set()  # variables of which it is known whether they are at 0
         start = State(regions=self.regions.decorators(container) if isinstance(container, ir.Function) else ())
         functions = [container] if isinstance(container, ir.Function) else []
         try:
@@ -349,7 +350,8 @@ class Flow:
         if drives:
             states = [state.unknown() for state in states]
         seen: set[State] = set()
-        todo = [self._forget(state, assigned) for state in states]
+        counter = self._counter(loop)
+        todo = [_at(self._forget(state, assigned), counter, first=True) for state in states]
         for _ in range(MAX_ROUNDS):
             if isinstance(loop, ir.While):
                 outcomes = [each for state in todo for each in self._expressions.outcomes(loop.test, state)]
@@ -366,12 +368,31 @@ class Flow:
             left = [*inner.normal, *inner.continues]
             if isinstance(loop, ir.For):  # behind it, what the last iteration has bound is still so
                 done += [state.unknown() if drives else state.behind_loop(loop.id) for state in left]
-            todo = [self._forget(state, assigned).next_iteration(loop.id) for state in left]
+            todo = [_at(self._forget(state, assigned).next_iteration(loop.id), counter, first=False) for state in left]
             if drives:
                 todo = [state.unknown() for state in todo]
         self._then(loop.orelse, joined(done), paths)
         paths.normal = joined(paths.normal)
         return paths
+
+    def _counter(self, loop: ir.For | ir.While) -> str | None:
+        """The variable that counts a loop's iterations from 0, if its conditions ask for the first one."""
+        source = loop.iter if isinstance(loop, ir.For) else None
+        if not isinstance(loop, ir.For) or not isinstance(source, ir.Call) or len(source.args) != 1:
+            return None
+        names, target = self._module.names.of(source.func), loop.target
+        if names == {"builtins.enumerate"} and isinstance(target, ir.Sequence):
+            target = target.items[0]
+        elif names != {"builtins.range"}:
+            return None
+        if not isinstance(target, ir.Name):
+            return None
+        key = self._objects.own_key(target)
+        tests = [each.test for each in ir.walk_statements(loop.body, into=False) if isinstance(each, ir.If)]
+        asks = any(self._objects.own_key(each) == key for test in tests for each in _compared_with_zero(test))
+        if asks:
+            self.counters.add(key)
+        return key if asks else None
 
     def _drives(self, source: ir.Value) -> bool:
         """Whether each round of a loop runs a generator of this file that has events."""
@@ -501,6 +522,20 @@ class Flow:
         return paths
 
 
+def _at(state: State, counter: str | None, first: bool) -> State:
+    """A state at the first iteration of a loop, or at a later one."""
+    return state.with_fact(f"Equal({counter},0)", first) if counter is not None else state
+
+
+def _compared_with_zero(test: ir.Value) -> Iterator[ir.Name]:
+    """The names that are compared with 0: `if i == 0:`, `if i > 0:`."""
+    for each in ir.walk_values(test):
+        if isinstance(each, ir.Compare) and isinstance(each.left, ir.Name) and len(each.rights) == 1:
+            right = each.rights[0]
+            if isinstance(right, ir.Constant) and right.value == 0:
+                yield each.left
+
+
 def _asked(module: Module) -> set[str]:
     """The keys of the variables that conditions of the file read."""
     known = objects(module)
@@ -520,11 +555,6 @@ def flows(module: Module) -> list[Flow]:
 
 
 def _flows(module: Module) -> list[Flow]:
-    recogniser, calls = events(module), module.once(Calls)
+    calls = module.once(Calls)
     containers: list[ir.Function | ir.Program] = [module.program, *module.functions]
-    return [
-        Flow(module, each)
-        for each in containers
-        if any(True for _ in recogniser.below(each.body))
-        or any(isinstance(value, ir.Call) and calls.callee(value) is not None for value in ir.values_below(each.body))
-    ]
+    return [Flow(module, each) for each in containers if calls.trains(each.body)]

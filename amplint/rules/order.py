@@ -247,6 +247,7 @@ def dynamic(module: Module, flow: Flow, node: ir.Node, without: ir.Node, depth: 
     return [
         test
         for test in tests
+        if not known.names_in(test) <= flow.counters
         if known.names_in(test) & assigned or any(isinstance(value, ir.Call) for value in ir.walk_values(test))
     ]
 

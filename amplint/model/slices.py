@@ -1,0 +1,72 @@
+"""Which variables matter to a path: what losses are made of, and what conditions read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_LOSSES = ("backward", "scale")
+
+
+def telling(module: Module) -> set[str]:
+    """The last words of the names whose values flow analysis has to know; others would only keep paths apart."""
+    return _asked(module) | _losses(module)
+
+
+def asked_attributes(module: Module) -> set[str]:
+    """The attributes that conditions of the file read."""
+    return {each.attr for test in _tests(module) for each in ir.walk_values(test) if isinstance(each, ir.Attribute)}
+
+
+def _tests(module: Module) -> list[ir.Value]:
+    tests = [each.test for each in module.statements if isinstance(each, (ir.If, ir.While, ir.Assert))]
+    tests += [each.test for each in module.values if isinstance(each, ir.Conditional)]
+    tests += [each for each in module.values if isinstance(each, ir.Bool)]
+    # A flag that a function returns, or that switches a region or scaler, is asked elsewhere.
+    tests += [each.value for each in module.statements if isinstance(each, ir.Return) and each.value is not None]
+    return tests + [arg.value for call in module.calls for arg in call.args if arg.keyword == "enabled"]
+
+
+def _asked(module: Module) -> set[str]:
+    return {name for test in _tests(module) for name in _names(test)}
+
+
+def _losses(module: Module) -> set[str]:
+    """The names that losses are made of, through the assignments of the whole file."""
+    found: set[str] = set()
+    for call in module.calls:
+        if ir.last_name(call.func) in _LOSSES:
+            found |= _names(call)
+    assigned: dict[str, set[str]] = {}
+    for statement in module.statements:
+        if isinstance(statement, ir.Assign) and statement.value is not None:
+            targets, value = statement.targets, statement.value
+        elif isinstance(statement, ir.AugAssign):
+            targets, value = (statement.target,), statement.value
+        else:
+            continue
+        for target in targets:
+            for name in _names(target):
+                assigned.setdefault(name, set()).update(_names(value))
+    for function in module.functions:  # what is passed on has the parameter's name there
+        for param in function.params:
+            if param.name in found:
+                found.add(function.name)
+    todo = list(found)
+    while todo:
+        for name in assigned.get(todo.pop(), set()) - found:
+            found.add(name)
+            todo.append(name)
+    # A loss may be made in a function that returns it, or be an argument.
+    returned = {
+        name for each in module.statements if isinstance(each, ir.Return) and each.value for name in _names(each.value)
+    }
+    return found | returned
+
+
+def _names(value: ir.Value) -> set[str]:
+    return {ir.last_name(each) for each in ir.walk_values(value)} - {""}
