@@ -200,6 +200,18 @@ class Calls:
                     return True
         return False
 
+    def reached(self, block: ir.Block) -> set[int]:
+        """The functions, by their ids, that the calls of a suite lead to."""
+        found: set[int] = set()
+        todo = [block]
+        while todo:
+            for value in ir.values_below(todo.pop()):
+                callee = self.callee(value) if isinstance(value, ir.Call) else None
+                if callee is not None and callee.function.id not in found:
+                    found.add(callee.function.id)
+                    todo.append(callee.function.body)
+        return found
+
     # --- arguments --------------------------------------------------------------------------------------------------
 
     def arguments(self, call: ir.Call, callee: Callee) -> dict[str, ir.Value | None] | None:

@@ -15,7 +15,7 @@ from amplint.model.objects import Objects, objects
 from amplint.model.paths import Outcome, Paths, joined
 from amplint.model.reads import read_of
 from amplint.model.regions import Regions
-from amplint.model.slices import telling
+from amplint.model.slices import asked, losses
 from amplint.model.state import Abstract, State
 from amplint.model.tensors import Tensors
 from amplint.model.transfer import TooManyPathsError, Transfer
@@ -23,15 +23,15 @@ from amplint.model.transfer import TooManyPathsError, Transfer
 if TYPE_CHECKING:
     from amplint.model import Module
 
-MAX_DEPTH = 24
-MAX_WORK = 60_000
+MAX_WORK = 30_000
 
 
 class Expressions:
     """Takes states through the expressions of one function, and of those that it calls."""
 
-    def __init__(self, module: Module, run: Callable[[ir.Block, list[State]], Paths]) -> None:
+    def __init__(self, module: Module, run: Callable[[ir.Block, list[State]], Paths], depth: int) -> None:
         self._module = module
+        self._depth = depth  # how many levels of calls are followed
         self._run = run
         self._events = events(module)
         self._objects = objects(module)
@@ -41,7 +41,6 @@ class Expressions:
         self.tensors = Tensors(module, self.conditions)
         self.transfer = Transfer(module, self.conditions, self.tensors)
         self._containers = module.once(Containers)
-        self._telling = module.once(telling)
         self._active: list[ir.Function] = []
         self.followed: dict[int, list[ir.Call]] = {}  # the functions, by their ids, that calls have run
         self.work = 0
@@ -156,7 +155,7 @@ class Expressions:
     def _predicate(self, test: ir.Value, state: State) -> tuple[ir.Value, Frame] | None:
         """The condition that a function of this file computes in one expression: `if self.is_boundary():`."""
         callee = self.calls.find(test) if isinstance(test, ir.Call) else None
-        if callee is None or len(self._active) >= MAX_DEPTH or callee.function in self._active:
+        if callee is None or len(self._active) > self._depth or callee.function in self._active:
             return None
         body = [each for each in callee.function.body.statements if not _is_text(each)]
         only = body[0] if len(body) == 1 else None
@@ -176,7 +175,7 @@ class Expressions:
     def _call(self, call: ir.Call, states: list[State]) -> list[State]:
         measure = read_of(self._module, call)
         callee = self.calls.callee(call) if measure is None else None
-        if callee is not None and callee.function not in self._active and len(self._active) < MAX_DEPTH:
+        if callee is not None and callee.function not in self._active and len(self._active) <= self._depth:
             arguments = self.calls.arguments(call, callee)
             if arguments is not None:
                 return self._follow(call, callee, arguments, states)
@@ -307,9 +306,18 @@ class Expressions:
         key = self._objects.key(target) if isinstance(target, ir.Attribute) else None
         if isinstance(target, ir.Name):
             key = self._objects.own_key(target)
-        if held is not None and held.kind in ("made", "test") and ir.last_name(target) not in self._telling:
+        if held is not None and not self._tells(held, ir.last_name(target)):
             held = None  # it would only keep paths apart
         return state.bind(key, held) if key is not None else state
+
+    def _tells(self, held: Abstract, name: str) -> bool:
+        """Whether anything depends on what a variable of that name holds."""
+        if held.kind == "test":
+            return name in self._module.once(asked)
+        if held.kind == "made" or (held.kind == "scaled" and not held.key):
+            matters = held.kind == "scaled" or held.roots or not self.transfer.ownership.is_single
+            return bool(matters) and name in self._module.once(losses)
+        return True
 
     def abstract(self, value: ir.Value, state: State) -> Abstract | None:
         """What an assignment of `value` binds."""

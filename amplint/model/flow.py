@@ -30,8 +30,10 @@ from amplint.model.transfer import Issue, TooManyPathsError, Visit
 if TYPE_CHECKING:
     from amplint.model import Module
 
+MAX_DEPTH = 24
 MAX_ROUNDS = 6
 FEW_STATES = 8
+MUCH_WORK = 3_000
 
 
 class Flow:
@@ -43,27 +45,32 @@ class Flow:
         self._events = events(module)
         self._objects = objects(module)
         self._containers = module.once(Containers)
-        self._expressions = Expressions(module, self._block)
+        self._unscaling: dict[int, bool] = {}
+        self._behind: dict[int, bool] = {}
+        self.counters: set[str] = set()  # variables of which it is known whether they are at 0
+        # Where following calls makes too many paths, the function by itself is looked at; if that has too many as well,
+        # nothing is said about it.
+        self.given_up = not self._run(depth=MAX_DEPTH) and not self._run(depth=0)
+
+    def _run(self, depth: int) -> bool:
+        """Run the function, following calls `depth` levels; whether its paths were few enough."""
+        self._expressions = Expressions(self._module, self._block, depth)
         self._transfer = self._expressions.transfer
         self.conditions = self._expressions.conditions
         self.regions: Regions = self._expressions.regions
         self.disabled = self._transfer.disabled
         self.surely_enabled = self._transfer.surely_enabled
-        self._unscaling: dict[int, bool] = {}
-        self._behind: dict[int, bool] = {}
-        self.given_up = False
-        self.counters: set[str] = set()  # variables of which it is known whether they are at 0
-        start = State(regions=self.regions.decorators(container) if isinstance(container, ir.Function) else ())
-        functions = [container] if isinstance(container, ir.Function) else []
+        function = self.container if isinstance(self.container, ir.Function) else None
+        start = State(regions=self.regions.decorators(function) if function is not None else ())
         try:
-            with self._expressions.within(self._objects.frame, functions[0] if functions else None):
-                paths = self._block(container.body, [start])
+            with self._expressions.within(self._objects.frame, function):
+                paths = self._block(self.container.body, [start])
         except TooManyPathsError:
-            self.given_up = True
             self._transfer.visits, self._transfer.issues = {}, {}
-            return
+            return False
         for state in (*paths.normal, *paths.exits, *paths.raises):
             self._transfer.end(state)
+        return True
 
     @property
     def visits(self) -> dict[int, Visit]:
@@ -89,15 +96,12 @@ class Flow:
     @cached_property
     def _reached(self) -> set[int]:
         """The functions, by their ids, that calls lead to, whether or not a path gets there."""
-        calls, found = self._module.once(Calls), set(self._expressions.followed)
-        todo: list[ir.Block] = [self.container.body]
-        while todo:
-            for value in ir.values_below(todo.pop()):
-                callee = calls.callee(value) if isinstance(value, ir.Call) else None
-                if callee is not None and callee.function.id not in found:
-                    found.add(callee.function.id)
-                    todo.append(callee.function.body)
-        return found
+        return self._module.once(Calls).reached(self.container.body) | set(self._expressions.followed)
+
+    @property
+    def work(self) -> int:
+        """How much there was to do: a state taken through a statement counts one."""
+        return self._expressions.work
 
     def call_sites(self, node: ir.Node) -> list[ir.Call]:
         """The calls that led to a node in another function."""
@@ -299,8 +303,11 @@ class Flow:
         behind = any(leaving.values()) and self._unscales_behind(statement)
         unscales = {holds: self._unscales(arm) or (behind and not leaving[holds]) for holds, arm in arms.items()}
         taken: dict[bool, list[State]] = {True: [], False: []}
+        decides = self._decides(statement)
         for before in states:
             for outcome in self._expressions.outcomes(statement.test, before):
+                if not decides:  # what is known of such a condition would only keep paths apart
+                    outcome = outcome._replace(state=outcome.state.but(facts=before.facts))
                 hidden = outcome.by_flag and unscales[not outcome.holds] and not unscales[outcome.holds]
                 taken[outcome.holds].append(self._transfer.uncertain(outcome.state) if hidden else outcome.state)
         for holds, arm in arms.items():
@@ -310,6 +317,26 @@ class Flow:
                 self._then(arm, taken[holds] if few else without_idle_facts(taken[holds]), paths)
         paths.normal = without_idle_facts(paths.normal)
         return paths
+
+    def _decides(self, statement: ir.If) -> bool:
+        """Whether anything that matters to the scaler or the gradients depends on a condition."""
+        known = self._module.once(_deciding)
+        if statement.id not in known:
+            known[statement.id] = any(map(self._is_decided, statement.blocks()))
+        return known[statement.id]
+
+    def _is_decided(self, arm: ir.Block) -> bool:
+        calls = self._expressions.calls
+        for each in ir.walk_statements(arm, into=False):
+            if isinstance(each, (ir.Return, ir.Raise, ir.With)) or (isinstance(each, ir.Jump) and each.kind != "pass"):
+                return True
+            if isinstance(each, ir.Assign) and isinstance(each.value, (ir.Constant, ir.Bool, ir.Compare, ir.Unary)):
+                return True  # a flag
+            for target in each.targets if isinstance(each, ir.Assign) else ():
+                key = self._objects.key(target)
+                if is_grad(target) or (key and (self._objects.is_scalers(key) or self._objects.is_optimizers(key))):
+                    return True
+        return calls.trains(arm)
 
     def _unscales(self, arm: ir.Block | None) -> bool:
         """Whether a suite holds what could unscale gradients."""
@@ -522,6 +549,10 @@ class Flow:
         return paths
 
 
+def _deciding(module: Module) -> dict[int, bool]:
+    return {}
+
+
 def _at(state: State, counter: str | None, first: bool) -> State:
     """A state at the first iteration of a loop, or at a later one."""
     return state.with_fact(f"Equal({counter},0)", first) if counter is not None else state
@@ -555,6 +586,17 @@ def flows(module: Module) -> list[Flow]:
 
 
 def _flows(module: Module) -> list[Flow]:
-    calls = module.once(Calls)
-    containers: list[ir.Function | ir.Program] = [module.program, *module.functions]
-    return [Flow(module, each) for each in containers if calls.trains(each.body)]
+    calls, recogniser = module.once(Calls), events(module)
+    every: list[ir.Function | ir.Program] = [module.program, *module.functions]
+    containers = [each for each in every if calls.trains(each.body)]
+    found: dict[int, Flow] = {}
+    # Those that only call others come last: where the others were much work, there is no more to learn.
+    own = [each for each in containers if any(event.kind != "opaque" for event in recogniser.below(each.body))]
+    for each in own:
+        found[each.id] = Flow(module, each)
+    for each in containers:
+        if each.id not in found:
+            work = sum(found[number].work for number in calls.reached(each.body) if number in found)
+            if work <= MUCH_WORK:
+                found[each.id] = Flow(module, each)
+    return [found[each.id] for each in containers if each.id in found]

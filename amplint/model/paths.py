@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from amplint.model.state import State
+from amplint.model.state import Abstract, State
 from amplint.model.transfer import MAX_STATES, TooManyPathsError
 
 
@@ -46,6 +46,8 @@ def joined(states: Iterable[State]) -> list[State]:
     if len(found) > MAX_STATES:
         found = without_idle_facts(found)
     if len(found) > MAX_STATES:
+        found = without_idle_variables(found)
+    if len(found) > MAX_STATES:
         raise TooManyPathsError
     return found
 
@@ -57,3 +59,25 @@ def without_idle_facts(states: list[State]) -> list[State]:
         bare = state.but(facts=frozenset())
         groups[bare] = groups[bare] & state.facts if bare in groups else state.facts
     return [bare.but(facts=facts) for bare, facts in groups.items()]
+
+
+def without_idle_variables(states: list[State]) -> list[State]:
+    """States that also differ in what variables hold that matters least, joined."""
+    groups: dict[State, list[State]] = {}
+    for state in states:
+        groups.setdefault(state.but(facts=frozenset(), env=frozenset(filter(_tells, state.env))), []).append(state)
+    found = []
+    for bare, group in groups.items():
+        facts = frozenset.intersection(*(each.facts for each in group))
+        shared = frozenset.intersection(*(each.env for each in group))
+        # A loss that may be scaled by something of its own is one on each of the paths.
+        doubtful = {each for state in group for each in state.env if each[1].kind == "scaled" and not each[1].key}
+        names = {name for name, _ in doubtful}
+        kept = {each for each in shared | bare.env if each[0] not in names}
+        found.append(bare.but(facts=facts, env=frozenset(kept | doubtful)))
+    return list(dict.fromkeys(found))
+
+
+def _tells(each: tuple[str, Abstract]) -> bool:
+    held = each[1]
+    return held.kind not in ("made", "test") and not (held.kind == "scaled" and not held.key)

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 _LOSSES = ("backward", "scale")
 
 
-def telling(module: Module) -> set[str]:
-    """The last words of the names whose values flow analysis has to know; others would only keep paths apart."""
-    return _asked(module) | _losses(module)
+# What flow analysis has to know of variables, by the last words of their names; others would only keep paths apart.
 
 
 def asked_attributes(module: Module) -> set[str]:
@@ -31,11 +29,12 @@ def _tests(module: Module) -> list[ir.Value]:
     return tests + [arg.value for call in module.calls for arg in call.args if arg.keyword == "enabled"]
 
 
-def _asked(module: Module) -> set[str]:
+def asked(module: Module) -> set[str]:
+    """The names that conditions read."""
     return {name for test in _tests(module) for name in _names(test)}
 
 
-def _losses(module: Module) -> set[str]:
+def losses(module: Module) -> set[str]:
     """The names that losses are made of, through the assignments of the whole file."""
     found: set[str] = set()
     for call in module.calls:

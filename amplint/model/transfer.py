@@ -20,7 +20,8 @@ from amplint.model.tensors import Tensors
 if TYPE_CHECKING:
     from amplint.model import Module
 
-MAX_STATES = 96
+MAX_STATES = 128
+MAX_VISITS = 1024
 
 _USED = ("unscaled", "none", "zeros", "maybe")
 _UPDATE = "#update"  # in the place of an optimizer, where the last update is remembered
@@ -79,7 +80,7 @@ class Transfer:
         visit = self.visits.setdefault(event.call.id, Visit(event))
         if state not in visit.states:
             visit.states.append(state)
-            if len(visit.states) > MAX_STATES:
+            if len(visit.states) > MAX_VISITS:
                 raise TooManyPathsError
         return self._after(event, state)
 
@@ -478,6 +479,7 @@ class Transfer:
             return None
         # Another scaler may be off with it.
         state = state.all_gradients(lambda _, held: held._replace(told=held.told or -1))
+        state = state.with_machine(scaler, Machine(scaled=True))
         test = state.look_up(enabling(scaler))
         if test is not None:
             return state.with_fact(test.key, not test.flag)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.calls import Calls
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.scopes import owner_class
@@ -124,7 +125,7 @@ def is_compensated(module: Module, visit: Visit) -> bool:
     statement = ir.statement_of(call)
     if isinstance(statement, ir.AugAssign):
         values.append(statement.value)
-    if any(_named_scale(each) for each in values):
+    if any(_named_scale(each) or _computes_scale(module, each) for each in values):
         return True
     function = ir.function_of(call)
     body = function.body if function is not None else module.program.body
@@ -150,6 +151,20 @@ def is_compensated(module: Module, visit: Visit) -> bool:
         for root in each.values()
         for value in (*ir.walk_values(root), each)
     )
+
+
+def _computes_scale(module: Module, value: ir.Value) -> bool:
+    """Whether a bound is made by a function of this file that reads the scale."""
+    calls = module.once(Calls)
+    for each in ir.walk_values(value):
+        callee = calls.find(each) if isinstance(each, ir.Call) else None
+        if callee is not None and _reads_scale(callee.function.body):
+            return True
+    return False
+
+
+def _reads_scale(body: ir.Block) -> bool:
+    return any(isinstance(each, ir.Attribute) and each.attr in SCALE_READS for each in ir.values_below(body))
 
 
 def _named_scale(value: ir.Value) -> bool:
