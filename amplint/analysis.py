@@ -50,6 +50,13 @@ def read(source: Source, target: Target) -> Module:
         raise UnreadableError(internal_error(source, "the model", error)) from error
 
 
+def given_up(module: Module) -> tuple[str, ...]:
+    """What could not be analysed in a module, a line each; nothing is found there."""
+    from amplint.model.flow import given_up as functions  # noqa: PLC0415 - see above
+
+    return tuple(functions(module))
+
+
 def check_syntax(source: Source) -> None:
     """Refuse what can't be parsed, without importing libcst.
 

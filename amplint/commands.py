@@ -99,6 +99,7 @@ def _check_parser() -> argparse.ArgumentParser:
     output.add_argument("--output-format", choices=FORMATS, default="full", help="[default: full]")
     output.add_argument("--statistics", action="store_true", help="print counts by rule instead of findings")
     output.add_argument("--exit-zero", action="store_true", help="exit with 0 whatever is found")
+    output.add_argument("-v", "--verbose", action="store_true", help="say on stderr what could not be analysed")
     output.add_argument("-q", "--quiet", action="store_true", help="print findings and nothing else")
     add("-V", "--version", action="version", version=f"amplint {__version__}")
     return parser
@@ -125,13 +126,18 @@ def _check(arguments: list[str]) -> int:
         name = options.stdin_filename or "-"
         job = Job(name, resolver.for_file(name), mode, options.unsafe_fixes)
         outcomes = [process(sys.stdin.buffer.read(), job)]
+        names = [name]
     else:
         found = discover(options.paths or ["."], resolver)
         errors += found.errors
         for path in [] if options.quiet else found.empty:
             print(f"amplint: warning: no Python files in {path}", file=sys.stderr)
         outcomes = list(run(found.files, resolver, mode, options.unsafe_fixes, options.jobs or processors()))
+        names = list(found.files)
 
+    for path, outcome in zip(names, outcomes, strict=True) if options.verbose else ():
+        for line in outcome.given_up:
+            print(f"amplint: {path}: {line}", file=sys.stderr)
     errors += [outcome.error for outcome in outcomes if outcome.error]
     results = tuple(outcome.result for outcome in outcomes if outcome.result)
     report = Report(results, sum(outcome.fixed for outcome in outcomes), options.unsafe_fixes)

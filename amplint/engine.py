@@ -29,6 +29,7 @@ class Result(NamedTuple):
     filename: str
     source: Source | None
     findings: tuple[Finding, ...]
+    given_up: tuple[str, ...] = ()  # functions in which nothing could be found, a line each
 
 
 class FixResult(NamedTuple):
@@ -99,7 +100,8 @@ def _check(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
     comments = Suppressions(source, noqa=noqa)
     if comments.whole_file:
         return Result(source.filename, source, ())
-    return _result(source, with_room(lambda: _find(source, settings, comments)), settings)
+    findings, given_up = with_room(lambda: _find(source, settings, comments))
+    return _result(source, findings, settings)._replace(given_up=given_up)
 
 
 def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> Result:
@@ -107,20 +109,22 @@ def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> 
     return Result(source.filename, source, tuple(sorted(chosen, key=lambda each: (each.start, each.end, each.code))))
 
 
-def _find(source: Source, settings: Settings, comments: Suppressions) -> list[Finding]:
-    """What the rules find, less what comments silence, and the comments that silence nothing."""
+def _find(source: Source, settings: Settings, comments: Suppressions) -> tuple[list[Finding], tuple[str, ...]]:
+    """What the rules find, less what comments silence, and the comments that silence nothing; and what was given up."""
     data = source.text.encode("utf-8", "replace")
     rules = gate.touched(data, settings.codes)
     raw: list[Finding] = []
     failed: set[str] = set()
+    given_up: tuple[str, ...] = ()
     try:
         if rules:
             module = analysis.read(source, settings.target(source.filename))
             raw, failed = analysis.run(rules, module)
+            given_up = analysis.given_up(module)
         else:
             analysis.check_syntax(source)
     except UnreadableError as error:
-        return comments.keep([error.finding])
+        return comments.keep([error.finding]), ()
     kept = comments.keep(raw)
     to_try = [each for each in kept if each.fix and each.fix.edits and all_rules()[each.code].trial]
     if to_try:
@@ -130,7 +134,7 @@ def _find(source: Source, settings: Settings, comments: Suppressions) -> list[Fi
         kept = [each for each in kept if each not in to_try] + tried
     if gate.UNUSED in settings.codes:
         kept += comments.keep(list(comments.unused(settings.codes - failed)))
-    return kept
+    return kept, given_up
 
 
 def _counting(settings: Settings) -> frozenset[str]:

@@ -39,13 +39,15 @@ class Job(NamedTuple):
 class Outcome(NamedTuple):
     """What became of a file. `result` is None where nothing is left to find; `error` is one line about what failed.
 
-    `output` is the fixed text, or the diff; `fixed` counts the findings that went with it.
+    `output` is the fixed text, or the diff; `fixed` counts the findings that went with it. `given_up` are the
+    functions in which nothing could be found, a line each.
     """
 
     result: Result | None = None
     error: str | None = None
     output: bytes = b""
     fixed: int = 0
+    given_up: tuple[str, ...] = ()
 
 
 def run(files: Iterable[str], resolver: Resolver, mode: Mode, unsafe: bool, processes: int = 1) -> Iterator[Outcome]:
@@ -120,10 +122,11 @@ def process(data: bytes, job: Job) -> Outcome:
         from amplint.engine import check_bytes, fix_bytes  # noqa: PLC0415
 
         if job.mode is Mode.CHECK:
-            return Outcome(_findings(check_bytes(data, job.path, job.settings)))
+            result = check_bytes(data, job.path, job.settings)
+            return Outcome(_findings(result), given_up=result.given_up)
         fixed = fix_bytes(data, job.path, job.settings, unsafe=job.unsafe)
         output = unified_diff(data, fixed.data, job.path) if job.mode is Mode.DIFF else fixed.data
-        return Outcome(_findings(fixed.result), None, output, fixed.applied.total())
+        return Outcome(_findings(fixed.result), None, output, fixed.applied.total(), fixed.result.given_up)
     except Exception as error:  # a bug of ours in one file must not cost the user the others
         return Outcome(error=f"{job.path}: {describe(error)}")
 

@@ -1,4 +1,4 @@
-"""Whether fixes do what they are for: each is applied to the text, and the new text is analysed with the rules that are on by default."""
+"""Whether fixes do what they are for: each is applied to the text, and the new text is analysed."""
 
 from __future__ import annotations
 

@@ -44,8 +44,9 @@ class Plugin:
             data = _encoded("".join(self.lines))
         except (SourceError, UnicodeError):
             return  # flake8 says so itself
-        _, source, findings = check_bytes(data, self.filename, settings, noqa=False)
-        for finding in findings:
+        result = check_bytes(data, self.filename, settings, noqa=False)
+        source = result.source
+        for finding in result.findings:
             # flake8 has E999 and E902 for what AMP001 says.
             if source is not None and finding.code != "AMP001":
                 row, column = source.location(finding.start)

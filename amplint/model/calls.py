@@ -26,8 +26,8 @@ _TRANSPARENT = (
 # What a function has to mention for its call to matter.
 _WORDS = {
     "unscale_", "step", "backward", "zero_grad", "grad", "clip_grad_norm_", "clip_grad_value_",
-    "clip_grad_norm", "clip_grad_value", "clip_grads_with_norm_", "dispatch_clip_grad", "adaptive_clip_grad", "GradScaler",
-    "autocast", "enter_context", "__enter__", "__exit__",
+    "clip_grad_norm", "clip_grad_value", "clip_grads_with_norm_", "dispatch_clip_grad", "adaptive_clip_grad",
+    "GradScaler", "autocast", "enter_context", "__enter__", "__exit__",
 }  # fmt: skip
 
 

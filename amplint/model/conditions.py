@@ -20,6 +20,7 @@ class Conditions:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
+        self.asked: dict[str, tuple[ir.Value, bool]] = {}  # fact -> a test that asks for it, and what it is then
 
     def truth(self, test: ir.Value, state: State) -> bool | None:
         """Whether a condition holds on the path; None where both can be."""
@@ -53,7 +54,10 @@ class Conditions:
                     return self.assume(other, holds, state)
             return state
         fact = self._fact(test, state)
-        return state.with_fact(fact[0], fact[1] is holds) if fact is not None else state
+        if fact is None:
+            return state
+        self.asked.setdefault(fact[0], (test, fact[1]))
+        return state.with_fact(fact[0], fact[1] is holds)
 
     def _known(self, key: str, state: State) -> bool | None:
         """The truth of a fact, told by itself or by another one."""
@@ -167,7 +171,7 @@ class Conditions:
             up = each.call.parent
             while isinstance(up, ir.Node) and not isinstance(up, ir.Function):
                 if isinstance(up, (ir.If, ir.Conditional)):
-                    names += _names(up.test)
+                    names.extend(_names(up.test))
                 up = up.parent
         return bool(flags) and all(any(map(_AMPS.search, names)) for _, names in flags)
 

@@ -37,7 +37,8 @@ class Event(NamedTuple):
 
     scale, unscale_, step, update (a scaler's), backward, optimizer_step, zero_grad, clip (`how`: the function,
     "measure" where its bound is infinity, "clamp" or "norm" where it is written by hand), read (of the gradients' size;
-    `how`: "read", or "change" where they are changed by what has no scale), opaque (a call that can't be seen and may do any of these).
+    `how`: "read", or "change" where they are changed by what has no scale), opaque (a call that can't be seen
+    and may do any of these).
     """
 
     kind: str

@@ -18,7 +18,8 @@ from amplint.model.regions import Regions
 from amplint.model.slices import asked, losses
 from amplint.model.state import Abstract, State
 from amplint.model.tensors import Tensors
-from amplint.model.transfer import TooManyPathsError, Transfer
+from amplint.model.transfer import Transfer
+from amplint.model.visits import TooManyPathsError
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -105,7 +106,7 @@ class Expressions:
                 continue
             for each in outcomes:
                 hides = each.by_flag and unscales.get(not each.holds) and not unscales.get(each.holds)
-                after = self.transfer.uncertain(each.state) if hides else each.state
+                after = self.transfer.switches.uncertain(each.state) if hides else each.state
                 found += self.evaluate(arms[each.holds], [after]) if each.holds in arms else [after]
         return joined(found)
 

@@ -9,29 +9,29 @@ many paths yields nothing at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.arms import Arms
 from amplint.model.calls import Calls
 from amplint.model.compat import block_leaves
-from amplint.model.containers import Containers
 from amplint.model.events import Event, events, is_grad
 from amplint.model.expressions import Expressions
 from amplint.model.gradients import Gradients
+from amplint.model.loops import Loops
 from amplint.model.objects import objects
 from amplint.model.paths import Paths, joined, without_idle_facts
 from amplint.model.reads import reads_of_statement
 from amplint.model.regions import Regions
 from amplint.model.state import Abstract, State
-from amplint.model.transfer import Issue, TooManyPathsError, Visit
+from amplint.model.visits import Issue, TooManyPathsError, Visit
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 MAX_DEPTH = 24
-MAX_ROUNDS = 6
 FEW_STATES = 8
 MUCH_WORK = 3_000
 
@@ -44,10 +44,7 @@ class Flow:
         self._module = module
         self._events = events(module)
         self._objects = objects(module)
-        self._containers = module.once(Containers)
-        self._unscaling: dict[int, bool] = {}
-        self._behind: dict[int, bool] = {}
-        self.counters: set[str] = set()  # variables of which it is known whether they are at 0
+        self._arms = module.once(Arms)
         # Where following calls makes too many paths, the function by itself is looked at; if that has too many as well,
         # nothing is said about it.
         self.given_up = not self._run(depth=MAX_DEPTH) and not self._run(depth=0)
@@ -55,11 +52,12 @@ class Flow:
     def _run(self, depth: int) -> bool:
         """Run the function, following calls `depth` levels; whether its paths were few enough."""
         self._expressions = Expressions(self._module, self._block, depth)
+        self._loops = Loops(self._module, self._expressions, self._block)
         self._transfer = self._expressions.transfer
         self.conditions = self._expressions.conditions
         self.regions: Regions = self._expressions.regions
-        self.disabled = self._transfer.disabled
-        self.surely_enabled = self._transfer.surely_enabled
+        self.disabled = self._transfer.switches.disabled
+        self.surely_enabled = self._transfer.switches.surely_enabled
         function = self.container if isinstance(self.container, ir.Function) else None
         start = State(regions=self.regions.decorators(function) if function is not None else ())
         try:
@@ -97,6 +95,11 @@ class Flow:
     def _reached(self) -> set[int]:
         """The functions, by their ids, that calls lead to, whether or not a path gets there."""
         return self._module.once(Calls).reached(self.container.body) | set(self._expressions.followed)
+
+    @property
+    def counters(self) -> set[str]:
+        """The variables of which it is known whether they are at 0."""
+        return self._loops.counters
 
     @property
     def work(self) -> int:
@@ -153,7 +156,7 @@ class Flow:
         if isinstance(statement, ir.If):
             return self._branch(statement, states)
         if isinstance(statement, (ir.For, ir.While)):
-            return self._loop(statement, states)
+            return self._loops.loop(statement, states)
         if isinstance(statement, ir.With):
             return self._with(statement, states)
         if isinstance(statement, ir.Try):
@@ -209,25 +212,23 @@ class Flow:
                 yield state.with_fact(self._objects.own_key(statement.targets[0]), outcome.holds)  # type: ignore[arg-type]
 
     def _store(self, statement: ir.Assign, value: ir.Value, before: State) -> list[State]:
-        found = []
-        anew = isinstance(value, ir.Call) and self._expressions.constructs(value, statement.targets)
-        if anew:  # what the constructor stores in it has to stay
-            before = self._expressions.assign(statement.targets[0], None, before)
-        for state in self._expressions.evaluate(value, [before]):
-            if anew:
-                found.append(state)
-                continue
-            held = self._expressions.abstract(value, state)
-            learned = [self.conditions.learned(target, value, state) for target in statement.targets]
-            for target, fact in zip(statement.targets, learned, strict=True):
-                if is_grad(target):
-                    state = self._stored(target, value, state)
-                if not self._is_itself(target, value):
-                    state = self._expressions.assign(target, self._unlike(target, held), state)
-                state = state.with_fact(*fact) if fact is not None else state
-                state = self._transfer.made(target, value, state)
-            found.append(state)
-        return found
+        if isinstance(value, ir.Call) and self._expressions.constructs(value, statement.targets):
+            # What the constructor stores in it has to stay.
+            return self._expressions.evaluate(value, [self._expressions.assign(statement.targets[0], None, before)])
+        return [self._bound(statement, value, state) for state in self._expressions.evaluate(value, [before])]
+
+    def _bound(self, statement: ir.Assign, value: ir.Value, state: State) -> State:
+        """The targets of an assignment bound to what its value is."""
+        held = self._expressions.abstract(value, state)
+        learned = [self.conditions.learned(target, value, state) for target in statement.targets]
+        for target, fact in zip(statement.targets, learned, strict=True):
+            if is_grad(target):
+                state = self._stored(target, value, state)
+            if not self._is_itself(target, value):
+                state = self._expressions.assign(target, self._unlike(target, held), state)
+            state = state.with_fact(*fact) if fact is not None else state
+            state = self._transfer.made(target, value, state)
+        return state
 
     def _is_itself(self, target: ir.Value, value: ir.Value) -> bool:
         """Whether an attribute is given the parameter that goes by its key: `self.model = model` in a constructor."""
@@ -273,11 +274,12 @@ class Flow:
         return states
 
     def _increased(self, statement: ir.AugAssign, before: State) -> Iterator[State]:
+        tensors = self._expressions.tensors
         for state in self._expressions.evaluate(statement.value, [before]):
-            if is_grad(statement.target) and self._expressions.tensors.is_scale(statement.value, state):
-                state = self._transfer.by_hand(state)
-            scaled = self._expressions.tensors.by_hand(statement, state)
-            after = self._transfer.visit(scaled, state) if scaled is not None else state
+            divides = is_grad(statement.target) and tensors.is_scale(statement.value, state)
+            divided = self._transfer.by_hand(state) if divides else state
+            clip = tensors.by_hand(statement, divided)
+            after = self._transfer.visit(clip, divided) if clip is not None else divided
             if after is not None:
                 yield self._counted(statement, after)
 
@@ -300,16 +302,16 @@ class Flow:
         arms = {True: statement.then, False: statement.orelse}
         # Where an arm leaves, what stands behind the statement belongs to the other.
         leaving = {holds: arm is not None and block_leaves(arm) for holds, arm in arms.items()}
-        behind = any(leaving.values()) and self._unscales_behind(statement)
-        unscales = {holds: self._unscales(arm) or (behind and not leaving[holds]) for holds, arm in arms.items()}
+        behind = any(leaving.values()) and self._arms.unscales_behind(statement)
+        unscales = {holds: self._arms.unscales(arm) or (behind and not leaving[holds]) for holds, arm in arms.items()}
         taken: dict[bool, list[State]] = {True: [], False: []}
-        decides = self._decides(statement)
+        decides = self._arms.decides(statement)
         for before in states:
             for outcome in self._expressions.outcomes(statement.test, before):
-                if not decides:  # what is known of such a condition would only keep paths apart
-                    outcome = outcome._replace(state=outcome.state.but(facts=before.facts))
+                # What is known of other conditions would only keep paths apart.
+                after = outcome.state if decides else outcome.state.but(facts=before.facts)
                 hidden = outcome.by_flag and unscales[not outcome.holds] and not unscales[outcome.holds]
-                taken[outcome.holds].append(self._transfer.uncertain(outcome.state) if hidden else outcome.state)
+                taken[outcome.holds].append(self._transfer.switches.uncertain(after) if hidden else after)
         for holds, arm in arms.items():
             if taken[holds]:
                 # An `and` fails in several ways; in a long chain of elifs they would multiply.
@@ -317,152 +319,6 @@ class Flow:
                 self._then(arm, taken[holds] if few else without_idle_facts(taken[holds]), paths)
         paths.normal = without_idle_facts(paths.normal)
         return paths
-
-    def _decides(self, statement: ir.If) -> bool:
-        """Whether anything that matters to the scaler or the gradients depends on a condition."""
-        known = self._module.once(_deciding)
-        if statement.id not in known:
-            known[statement.id] = any(map(self._is_decided, statement.blocks()))
-        return known[statement.id]
-
-    def _is_decided(self, arm: ir.Block) -> bool:
-        calls = self._expressions.calls
-        for each in ir.walk_statements(arm, into=False):
-            if isinstance(each, (ir.Return, ir.Raise, ir.With)) or (isinstance(each, ir.Jump) and each.kind != "pass"):
-                return True
-            if isinstance(each, ir.Assign) and isinstance(each.value, (ir.Constant, ir.Bool, ir.Compare, ir.Unary)):
-                return True  # a flag
-            for target in each.targets if isinstance(each, ir.Assign) else ():
-                key = self._objects.key(target)
-                if is_grad(target) or (key and (self._objects.is_scalers(key) or self._objects.is_optimizers(key))):
-                    return True
-        return calls.trains(arm)
-
-    def _unscales(self, arm: ir.Block | None) -> bool:
-        """Whether a suite holds what could unscale gradients."""
-        return arm is not None and any(self._may_unscale(each) for each in arm.statements)
-
-    def _may_unscale(self, statement: ir.Statement) -> bool:
-        if statement.id not in self._unscaling:
-            self._unscaling[statement.id] = not isinstance(statement, (ir.Function, ir.Class)) and (
-                any(event.kind in ("unscale_", "opaque") for event in self._events.in_statement(statement))
-                or any(self._unscales(block) for block in statement.blocks())
-            )
-        return self._unscaling[statement.id]
-
-    def _unscales_behind(self, statement: ir.Statement) -> bool:
-        """Whether what runs behind a statement, up to the end of the loop or function, could unscale gradients."""
-        if statement.id not in self._behind:
-            owner = statement.block.owner
-            inner = isinstance(owner, ir.Statement) and not isinstance(owner, (ir.Function, ir.Class, ir.For, ir.While))
-            found = inner and isinstance(owner, ir.Statement) and self._unscales_behind(owner)
-            for each in reversed(statement.block.statements):
-                self._behind[each.id] = found
-                found = found or self._may_unscale(each)
-        return self._behind[statement.id]
-
-    def _loop(self, loop: ir.For | ir.While, states: list[State]) -> Paths:
-        """A loop until nothing new comes round; a for is taken to run at least once."""
-        paths = Paths()
-        # What is computed anew in each iteration would only keep paths apart; flags carry over.
-        assigned = self._objects.assigned_in(loop, flags=False)
-        done: list[State] = []
-        if isinstance(loop, ir.For):
-            states = self._expressions.evaluate(loop.iter, states)
-            rounds = self._containers.rounds(loop.target, loop.iter, ir.values_below(loop.body))
-            picks = rounds is not None and self._picks(loop)
-            if rounds is not None and not picks:
-                return self._over_objects(loop, rounds, states)
-        drives = isinstance(loop, ir.For) and (picks or self._drives(loop.iter))
-        if drives:
-            states = [state.unknown() for state in states]
-        seen: set[State] = set()
-        counter = self._counter(loop)
-        todo = [_at(self._forget(state, assigned), counter, first=True) for state in states]
-        for _ in range(MAX_ROUNDS):
-            if isinstance(loop, ir.While):
-                outcomes = [each for state in todo for each in self._expressions.outcomes(loop.test, state)]
-                done += [each.state.behind_loop(loop.id) for each in outcomes if not each.holds]
-                todo = [each.state for each in outcomes if each.holds]
-            todo = [state for state in joined(todo) if state not in seen]
-            if not todo:
-                break
-            seen.update(todo)
-            inner = self._block(loop.body, todo)
-            paths.normal += inner.breaks
-            paths.exits += inner.exits
-            paths.raises += inner.raises
-            left = [*inner.normal, *inner.continues]
-            if isinstance(loop, ir.For):  # behind it, what the last iteration has bound is still so
-                done += [state.unknown() if drives else state.behind_loop(loop.id) for state in left]
-            todo = [_at(self._forget(state, assigned).next_iteration(loop.id), counter, first=False) for state in left]
-            if drives:
-                todo = [state.unknown() for state in todo]
-        self._then(loop.orelse, joined(done), paths)
-        paths.normal = joined(paths.normal)
-        return paths
-
-    def _counter(self, loop: ir.For | ir.While) -> str | None:
-        """The variable that counts a loop's iterations from 0, if its conditions ask for the first one."""
-        source = loop.iter if isinstance(loop, ir.For) else None
-        if not isinstance(loop, ir.For) or not isinstance(source, ir.Call) or len(source.args) != 1:
-            return None
-        names, target = self._module.names.of(source.func), loop.target
-        if names == {"builtins.enumerate"} and isinstance(target, ir.Sequence):
-            target = target.items[0]
-        elif names != {"builtins.range"}:
-            return None
-        if not isinstance(target, ir.Name):
-            return None
-        key = self._objects.own_key(target)
-        tests = [each.test for each in ir.walk_statements(loop.body, into=False) if isinstance(each, ir.If)]
-        asks = any(self._objects.own_key(each) == key for test in tests for each in _compared_with_zero(test))
-        if asks:
-            self.counters.add(key)
-        return key if asks else None
-
-    def _drives(self, source: ir.Value) -> bool:
-        """Whether each round of a loop runs a generator of this file that has events."""
-        calls = (each for each in ir.walk_values(source) if isinstance(each, ir.Call))
-        found = (self._expressions.calls.find(call) for call in calls)
-        return any(
-            callee is not None and callee.function.is_generator and self._expressions.calls.matters(callee)
-            for callee in found
-        )
-
-    def _picks(self, loop: ir.For) -> bool:
-        """Whether a loop asks which of its objects it is at: then not every round does the same."""
-        own = {self._objects.own_key(each) for each in ir.walk_values(loop.target) if isinstance(each, ir.Name)}
-        tests = [each.test for each in ir.walk_statements(loop.body, into=False) if isinstance(each, ir.If)]
-        return any(
-            isinstance(each, ir.Name) and self._objects.own_key(each) in own
-            for t in tests
-            for each in ir.walk_values(t)
-        )
-
-    def _over_objects(self, loop: ir.For, rounds: list[dict[str, str]], states: list[State]) -> Paths:
-        """A loop over optimizers: one round after the other, the loop's variables being those objects."""
-        paths = Paths()
-        for aliases in rounds:
-            with self._expressions.within(self._objects.frame.inner(aliases, {})):
-                inner = self._block(loop.body, states)
-            paths.exits += inner.exits
-            paths.raises += inner.raises
-            paths.normal += inner.breaks
-            left = [*inner.normal, *inner.continues]
-            # Behind the loop, and at its next round, the variables are still those objects.
-            for own, key in aliases.items():
-                left = [state.bind(own, Abstract("object", key)) for state in left]
-            states = joined(state.next_iteration(loop.id) for state in left)
-        states = [state.behind_loop(loop.id) for state in states]
-        self._then(loop.orelse, states, paths)
-        paths.normal = joined(paths.normal)
-        return paths
-
-    def _forget(self, state: State, keys: Iterable[str]) -> State:
-        for key in keys:
-            state = state.bind(key, None)
-        return state
 
     def _with(self, statement: ir.With, states: list[State]) -> Paths:
         paths = Paths()
@@ -502,7 +358,7 @@ class Flow:
         self._then(statement.orelse, body.normal, paths)
         # An exception can come from anywhere in the body.
         assigned = self._objects.assigned_in(statement)
-        caught = [self._forget(state.unknown(), assigned) for state in states]
+        caught = [state.unknown().forget(assigned) for state in states]
         for handler in statement.handlers:
             self._then(handler.body, caught, paths)
         if statement.final is None:
@@ -525,7 +381,7 @@ class Flow:
         """A case with one value is a test for equality; what another compares can't be told."""
         paths = Paths()
         states = self._expressions.evaluate(statement.subject, states)
-        unscaling = [self._unscales(case.body) for case in statement.cases]
+        unscaling = [self._arms.unscales(case.body) for case in statement.cases]
         for case, unscales in zip(statement.cases, unscaling, strict=True):
             missed: list[State] = []
             for name in case.binds:
@@ -542,29 +398,11 @@ class Flow:
                 states = [each.state for each in outcomes if each.holds]
                 missed += [each.state for each in outcomes if not each.holds]
             if any(unscaling) and not unscales:
-                states = [self._transfer.uncertain(state) for state in states]
+                states = [self._transfer.switches.uncertain(state) for state in states]
             self._then(case.body, states, paths)
             states = joined(missed)
-        paths.normal += [self._transfer.uncertain(state) for state in states] if any(unscaling) else states
+        paths.normal += [self._transfer.switches.uncertain(state) for state in states] if any(unscaling) else states
         return paths
-
-
-def _deciding(module: Module) -> dict[int, bool]:
-    return {}
-
-
-def _at(state: State, counter: str | None, first: bool) -> State:
-    """A state at the first iteration of a loop, or at a later one."""
-    return state.with_fact(f"Equal({counter},0)", first) if counter is not None else state
-
-
-def _compared_with_zero(test: ir.Value) -> Iterator[ir.Name]:
-    """The names that are compared with 0: `if i == 0:`, `if i > 0:`."""
-    for each in ir.walk_values(test):
-        if isinstance(each, ir.Compare) and isinstance(each.left, ir.Name) and len(each.rights) == 1:
-            right = each.rights[0]
-            if isinstance(right, ir.Constant) and right.value == 0:
-                yield each.left
 
 
 def _asked(module: Module) -> set[str]:
@@ -583,6 +421,15 @@ def _equality(subject: ir.Value, value: ir.Value) -> ir.Compare:
 def flows(module: Module) -> list[Flow]:
     """Every function with events, and the module's own body, interpreted."""
     return module.once(_flows)
+
+
+def given_up(module: Module) -> list[str]:
+    """The functions with more paths than can be followed, as far as any rule has asked for the flows."""
+    return [
+        f"line {module.row(each.container)}: {each.container.name} has too many paths to follow"
+        for each in module.known(_flows) or ()
+        if each.given_up and isinstance(each.container, ir.Function)
+    ]
 
 
 def _flows(module: Module) -> list[Flow]:

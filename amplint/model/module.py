@@ -50,6 +50,10 @@ class Module:
             self._made[make] = make(self)
         return cast(T, self._made[make])
 
+    def known(self, make: Callable[[Module], T]) -> T | None:
+        """What `make` has made of this module, if it was asked for."""
+        return cast("T | None", self._made.get(make))
+
     @cached_property
     def statements(self) -> list[ir.Statement]:
         """Every statement, in the order of the text."""

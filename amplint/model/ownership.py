@@ -76,12 +76,12 @@ class Ownership:
                 return False
             if key is not None and (model := self._model(key, state)) is not None:
                 roots.add(model)
-                return all([self._collect(arg.value, state, roots) for arg in value.args])
+                return self._collect_all([arg.value for arg in value.args], state, roots)
             torchs = all(name.startswith(("torch.", "builtins.")) for name in self._module.names.of(func))
             scales = isinstance(func, ir.Attribute) and self._objects.is_scaler(func.base) is not None
             base = func.base if isinstance(func, ir.Attribute) and not torchs and not scales else None
             parts = [arg.value for arg in value.args] + ([base] if base is not None else [])
-            found = all([self._collect(part, state, roots) for part in parts])
+            found = self._collect_all(parts, state, roots)
             return found and (torchs or scales or base is not None or self._is_torchs(func))
         if isinstance(value, (ir.Name, ir.Attribute)):
             key = self._objects.key(value)
@@ -94,8 +94,12 @@ class Ownership:
                 return held.whole
             return isinstance(value, ir.Name) and held is None and self._is_input(value)
         if isinstance(value, (ir.Binary, ir.Unary, ir.Subscript, ir.Sequence, ir.Starred)):
-            return all([self._collect(child, state, roots) for child in value.children()])
+            return self._collect_all(list(value.children()), state, roots)
         return False
+
+    def _collect_all(self, values: list[ir.Value], state: State, roots: set[str]) -> bool:
+        whole = [self._collect(each, state, roots) for each in values]  # each of them, whatever the others are
+        return all(whole)
 
     def _calls_model(self, call: ir.Call, state: State, roots: set[str]) -> bool:
         """Whether a call runs a function of this file that runs a model, which is added."""

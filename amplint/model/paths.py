@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from amplint.model.state import Abstract, State
-from amplint.model.transfer import MAX_STATES, TooManyPathsError
+from amplint.model.visits import MAX_STATES, TooManyPathsError
 
 
 @dataclass(slots=True)

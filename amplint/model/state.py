@@ -10,7 +10,7 @@ from amplint.model.gradients import ENTRY, UNKNOWN, Gradients
 from amplint.model.protocol import Machine, Stage, Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from amplint.model import ir
 
@@ -19,7 +19,8 @@ class Abstract(NamedTuple):
     """What a local variable holds, as far as it matters: `kind` and what it is about.
 
     "scaled": a loss times the scale of the scaler `key`; "region": an autocast object, made by the call with id `key`;
-    "norm": a number that depends on the size of gradients; "scale": one computed from the scale; "test": the condition `key`, negated where `flag` is false;
+    "norm": a number that depends on the size of gradients; "scale": one computed from the scale; "test": the
+    condition `key`, negated where `flag` is false;
     "parameters": those of the models `key`; "object": the scaler or optimizer `key`; "made": anything else.
 
     `roots` are the keys of the models that it comes from, with "|" between them; all of them, if `whole`.
@@ -179,6 +180,13 @@ class State:
         owner = f"call({key.rpartition('.')[0]}."  # a method may read what is stored in its object
         facts = frozenset(fact for fact in self.facts if not _reads(fact[0], key) and owner not in fact[0])
         return self._nameless(key).but(env=frozenset(env), facts=facts)
+
+    def forget(self, keys: Iterable[str]) -> State:
+        """Some variables bound anew, to what isn't known."""
+        state = self
+        for key in keys:
+            state = state.bind(key, None)
+        return state
 
     def _speaks_of(self, key: str) -> bool:
         return any(key in each for each, _ in self.groups) or any(

@@ -28,12 +28,22 @@ class Tensors:
 
     def held(self, value: ir.Value, state: State) -> Abstract | None:
         """What a variable bound to `value` holds, if that matters."""
+        if self.is_scale(value, state) and self._is_number(value, state):
+            return Abstract("scale")
         scaler = self.scaler_of(value, state)
         if scaler is not None:
             return Abstract("scaled", scaler)
         if self.is_norm(value, state):
             return Abstract("norm")
-        return Abstract("scale") if self.is_scale(value, state) else None
+        return None
+
+    def _is_number(self, value: ir.Value, state: State) -> bool:
+        """Whether nothing but the scale and literals takes part in a computation."""
+        if isinstance(value, ir.Call):
+            return isinstance(value.func, ir.Attribute) and value.func.attr in SCALE_READS
+        if isinstance(value, (ir.Name, ir.Attribute, ir.Constant)):
+            return isinstance(value, ir.Constant) or self.is_scale(value, state)
+        return all(self._is_number(child, state) for child in value.children())
 
     def is_scale(self, value: ir.Value, state: State) -> bool:
         """Whether a number is the scale, or computed from it."""

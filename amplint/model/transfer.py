@@ -2,65 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from amplint.model import ir, protocol
-from amplint.model.conditions import Conditions, enabling
-from amplint.model.dtypes import is_false
+from amplint.model.conditions import Conditions
 from amplint.model.events import Event
 from amplint.model.gradients import Gradients, after_clear, after_plain, after_scaled, after_unscale
-from amplint.model.objects import Made, objects
+from amplint.model.objects import objects
 from amplint.model.ownership import Ownership
-from amplint.model.protocol import TABLE, Call, Error, Machine, Stage
+from amplint.model.protocol import TABLE, Call, Error, Stage
 from amplint.model.state import State
+from amplint.model.switches import Switches
 from amplint.model.tensors import Tensors
+from amplint.model.visits import MAX_VISITS, Issue, TooManyPathsError, Visit
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-MAX_STATES = 128
-MAX_VISITS = 1024
 
 _USED = ("unscaled", "none", "zeros", "maybe")
 _UPDATE = "#update"  # in the place of an optimizer, where the last update is remembered
 _NO_CHECKS = "No inf checks were recorded"
-
-
-class TooManyPathsError(Exception):
-    """More states than are worth keeping apart."""
-
-
-class Issue(NamedTuple):
-    """A misuse that a path shows.
-
-    `at`: the call that the finding stands at; `cause`: the other call that takes part (0: none); `meets`: the call in
-    which it shows; `how` tells kinds of one code apart.
-    """
-
-    code: str
-    at: int
-    cause: int
-    meets: int
-    scaler: str
-    optimizer: str
-    how: str = ""
-
-
-@dataclass(slots=True)
-class Visit:
-    """An event, the states before it, and for a clip what comes behind it."""
-
-    event: Event
-    states: list[State] = field(default_factory=list)
-    stepped: set[tuple[str, str]] = field(default_factory=set)  # (scaler, optimizer) stepped before the next update
-    steps: list[ir.Value] = field(default_factory=list)
-    followed: bool = False  # a step of what is clipped comes before the next backward
-    clipped: set[str] = field(default_factory=set)  # the optimizers that own what is clipped, where that is known
-    bypasses: list[ir.Value] = field(default_factory=list)  # direct steps before the next update
-    backward_first: bool = False  # a scaled backward comes before the next update on some path
-    ends: list[State] = field(default_factory=list)  # the function ends in these before an update
 
 
 class Transfer:
@@ -71,6 +35,7 @@ class Transfer:
         self.ownership = module.once(Ownership)
         self._conditions = conditions
         self._tensors = tensors
+        self.switches = Switches(self._objects, conditions)
         self.visits: dict[int, Visit] = {}
         self.issues: dict[Issue, list[State]] = {}
 
@@ -144,7 +109,7 @@ class Transfer:
         if scaler == "":
             return state.all_gradients(lambda _, before: Gradients("unknown", told=before.told))
         reach = self.ownership.reach(event.subject, state) if event.subject is not None else None
-        if scaler is None or self.disabled(scaler, state):
+        if scaler is None or self.switches.disabled(scaler, state):
             if scaler is not None:
                 state = state.but(pending=frozenset())
             origin = call if scaler is None else 0  # what a disabled scaler leaves plain is plain rightly
@@ -200,7 +165,7 @@ class Transfer:
             for each, its in held.items()
             if (its.kind == "scaled" or (its.kind == "mixed" and its.origin and (certain or len(state.groups) <= 1)))
             and (not its.told or its.told in state.pending)
-            and not self.disabled(its.scaler, state)
+            and not self.switches.disabled(its.scaler, state)
         ]
         first = held[clipped[0]]
         if scaled and (certain or not state.touched()):
@@ -215,7 +180,7 @@ class Transfer:
             self._tell(Issue("AMP401", call, 0, call, "", clipped[0], "entry"), state)
         elif all(
             its.kind in _USED and self._is_used(its) and not its.told for its in held.values()
-        ) and not self.disabled(first.scaler, state):
+        ) and not self.switches.disabled(first.scaler, state):
             self._tell(Issue("AMP419", call, first.used, call, first.scaler, clipped[0]), state)
         alone = certain or len(clipped) == 1
         return (self._over(event, clipped, state) if alone else state).but(pending=state.pending | {call})
@@ -233,7 +198,7 @@ class Transfer:
         scaled = [
             each
             for each, its in held.items()
-            if its.kind == "scaled" and not its.told and not self.disabled(its.scaler, state)
+            if its.kind == "scaled" and not its.told and not self.switches.disabled(its.scaler, state)
         ]
         if scaled and (certain or not state.touched()):
             its = held[scaled[0]]
@@ -246,7 +211,7 @@ class Transfer:
         """Scaled gradients on top of unscaled ones meet what uses them."""
         for optimizer in optimizers:
             held = state.gradients_of(optimizer)
-            if held.kind == "over" and not held.told and not self.disabled(held.scaler, state):
+            if held.kind == "over" and not held.told and not self.switches.disabled(held.scaler, state):
                 self._tell(Issue("AMP411", held.by, held.origin, event.call.id, held.scaler, optimizer), state)
                 state = state.with_gradients(optimizer, held._replace(told=event.call.id))
         return state
@@ -267,7 +232,7 @@ class Transfer:
             how = held.kind
         elif held.kind == "unscaled" and held.by:
             how = "again" if held.used else "unchecked"
-        if not how or held.told or not held.scaler or self.disabled(held.scaler, state):
+        if not how or held.told or not held.scaler or self.switches.disabled(held.scaler, state):
             return state.with_gradients(optimizer, held._replace(used=event.call.id)) if optimizer else state
         self._tell(Issue("AMP402", event.call.id, held.origin, event.call.id, held.scaler, optimizer, how), state)
         told = 0 if how == "unchecked" else event.call.id  # only what overflows is wrong then
@@ -279,7 +244,7 @@ class Transfer:
         """`unscale_` and `step`."""
         if event.kind == "step":
             self._note_step(event, optimizer, state)
-        if self.disabled(scaler, state):
+        if self.switches.disabled(scaler, state):
             held = state.gradients_of(optimizer)
             return state.with_gradients(optimizer, held._replace(used=event.call.id)) if event.kind == "step" else state
         state = state.met(optimizer) if optimizer else state
@@ -292,7 +257,7 @@ class Transfer:
         after, error = machine.after(Call(event.kind, optimizer, empty))
         if error is not None:
             self._raises(event, scaler, optimizer, error, state)
-            return self._switched_off(scaler, state)
+            return self.switches.off(scaler, state)
         if stage is Stage.READY and optimizer and not held.told:
             state = self._look_through(event, scaler, optimizer, held, state)
         elif stage is Stage.UNSCALED:
@@ -394,7 +359,7 @@ class Transfer:
         return [Issue("AMP403", each, call, call, scaler, optimizer, how) for each in backwards]
 
     def _after_update(self, event: Event, scaler: str, state: State) -> State | None:
-        if self.disabled(scaler, state):
+        if self.switches.disabled(scaler, state):
             return state.but(pending=frozenset())
         assert isinstance(event.call, ir.Call)
         given = "float" if event.call.args else ""
@@ -410,7 +375,7 @@ class Transfer:
                 found = [] if told else [Issue("AMP410", call, before, call, scaler, "", "unchecked")]
             for each in found:
                 self._tell(each, state)
-            return self._switched_off(scaler, state)
+            return self.switches.off(scaler, state)
 
         def updated(_: str, before: Gradients) -> Gradients:
             counts = before.scaler == scaler and before.kind in ("scaled", "unscaled") and not given
@@ -443,78 +408,7 @@ class Transfer:
             return state
         for made in self._objects.made_by(key):
             if made.call is value:
-                return self._made_scaler(key, made, state)
+                return self.switches.made(key, made, state)
         if self._objects.is_optimizers(key) and self.ownership.is_construction(value):
             return state.with_gradients(key, Gradients("none"))
         return state
-
-    def _made_scaler(self, key: str, made: Made, state: State) -> State:
-        """A new scaler, and what the path knows of its being on: the flag's own name may end with this function."""
-        state = state.with_machine(key, Machine()).but(in_sight=state.in_sight | {key})
-        truth = True if made.enabled is None else self._conditions.truth(made.enabled, state)
-        if truth is not None:
-            return state.with_fact(f"enabled({key})", truth)
-        test = self._conditions.as_test(made.enabled, state) if made.enabled is not None else None
-        return state.bind(enabling(key), test) if test is not None else state
-
-    def disabled(self, scaler: str, state: State) -> bool:
-        """Whether the scaler is switched off on this path, by a literal or by a flag that the path knows."""
-        known = state.known(f"enabled({scaler})")
-        test = state.look_up(enabling(scaler))
-        if known is None and test is not None:
-            truth = state.known(test.key)
-            known = truth is test.flag if truth is not None else None
-        if known is not None:
-            return not known
-        made = self._objects.made_by(scaler)
-        return bool(made) and all(
-            each.enabled is not None
-            and (is_false(each.enabled) or self._conditions.truth(each.enabled, state) is False)
-            for each in made
-        )
-
-    def _switched_off(self, scaler: str, state: State) -> State | None:
-        """The path on which the scaler is switched off, so that nothing raises; None where it surely is on."""
-        if self.surely_enabled(scaler, [state]):
-            return None
-        # Another scaler may be off with it.
-        state = state.all_gradients(lambda _, held: held._replace(told=held.told or -1))
-        state = state.with_machine(scaler, Machine(scaled=True))
-        test = state.look_up(enabling(scaler))
-        if test is not None:
-            return state.with_fact(test.key, not test.flag)
-        return state.with_fact(f"enabled({scaler})", False)
-
-    def uncertain(self, state: State) -> State:
-        """The state where scaled gradients may never come: the condition may be AMP's own flag."""
-
-        def hidden(_: str, held: Gradients) -> Gradients:
-            on = held.kind == "scaled" and self.surely_enabled(held.scaler, [state])
-            doubtful = held.kind in ("entry", "scaled") and not on
-            return Gradients("unknown", told=held.told) if doubtful else held
-
-        return state.all_gradients(hidden)
-
-    def surely_enabled(self, scaler: str, states: Sequence[State] = ()) -> bool:
-        """Whether the file makes the scaler, and nothing decides there whether it is made, or on.
-
-        Or whether each of some paths knows that it is.
-        """
-        if states and all(state.known(f"enabled({scaler})") is True for state in states):
-            return True
-        made = self._objects.made_by(scaler)
-        return bool(made) and all(
-            not _is_optional(each.call)
-            and (each.enabled is None or (isinstance(each.enabled, ir.Constant) and each.enabled.value is True))
-            for each in made
-        )
-
-
-def _is_optional(call: ir.Node) -> bool:
-    """Whether a condition of the same function decides if a call is run."""
-    up = call.parent
-    while up is not None and not isinstance(up, ir.Function):
-        if isinstance(up, (ir.If, ir.Conditional, ir.Bool, ir.Match)):
-            return True
-        up = up.parent
-    return False

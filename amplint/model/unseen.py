@@ -26,8 +26,8 @@ _HARMLESS = {
 _QUIET = {
     "item", "append", "parameters", "named_parameters", "log", "info", "debug", "add_scalar", "set_postfix",
     "get_last_lr", "get_scale", "is_enabled", "update", "train", "eval", "to", "cuda", "cpu", "float", "state_dict",
-    "detach", "set_epoch", "size", "view", "mean", "sum", "format", "write", "set_description", "dim", "items", "values",
-    "keys", "get",
+    "detach", "set_epoch", "size", "view", "mean", "sum", "format", "write", "set_description", "dim", "items",
+    "values", "keys", "get",
 }  # fmt: skip
 # What makes gradients other than `scaler.scale(loss).backward()` left them.
 _UNDOES = ("unscale_", "step", "update")

@@ -38,9 +38,10 @@ class Report(NamedTuple):
 
     def places(self) -> Iterator[Place]:
         """All findings with their places."""
-        for filename, source, findings in self.results:
+        for result in self.results:
+            filename, source = result.filename, result.source
             if source:
-                for finding in findings:
+                for finding in result.findings:
                     start, end = source.location(finding.start), source.location(finding.end)
                     yield Place(filename, source, finding, start, end)
 

@@ -57,11 +57,11 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.model import ir
-from amplint.model.transfer import Issue, Visit
+from amplint.model.visits import Issue, Visit
 from amplint.rules.base import Rule
 from amplint.rules.clip_fix import ClipFix
 from amplint.rules.clips import clips_scaled, is_compensated, only_measures
-from amplint.rules.order import found
+from amplint.rules.order import found, where
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -98,7 +98,10 @@ def check(module: Module) -> Iterator[Finding]:
             told.add(each.issue.at)
             offered, withheld = ClipFix(module, each).build() if each.here else (None, _ELSEWHERE)
             yield rule.finding(
-                module.span(visit.event.call), _message(module, visit, each.issue), fix=offered, withheld=withheld
+                module.span(visit.event.call),
+                _message(module, visit, each.issue) + where(module, each),
+                fix=offered,
+                withheld=withheld,
             )
 
 

@@ -55,7 +55,7 @@ from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.state import State
-from amplint.model.transfer import Visit
+from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clips import reads_scale
 from amplint.rules.order import (
@@ -73,6 +73,7 @@ from amplint.rules.order import (
     skipping,
     stepping,
     visits,
+    where,
 )
 from amplint.rules.statements import line_behind, own_statement, removed, says_the_same
 
@@ -111,7 +112,7 @@ def check(module: Module) -> Iterator[Finding]:
             only = " only" if misuse.what is _AGAIN else ""
             yield rule.finding(
                 module.span(visit.event.call),
-                f"{optimizer} {misuse.what}; call `{name}.step({optimizer})`{only}",
+                f"{optimizer} {misuse.what}; call `{name}.step({optimizer})`{only}{where(module, each)}",
                 fix=offered,
                 withheld=withheld,
             )

@@ -50,7 +50,7 @@ from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.events import Event
 from amplint.model.flow import Flow
-from amplint.model.transfer import Visit
+from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.losses import surely_plain
 from amplint.rules.order import (
@@ -64,6 +64,7 @@ from amplint.rules.order import (
     stepping,
     used_elsewhere,
     visits,
+    where,
 )
 from amplint.rules.statements import own_statement, removed, says_the_same
 
@@ -93,7 +94,7 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(backward.event.call),
             f"the loss is not scaled, but `{scaler}.{use.kind}` on line {module.row(use.call)} divides its "
-            f"gradients by the scale; call `{scaler}.scale({loss}).backward()`",
+            f"gradients by the scale; call `{scaler}.scale({loss}).backward()`{where(module, each)}",
             fix=offered,
             withheld=withheld,
         )

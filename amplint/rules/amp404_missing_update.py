@@ -54,7 +54,7 @@ from amplint.model import ir
 from amplint.model.events import Event
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
-from amplint.model.transfer import Issue
+from amplint.model.visits import Issue
 from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import agree
 from amplint.rules.clips import escapes, in_this_file_only
@@ -71,6 +71,7 @@ from amplint.rules.order import (
     upwards,
     used_elsewhere,
     visits,
+    where,
 )
 from amplint.rules.statements import line_behind
 
@@ -119,7 +120,8 @@ def check(module: Module) -> Iterator[Finding]:
                 yield rule.finding(
                     module.span(each.issue_node),
                     f"on some path round the loop `{name}.update()` is skipped, so that line "
-                    f"{module.row(flow.node(issue.meets))} raises in the next iteration; call it on every path",
+                    f"{module.row(flow.node(issue.meets))} raises in the next iteration; call it on every path"
+                    f"{where(module, each)}",
                     withheld="on which paths to update, and what to do with the gradients there, is yours to say",
                 )
         elif _misses_one(flow, issue) and not _updated_elsewhere(module, flow, issue.scaler):

@@ -44,9 +44,9 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model.events import Event
 from amplint.model.flow import Flow
-from amplint.model.transfer import Visit
+from amplint.model.visits import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import backward_between, dominates, found, home, on_micro_steps
+from amplint.rules.order import backward_between, dominates, found, home, on_micro_steps, where
 from amplint.rules.statements import own_statement, removed
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def check(module: Module) -> Iterator[Finding]:
             line = f" (first on line {module.row(first.call)})" if first is not None else ""
             yield rule.finding(
                 module.span(visit.event.call),
-                f"gradients are unscaled a second time{line}, which raises; call unscale_ once before update()",
+                f"gradients are unscaled a second time{line}, which raises; call unscale_ once before update()"
+                f"{where(module, each)}",
                 fix=offered,
                 withheld=withheld,
             )

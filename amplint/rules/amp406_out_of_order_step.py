@@ -48,9 +48,9 @@ from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.events import Event
 from amplint.model.flow import Flow
-from amplint.model.transfer import Visit
+from amplint.model.visits import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import Found, calls_of, dominates, found, home, visits
+from amplint.rules.order import Found, calls_of, dominates, found, home, visits, where
 from amplint.rules.statements import own_statement, removed
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def check(module: Module) -> Iterator[Finding]:
         )
         yield rule.finding(
             module.span(visit.event.call),
-            _message(flow, visit, step, module.row(step.call), issue.how),
+            _message(flow, visit, step, module.row(step.call), issue.how) + where(module, each),
             fix=offered,
             withheld=withheld,
         )

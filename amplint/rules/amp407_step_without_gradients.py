@@ -51,10 +51,10 @@ from amplint.model import ir
 from amplint.model.events import Event, is_grad
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
-from amplint.model.transfer import Visit
+from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clips import in_this_file_only
-from amplint.rules.order import Found, asked, calls_of, dynamic, found, home
+from amplint.rules.order import Found, asked, calls_of, dynamic, found, home, where
 from amplint.rules.statements import line_behind, own_statement, removed, text_with_comment
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def check(module: Module) -> Iterator[Finding]:
         if clear is None or not behind:
             yield rule.finding(
                 module.span(visit.event.call),
-                "no backward has given this optimizer's parameters gradients, which raises; call it behind the backward",
+                "no backward has given this optimizer's parameters gradients, which raises; call it behind the "
+                f"backward{where(module, each)}",
                 withheld="where the backward belongs is not in the code",
             )
             continue
@@ -93,7 +94,7 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(visit.event.call),
             f"the gradients were cleared on line {module.row(clear.call)}, behind their backward; clear them "
-            "after the step",
+            f"after the step{where(module, each)}",
             fix=offered,
             withheld=withheld,
         )

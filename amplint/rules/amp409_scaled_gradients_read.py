@@ -63,12 +63,12 @@ from amplint.model.events import Event
 from amplint.model.objects import objects
 from amplint.model.reads import is_reported
 from amplint.model.sinks import Sinks
-from amplint.model.transfer import Visit
+from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import LARGE_NORM
 from amplint.rules.clip_fix import ClipFix
 from amplint.rules.clips import clips_scaled, is_compensated, only_measures, reads_scale
-from amplint.rules.order import Found, backward_between, calls_of, exclusive, found, loop_of, receiver, stepping
+from amplint.rules.order import Found, backward_between, calls_of, exclusive, found, loop_of, receiver, stepping, where
 from amplint.rules.statements import line_before, own_statement, removed, says_the_same, text_with_comment
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def check(module: Module) -> Iterator[Finding]:
         offered, withheld = ReadFix(module, each).build() if each.here else (None, _ELSEWHERE)
         yield rule.finding(
             module.span(visit.event.call),
-            _message(module, visit, each.issue.cause, change),
+            _message(module, visit, each.issue.cause, change) + where(module, each),
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if change else Severity.WARNING,

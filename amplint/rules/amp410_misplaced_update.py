@@ -51,9 +51,9 @@ from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.events import Event
 from amplint.model.flow import Flow
-from amplint.model.transfer import Visit
+from amplint.model.visits import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import Found, backward_between, calls_of, conditions, found, home
+from amplint.rules.order import Found, backward_between, calls_of, conditions, found, home, where
 from amplint.rules.statements import line_behind, own_statement, removed, says_the_same
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def check(module: Module) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(each.issue_node),
                 "nothing was unscaled or stepped since the last update(), which raises; call it once, behind the "
-                "last step",
+                f"last step{where(module, each)}",
                 fix=offered,
                 withheld=withheld,
             )

@@ -49,7 +49,7 @@ from amplint.model.events import is_grad
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.clips import in_this_file_only
-from amplint.rules.order import Found, dynamic, exclusive, found
+from amplint.rules.order import Found, dynamic, exclusive, found, where
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -67,7 +67,7 @@ def check(module: Module) -> Iterator[Finding]:
             yield rule.finding(
                 module.span(each.issue_node),
                 "scaled gradients are added to those that this has unscaled: unscale, step and update once, behind the "
-                "last backward, and clear the gradients then",
+                f"last backward, and clear the gradients then{where(module, each)}",
                 withheld="what belongs to the boundary is yours to say",
             )
 

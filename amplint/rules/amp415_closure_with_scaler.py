@@ -49,8 +49,8 @@ from amplint.model.events import events
 from amplint.model.flow import flows
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned
-from amplint.model.transfer import Visit
 from amplint.model.unseen import local_function
+from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.order import visits
 

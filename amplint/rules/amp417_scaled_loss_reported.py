@@ -52,7 +52,7 @@ from amplint.model.objects import objects
 from amplint.model.reaching import reaching
 from amplint.model.scopes import node_of
 from amplint.model.sinks import Sinks, reads_of
-from amplint.model.transfer import Visit
+from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clips import reads_scale
 from amplint.rules.order import conditions, dominates, exclusive, visits

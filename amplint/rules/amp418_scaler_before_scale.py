@@ -49,7 +49,7 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.state import State
 from amplint.rules.base import Rule
-from amplint.rules.order import Found, asked, calls_of, conditions, dynamic, found, used_elsewhere
+from amplint.rules.order import Found, asked, calls_of, conditions, dynamic, found, used_elsewhere, where
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -67,7 +67,8 @@ def check(module: Module) -> Iterator[Finding]:
             told.add(issue.at)
             yield rule.finding(
                 module.span(each.issue_node),
-                f"{issue.how}() comes before the first scale(), which raises; call `scale(loss).backward()` first",
+                f"{issue.how}() comes before the first scale(), which raises; call `scale(loss).backward()` first"
+                f"{where(module, each)}",
             )
 
 

@@ -49,12 +49,12 @@ from amplint.model import ir
 from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
-from amplint.model.transfer import Visit
+from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import LARGE_NORM
 from amplint.rules.clips import only_measures
 from amplint.rules.editing import indentation
-from amplint.rules.order import calls_of, dominates, found, home, receiver, upwards
+from amplint.rules.order import calls_of, dominates, found, home, receiver, upwards, where
 from amplint.rules.statements import line_before, own_statement, removed, says_the_same, text_with_comment
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(visit.event.call),
             f"the optimizer has stepped on line {module.row(step.call)} already, so that this clips nothing; "
-            "clip before the step, after unscale_",
+            f"clip before the step, after unscale_{where(module, each)}",
             fix=offered,
             withheld=withheld,
         )

@@ -12,7 +12,7 @@ from amplint.model.objects import objects
 from amplint.model.scopes import Assigned
 from amplint.model.state import State
 from amplint.model.tensors import SCALE_READS
-from amplint.model.transfer import Visit
+from amplint.model.visits import Visit
 from amplint.rules.clips import reads_scale
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from amplint.model import ir
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned
 from amplint.model.state import State
-from amplint.model.transfer import Visit
+from amplint.model.visits import Visit
 from amplint.rules.clip_doubts import doubt, ends, half_parameters, leaves_without_update, rescales_result
 from amplint.rules.clips import clips_scaled
 from amplint.rules.dedent import last_offset

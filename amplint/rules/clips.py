@@ -12,8 +12,8 @@ from amplint.model.objects import objects
 from amplint.model.scopes import owner_class
 from amplint.model.state import State
 from amplint.model.tensors import SCALE_READS
-from amplint.model.transfer import Visit
 from amplint.model.unseen import bases_in_sight, functions_by_name
+from amplint.model.visits import Visit
 from amplint.rules.order import Found, asked
 
 if TYPE_CHECKING:

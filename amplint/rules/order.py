@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
+from amplint.model.calls import Calls
 from amplint.model.compat import block_leaves
 from amplint.model.events import Event, events
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.model.state import State
-from amplint.model.transfer import Issue, Visit
+from amplint.model.visits import Issue, Visit
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -52,6 +53,33 @@ def _is_refuted(module: Module, each: Found) -> bool:
         and not any(issue.at == each.issue.at for issue, _ in flow.found(each.issue.code))
         for flow in callers
     )
+
+
+_NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}
+
+
+def where(module: Module, each: Found) -> str:
+    """Under which conditions a misuse shows, if not always: at most two, as the program asks for them."""
+    flow = each.flow
+    others = [state for state in flow.visits[each.issue.meets].states if state not in each.states]
+    common = frozenset.intersection(*(state.facts for state in each.states))
+    telling = {(key, truth) for key, truth in common if any(state.known(key) is (not truth) for state in others)}
+    found = []
+    for key, truth in sorted(telling, key=lambda fact: ("(" in fact[0], fact[0])):  # the user's flags first
+        test, meant = flow.conditions.asked.get(key, (None, True))
+        if test is not None:
+            found.append(_said(module.text(test), truth is meant))
+    return f" (where {' and '.join(found[:2])})" if found else ""
+
+
+def _said(text: str, holds: bool) -> str:
+    text = " ".join(text.split())
+    if holds:
+        return f"`{text}`"
+    negated = next((text.replace(one, other) for one, other in _NEGATED.items() if text.count(one) == 1), None)
+    if negated is not None and " and " not in text and " or " not in text:
+        return f"`{negated}`"
+    return f"not `{text}`"
 
 
 def home(module: Module, *calls: ir.Node) -> Flow | None:
@@ -243,6 +271,7 @@ def dynamic(module: Module, flow: Flow, node: ir.Node, without: ir.Node, depth: 
     known = objects(module)
     loops = [each for each in upwards(ir.statement_of(node)) if isinstance(each, (ir.For, ir.While))]
     assigned = {key for loop in loops for key in known.assigned_in(loop)}
+    assigned |= _changing(module, flow, node)
     found = [
         test
         for test in asked(flow, node, without, depth=0)
@@ -252,6 +281,21 @@ def dynamic(module: Module, flow: Flow, node: ir.Node, without: ir.Node, depth: 
     if depth and ir.function_of(node) is not ir.function_of(without):
         for site in flow.call_sites(node):
             found += dynamic(module, flow, site, without, depth - 1)
+    return found
+
+
+def _changing(module: Module, flow: Flow, node: ir.Node) -> set[str]:
+    """The parameters of the function round a node that get another value in each iteration of a loop that calls it."""
+    known, calls = objects(module), module.once(Calls)
+    function, found = ir.function_of(node), set[str]()
+    for site in flow.call_sites(node) if function is not None else ():
+        around = [each for each in upwards(ir.statement_of(site)) if isinstance(each, (ir.For, ir.While))]
+        assigned = {key for loop in around for key in known.assigned_in(loop)}
+        callee = calls.find(site)
+        given = calls.arguments(site, callee) if callee is not None and callee.function is function else None
+        for name, value in (given or {}).items():
+            if function is not None and value is not None and known.names_in(value) & assigned:
+                found.add(known.variable(function.scope, name))
     return found
 
 

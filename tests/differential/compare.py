@@ -40,7 +40,7 @@ class Verdict(NamedTuple):
     def _has_told(self, kind: str) -> bool:
         """Whether another finding says the same.
 
-        An update that comes too early leaves the right one nothing; where none comes, one finding for all steps will do.
+        An update that comes too early leaves the right one nothing; where none comes, one finding will do.
         """
         if kind == "update owed at the end":
             return True  # in each iteration but the last, another update has made it good

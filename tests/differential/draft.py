@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from itertools import takewhile
 from typing import NamedTuple
 
 from tests.differential.tree import Node, block, line
@@ -32,6 +34,28 @@ def family(name: str, flags: str = "") -> Callable[[Family], Family]:
 
 def train(writer: Writer, *body: Node) -> list[Node]:
     """The function that trains, and what calls it with the flags' values."""
+    # What is wrong with a function is wrong whatever this file gives it: no scaler that is always off.
+    if writer.enabled != "never" and writer.maybe("loop in a function", 0.3):
+        return _fitted(writer, *body)
+    return _train(writer, *body)
+
+
+def _fitted(writer: Writer, *body: Node) -> list[Node]:
+    """What is made first stays; the rest goes into a function that is given it."""
+    made = list(takewhile(_makes, body))
+    names = [node.text.split(" = ")[0] for node in made]
+    flags = (["args"] if writer.flag_style == "args" else sorted(writer.flags)) if writer.flags else []
+    given = ", ".join(["loader", *names, *flags])
+    function = block(f"def fit({given}):", *body[len(made) :])
+    return [line(""), function, *_train(writer, *made, line(f"fit({given})"))]
+
+
+def _makes(node: Node) -> bool:
+    """Whether a statement makes a model, a criterion, an optimizer or a scaler."""
+    return not node.body and re.match(r"\w+ = (Net|nn\.\w+|torch\.optim\.\w+|\S*GradScaler)\(", node.text) is not None
+
+
+def _train(writer: Writer, *body: Node) -> list[Node]:
     flags = sorted(writer.flags)
     if writer.flag_style == "plain" or not flags:
         given = "".join(f", {each}" for each in flags)
@@ -49,6 +73,9 @@ def simple(writer: Writer, body: list[Node], head: str = "for x, y in loader:") 
 
 def looped(writer: Writer, made: list[Node], body: list[Node], head: str, models: list[Node] | None = None) -> Draft:
     """A function that makes what it needs, and has one loop; mutations may reach round that."""
+    if writer.flags and writer.maybe("asked for nothing", 0.3):
+        name = writer.choose.choice(sorted(writer.flags))
+        body.insert(0, block(f"if {writer.flag(name, *writer.flags[name])}:", line('print("", end="")')))
     loop = block(head, *body)
     outer = [loop]
     spoiled = outer if writer.maybe("mutations round the loop", 0.25) else loop.body

@@ -11,7 +11,7 @@ from tests.differential.writer import REGION_ARGS, Writer
 def straight(writer: Writer) -> Draft:
     writer.overflow = writer.maybe("overflow", 0.2)
     body = writer.straight()
-    if writer.maybe("two losses", 0.2):
+    if writer.maybe("two losses", 0.4):
         place = next(i for i, node in enumerate(body) if node.tag == "backward")
         region = body[place - 1]
         region.body.append(line(f"loss_aux = {writer.self}criterion({writer.model}(x * 1.5), y)"))
@@ -70,6 +70,53 @@ def flags(writer: Writer) -> Draft:
     else:
         clip = [writer.unscale(), block(f"if {writer.flag('clip')}:", writer.clip())]
     return simple(writer, [*start, writer.backward(), *clip, *end])
+
+
+@family("asked twice")
+def asked_twice(writer: Writer) -> Draft:
+    """`unscale_` and the clip stand apart; where there is a clip, there is an `unscale_`."""
+    kind = writer.one("asked", "same", "or", "and", "not", "None", "kept")
+    before: list[Node] = []
+    if kind == "None":
+        bound = writer.flag("max_norm", None, 1.0)
+        wide, narrow = (f"{bound} is not None", f"{bound} is None"), (bound, f"not {bound}")
+    else:
+        one = writer.flag("skip" if kind == "not" else "clip")
+        wide = narrow = (f"not {one}", one) if kind == "not" else (one, f"not {one}")
+    if kind == "or":
+        two = writer.flag("extra")
+        wide = (f"{one} or {two}", f"not ({one} or {two})")
+    elif kind == "and":
+        two = writer.flag("extra")
+        narrow = (f"{one} and {two}", f"not {one} or not {two}")
+    elif kind == "kept":
+        before = [line(f"clips = {one}")]
+        narrow = ("clips", "not clips")
+
+    def under(tests: tuple[str, str], node: Node) -> list[Node]:
+        if writer.one("stands in", "then", "then", "else") == "then":
+            return [block(f"if {tests[0]}:", node)]
+        return [block(f"if {tests[1]}:", line("pass")), block("else:", node)]
+
+    body = [writer.zero(), writer.forward(), writer.backward()]
+    body += [*under(wide, writer.unscale()), *under(narrow, writer.clip()), writer.step(), writer.update()]
+    return looped(writer, [*writer.made(), *before], body, "for x, y in loader:")
+
+
+@family("step behind the loop")
+def behind_the_loop(writer: Writer) -> Draft:
+    """The gradients of several batches, and then one step."""
+    leaves = writer.one("inner loop", "for", "break", "while true")
+    micro = [writer.forward(), writer.backward("loss / 4")]
+    if leaves == "while true":
+        take = [line("x, y = loader[done]"), line("done += 1")]
+        stop = [block("if done % 4 == 0:", line("break"))]
+        loop = [line("done = 0"), block("while True:", *take, *micro, *stop)]
+    else:
+        stop = [block("if i == 2:", line("break"))] if leaves == "break" else []
+        loop = [block("for i, (x, y) in enumerate(loader):", *micro, *stop)]
+    body = [writer.zero(), *loop, *writer.clipped(0.8), writer.step(), writer.update()]
+    return looped(writer, writer.made(), body, "for epoch in range(3):")
 
 
 def optional(writer: Writer, start: list[Node]) -> Draft:
@@ -135,7 +182,8 @@ def finally_(writer: Writer) -> Draft:
 
 @family("regions")
 def regions(writer: Writer) -> Draft:
-    kind = writer.one("context", "nullcontext", "named", "items", "island", "backward island", "spread", "decorator")
+    kinds = ("nullcontext", "nullcontext", "named", "items", "island", "backward island", "spread", "decorator")
+    kind = writer.one("context", *kinds)
     model, criterion = writer.model, f"{writer.self}criterion"
     both = [line(f"out = {model}(x)"), line(f"loss = {criterion}(out, y)")]
     region = f"{writer.autocast}({REGION_ARGS})"
@@ -144,6 +192,8 @@ def regions(writer: Writer) -> Draft:
     if kind in ("nullcontext", "named"):
         writer.imports.add("import contextlib")
         chosen = f"{region} if {writer.flag('use_amp')} else contextlib.nullcontext()"
+        if writer.maybe("nullcontext first"):
+            chosen = f"contextlib.nullcontext() if not {writer.flag('use_amp')} else {region}"
         if kind == "named":
             before, chosen = [line(f"context = {chosen}")], "context"
         forward = [block(f"with {chosen}:", *both, tag="region")]
@@ -192,7 +242,7 @@ def while_(writer: Writer) -> Draft:
 
 @family("epochs")
 def epochs(writer: Writer) -> Draft:
-    accumulates = writer.maybe("accumulation", 0.4)
+    accumulates = writer.maybe("accumulation")
     body = accumulated(writer) if accumulates else writer.straight()
     head = "for i, (x, y) in enumerate(loader):" if accumulates else "for x, y in loader:"
     made = writer.made()
@@ -202,7 +252,7 @@ def epochs(writer: Writer) -> Draft:
 
 @family("script", "plain")
 def script(writer: Writer) -> Draft:
-    accumulates = writer.maybe("accumulation", 0.3)
+    accumulates = writer.maybe("accumulation")
     body = accumulated(writer) if accumulates else writer.straight()
     head = "for i, (x, y) in enumerate(loader):" if accumulates else "for x, y in loader:"
     made = writer.made()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.differential.draft import Draft, family, looped
-from tests.differential.tree import Node, block, line
+from tests.differential.tree import Node, block, group, line
 from tests.differential.writer import Writer, net
 
 
@@ -20,6 +22,10 @@ def _made(writer: Writer, *, first: str, second: str, owners: tuple[str, str], s
     ]
 
 
+def _renamed(node: Node, name: str) -> Node:
+    return line(re.sub(rf"\b{name}\b", "current", node.text), node.tag)
+
+
 def _whole(writer: Writer, made: list[Node], body: list[Node], head: str = "for x, y in loader:") -> Draft:
     model = net() if any("Net()" in node.text for node in made) else []
     return looped(writer, made, body, head, model)
@@ -33,7 +39,7 @@ def two_optimizers(writer: Writer) -> Draft:
     first, second = writer.one("optimizers", *NAMES)
     made = _made(writer, first=first, second=second, owners=("model.body", "model.head"), scalers=(writer.scaler,))
     clear: list[Node] = [writer.zero(first, "-"), writer.zero(second, "-")]
-    if writer.maybe("whole model cleared", 0.3):
+    if writer.maybe("whole model cleared"):
         clear = [line("model.zero_grad()", "zero")]
     kind = writer.one("unscales", "both", "one", "none")
     middle: list[Node] = []
@@ -41,8 +47,14 @@ def two_optimizers(writer: Writer) -> Draft:
         middle = [writer.unscale(first), writer.unscale(second), writer.clip("model")]
     elif kind == "one":
         middle = [writer.unscale(first), writer.clip("model.body")]
-    forward = writer.forward("model")
-    body = [*clear, forward, writer.backward(), *middle, writer.step(first), writer.step(second), writer.update()]
+    steps = [writer.step(first), writer.step(second)]
+    if writer.maybe("one name for both", 0.7):
+        for part in (middle, steps) if kind == "both" else (steps,):
+            part[:2] = [
+                group(line(f"current = {name}"), _renamed(node, name), tag=node.tag)
+                for name, node in zip((first, second), part[:2], strict=True)
+            ]
+    body = [*clear, writer.forward("model"), writer.backward(), *middle, *steps, writer.update()]
     return _whole(writer, made, body)
 
 
@@ -111,6 +123,8 @@ def loops_over_optimizers(writer: Writer) -> Draft:
         made.append(line("parts = [model.body, model.head]"))
 
     def each(node: Node) -> Node:
+        if kept != "zip" and writer.maybe("written out", 0.25):
+            return group(*(line(re.sub(r"\bopt\b", name, node.text)) for name in (first, second)), tag=node.tag)
         return block(f"for opt in {pair}:", node, tag=node.tag)
 
     unscale = each(writer.unscale("opt"))

@@ -49,6 +49,7 @@ def helpers(writer: Writer) -> Draft:
     body, head, made, model = _iteration(writer)
     depth = writer.one("calls deep", 1, 1, 2)
     renamed = writer.maybe("renamed parameters")
+    clears = writer.maybe("clears by default")
 
     def whole() -> list[Node]:
         names = LOCALS | SHARED | _flag_names(writer)
@@ -60,6 +61,8 @@ def helpers(writer: Writer) -> Draft:
                 break
             functions.append(function)
             suite = function.body
+        if clears and functions:
+            _clears_by_default(functions[0])
         for function in functions:
             if renamed:
                 rename(function, writer.optimizer, "optim")
@@ -69,6 +72,15 @@ def helpers(writer: Writer) -> Draft:
         return [*model, *_apart(functions[::-1]), *train(writer, *made, block(head, *body))]
 
     return Draft(body, whole)
+
+
+def _clears_by_default(function: Node) -> None:
+    """A function that clears, or updates, unless it is told not to."""
+    for position, node in enumerate(function.body):
+        if node.tag in ("zero", "update"):
+            function.body[position] = block("if ends:", node)
+            function.text = function.text.replace("):", ", ends=True):").replace("(, ", "(")
+            return
 
 
 def _apart(functions: list[Node]) -> list[Node]:
@@ -120,7 +132,6 @@ def wrapper(writer: Writer) -> Draft:
     writer.enabled = writer.one("enabled", "always", "flag")
     made = [node for node in writer.made() if not node.text.startswith(f"{writer.scaler} = ")]
     enabled = "True" if writer.enabled == "always" else writer.flag("use_amp")
-    writer.wraps_in_class = True
     inner = "self._scaler"
     clip = line("norm = torch.nn.utils.clip_grad_norm_(parameters, clip_grad)", "clip")
     arms = writer.one("clips", "if", "arms", "unscale first")
@@ -144,6 +155,11 @@ def wrapper(writer: Writer) -> Draft:
         filter(None, ("loss", writer.optimizer, given, f"need_update={boundary}" if accumulates else ""))
     )
     call = line(f"loss_scaler({arguments})", "call")
+    if accumulates:
+        steps = [writer.forward(), call, block(f"if {boundary}:", writer.zero())]
+    else:
+        steps = [writer.zero(), writer.forward(), call]
+    writer.wraps_in_class = not writer.maybe("the caller is spoiled")
 
     def whole() -> list[Node]:
         read = [each for each in sorted(writer.flags) if f"self.{each}" in rendered(body)]
@@ -154,12 +170,7 @@ def wrapper(writer: Writer) -> Draft:
         )
         cls = block("class NativeScaler:", init, block(head, *body))
         made.append(line(f"loss_scaler = NativeScaler({', '.join([enabled, *read])})"))
-        zero = writer.zero()
-        if accumulates:
-            steps = [writer.forward(), call, block(f"if {boundary}:", zero)]
-            loop = block("for i, (x, y) in enumerate(loader):", *steps)
-        else:
-            loop = block("for x, y in loader:", zero, writer.forward(), call)
+        loop = block("for i, (x, y) in enumerate(loader):" if accumulates else "for x, y in loader:", *steps)
         return [line(""), cls, *train(writer, *made, loop)]
 
-    return Draft(body, whole)
+    return Draft(body if writer.wraps_in_class else steps, whole)

@@ -14,10 +14,10 @@ def outline(body: list[Node], choose: Random, kind: str, name: str, variables: s
     `variables`: the names that the function is given where it reads them; all others it sees by itself.
     """
     suites = [suite for suite in _suites(body) if suite]
-    for _ in range(8):
+    for attempt in range(8):
         suite = choose.choice(suites)
         first = choose.randrange(len(suite))
-        stop = choose.randint(first + 1, min(len(suite), first + 5))
+        stop = min(len(suite), first + choose.choice((1, 1, 2, 3, 4, 5)))
         taken = suite[first:stop]
         if not any(node.tag for top in taken for node in top.walk()) or any(map(_leaves, taken)):
             continue
@@ -25,6 +25,8 @@ def outline(body: list[Node], choose: Random, kind: str, name: str, variables: s
             continue
         behind = _words_without(body, taken)
         made = [each for each in dict.fromkeys(_assigned(taken)) if each in behind or f"{each}*" in _read_first(body)]
+        if not made and attempt < 4 and choose.random() < 0.5:
+            continue  # better one that returns something
         if len(made) > 1 or (stop < len(suite) and suite[stop].text.startswith("else")):
             continue
         used = _words(taken)

@@ -53,7 +53,7 @@ def rendered(nodes: list[Node]) -> str:
 
 def mutate(body: list[Node], choose: Random, flag: str) -> str:
     """Spoil a suite, if it can be done; the mutation's name. `flag`: what a new condition asks for."""
-    name = choose.choice((*MUTATIONS, "drop", "move"))
+    name = choose.choice((*MUTATIONS, "drop", "move", "across"))
     before = copy.deepcopy(body)
     if MUTATIONS[name](body, choose, flag) and _makes_sense(body) and rendered(body) != rendered(before):
         _fill(body)
@@ -130,9 +130,11 @@ def _move(body: list[Node], choose: Random, flag: str, *tags: str) -> bool:
 
 def _copy(body: list[Node], choose: Random, flag: str) -> bool:
     """An event stands in another place too."""
-    place = _pick(body, choose, "zero", "unscale", "clip", "step", "update", "update")
+    place = _pick(body, choose, "zero", "backward", "unscale", "clip", "step", "update", "update")
     if place is None:
         return False
+    for node in place[0][place[1]].walk():
+        node.text = node.text.replace(".backward()", ".backward(retain_graph=True)")
     suite = choose.choice(_suites(body))
     suite.insert(choose.randint(0, len(suite)), copy.deepcopy(place[0][place[1]]))
     return True
@@ -202,6 +204,31 @@ def _unwrap(body: list[Node], choose: Random, flag: str) -> bool:
     return True
 
 
+def _across(body: list[Node], choose: Random, flag: str) -> bool:
+    """An event changes places with the condition before or behind it, or leaves its arm."""
+    found = [(suite, index) for suite in _suites(body) for index, node in enumerate(suite) if _is_if(node)]
+    if not found:
+        return False
+    suite, index = choose.choice(found)
+    arm = suite[index].body
+    ways = []
+    if arm[0].tag in EVENTS:
+        ways.append((arm, 0, suite, index))
+    if arm[-1].tag in EVENTS and not (suite[index + 1 :] and suite[index + 1].text.startswith("else")):
+        ways.append((arm, len(arm) - 1, suite, index + 1))
+    if suite[index + 1 :] and suite[index + 1].tag in EVENTS:
+        ways.append((suite, index + 1, suite, index))
+    if not ways:
+        return False
+    source, position, target, place = choose.choice(ways)
+    target.insert(place, source.pop(position))
+    return True
+
+
+def _is_if(node: Node) -> bool:
+    return node.text.startswith("if ") and bool(node.body)
+
+
 def _into_region(body: list[Node], choose: Random, flag: str) -> bool:
     """What follows a region moves to its end."""
     for suite in _suites(body):
@@ -265,6 +292,7 @@ MUTATIONS = {
     "plain too": _plain_too,
     "wrap": _wrap,
     "unwrap": _unwrap,
+    "across": _across,
     "into region": _into_region,
     "out of region": _out_of_region,
     "unscaled backward": _unscaled,
@@ -304,7 +332,7 @@ def _asked(node: Node, tests: tuple[str, ...]) -> bool:
     bounds = re.findall(r"\b(?:clip_grad|max_norm)\b(?!=)", node.text)
     if node.text.startswith("if "):
         tests = (*tests, node.text)
-    elif any(not any(bound in test for test in tests) for bound in bounds):
+    elif node.tag != "call" and any(not any(bound in test for test in tests) for bound in bounds):
         return False
     return all(_asked(child, tests) for child in node.body)
 

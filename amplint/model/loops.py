@@ -1,0 +1,150 @@
+"""How flow analysis runs loops: until nothing new comes round, or once for each of several optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from amplint.model import ir
+from amplint.model.containers import Containers
+from amplint.model.expressions import Expressions
+from amplint.model.objects import objects
+from amplint.model.paths import Paths, joined
+from amplint.model.state import Abstract, State
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+MAX_ROUNDS = 6
+
+_Run: TypeAlias = Callable[[ir.Block, list[State]], Paths]
+
+
+class Loops:
+    """Runs the loops of one function, and of those that it calls."""
+
+    def __init__(self, module: Module, expressions: Expressions, run: _Run) -> None:
+        self._module = module
+        self._objects = objects(module)
+        self._containers = module.once(Containers)
+        self._expressions = expressions
+        self._block = run
+        self.counters: set[str] = set()  # variables of which it is known whether they are at 0
+
+    def loop(self, loop: ir.For | ir.While, states: list[State]) -> Paths:
+        """A loop until nothing new comes round; a for is taken to run at least once."""
+        paths = Paths()
+        # What is computed anew in each iteration would only keep paths apart; flags carry over.
+        assigned = self._objects.assigned_in(loop, flags=False)
+        done: list[State] = []
+        if isinstance(loop, ir.For):
+            states = self._expressions.evaluate(loop.iter, states)
+            rounds = self._containers.rounds(loop.target, loop.iter, ir.values_below(loop.body))
+            picks = rounds is not None and self._picks(loop)
+            if rounds is not None and not picks:
+                return self._over_objects(loop, rounds, states)
+        drives = isinstance(loop, ir.For) and (picks or self._drives(loop.iter))
+        if drives:
+            states = [state.unknown() for state in states]
+        seen: set[State] = set()
+        counter = self._counter(loop)
+        todo = [_at(state.forget(assigned), counter, first=True) for state in states]
+        for _ in range(MAX_ROUNDS):
+            if isinstance(loop, ir.While):
+                outcomes = [each for state in todo for each in self._expressions.outcomes(loop.test, state)]
+                done += [each.state.behind_loop(loop.id) for each in outcomes if not each.holds]
+                todo = [each.state for each in outcomes if each.holds]
+            todo = [state for state in joined(todo) if state not in seen]
+            if not todo:
+                break
+            seen.update(todo)
+            inner = self._block(loop.body, todo)
+            paths.normal += inner.breaks
+            paths.exits += inner.exits
+            paths.raises += inner.raises
+            left = [*inner.normal, *inner.continues]
+            if isinstance(loop, ir.For):  # behind it, what the last iteration has bound is still so
+                done += [state.unknown() if drives else state.behind_loop(loop.id) for state in left]
+            todo = [_at(state.forget(assigned).next_iteration(loop.id), counter, first=False) for state in left]
+            if drives:
+                todo = [state.unknown() for state in todo]
+        self._then(loop.orelse, joined(done), paths)
+        paths.normal = joined(paths.normal)
+        return paths
+
+    def _counter(self, loop: ir.For | ir.While) -> str | None:
+        """The variable that counts a loop's iterations from 0, if its conditions ask for the first one."""
+        source = loop.iter if isinstance(loop, ir.For) else None
+        if not isinstance(loop, ir.For) or not isinstance(source, ir.Call) or len(source.args) != 1:
+            return None
+        names, target = self._module.names.of(source.func), loop.target
+        if names == {"builtins.enumerate"} and isinstance(target, ir.Sequence):
+            target = target.items[0]
+        elif names != {"builtins.range"}:
+            return None
+        if not isinstance(target, ir.Name):
+            return None
+        key = self._objects.own_key(target)
+        tests = [each.test for each in ir.walk_statements(loop.body, into=False) if isinstance(each, ir.If)]
+        asks = any(self._objects.own_key(each) == key for test in tests for each in _compared_with_zero(test))
+        if asks:
+            self.counters.add(key)
+        return key if asks else None
+
+    def _drives(self, source: ir.Value) -> bool:
+        """Whether each round of a loop runs a generator of this file that has events."""
+        calls = (each for each in ir.walk_values(source) if isinstance(each, ir.Call))
+        found = (self._expressions.calls.find(call) for call in calls)
+        return any(
+            callee is not None and callee.function.is_generator and self._expressions.calls.matters(callee)
+            for callee in found
+        )
+
+    def _picks(self, loop: ir.For) -> bool:
+        """Whether a loop asks which of its objects it is at: then not every round does the same."""
+        own = {self._objects.own_key(each) for each in ir.walk_values(loop.target) if isinstance(each, ir.Name)}
+        tests = [each.test for each in ir.walk_statements(loop.body, into=False) if isinstance(each, ir.If)]
+        return any(
+            isinstance(each, ir.Name) and self._objects.own_key(each) in own
+            for t in tests
+            for each in ir.walk_values(t)
+        )
+
+    def _over_objects(self, loop: ir.For, rounds: list[dict[str, str]], states: list[State]) -> Paths:
+        """A loop over optimizers: one round after the other, the loop's variables being those objects."""
+        paths = Paths()
+        for aliases in rounds:
+            with self._expressions.within(self._objects.frame.inner(aliases, {})):
+                inner = self._block(loop.body, states)
+            paths.exits += inner.exits
+            paths.raises += inner.raises
+            paths.normal += inner.breaks
+            left = [*inner.normal, *inner.continues]
+            # Behind the loop, and at its next round, the variables are still those objects.
+            for own, key in aliases.items():
+                left = [state.bind(own, Abstract("object", key)) for state in left]
+            states = joined(state.next_iteration(loop.id) for state in left)
+        states = [state.behind_loop(loop.id) for state in states]
+        self._then(loop.orelse, states, paths)
+        paths.normal = joined(paths.normal)
+        return paths
+
+    def _then(self, block: ir.Block | None, states: list[State], paths: Paths) -> None:
+        """Run the suite behind a loop, and add to `paths` how it is left."""
+        inner = self._block(block, joined(states)) if block is not None else Paths(normal=states)
+        paths.leave(inner)
+        paths.normal += inner.normal
+
+
+def _at(state: State, counter: str | None, first: bool) -> State:
+    """A state at the first iteration of a loop, or at a later one."""
+    return state.with_fact(f"Equal({counter},0)", first) if counter is not None else state
+
+
+def _compared_with_zero(test: ir.Value) -> Iterator[ir.Name]:
+    """The names that are compared with 0: `if i == 0:`, `if i > 0:`."""
+    for each in ir.walk_values(test):
+        if isinstance(each, ir.Compare) and isinstance(each.left, ir.Name) and len(each.rights) == 1:
+            right = each.rights[0]
+            if isinstance(right, ir.Constant) and right.value == 0:
+                yield each.left

@@ -1,0 +1,92 @@
+"""Whether a scaler is on along a path: by a literal, by a flag that the path knows, or by how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amplint.model import ir
+from amplint.model.conditions import Conditions, enabling
+from amplint.model.dtypes import is_false
+from amplint.model.gradients import Gradients
+from amplint.model.objects import Made, Objects
+from amplint.model.protocol import Machine
+from amplint.model.state import State
+
+
+class Switches:
+    """Reads the switches of one module's scalers."""
+
+    def __init__(self, objects: Objects, conditions: Conditions) -> None:
+        self._objects = objects
+        self._conditions = conditions
+
+    def made(self, key: str, made: Made, state: State) -> State:
+        """A new scaler, and what the path knows of its being on: the flag's own name may end with this function."""
+        state = state.with_machine(key, Machine()).but(in_sight=state.in_sight | {key})
+        truth = True if made.enabled is None else self._conditions.truth(made.enabled, state)
+        if truth is not None:
+            return state.with_fact(f"enabled({key})", truth)
+        test = self._conditions.as_test(made.enabled, state) if made.enabled is not None else None
+        return state.bind(enabling(key), test) if test is not None else state
+
+    def disabled(self, scaler: str, state: State) -> bool:
+        """Whether the scaler is switched off on this path, by a literal or by a flag that the path knows."""
+        known = state.known(f"enabled({scaler})")
+        test = state.look_up(enabling(scaler))
+        if known is None and test is not None:
+            truth = state.known(test.key)
+            known = truth is test.flag if truth is not None else None
+        if known is not None:
+            return not known
+        made = self._objects.made_by(scaler)
+        return bool(made) and all(
+            each.enabled is not None
+            and (is_false(each.enabled) or self._conditions.truth(each.enabled, state) is False)
+            for each in made
+        )
+
+    def off(self, scaler: str, state: State) -> State | None:
+        """The path on which the scaler is switched off, so that nothing raises; None where it surely is on."""
+        if self.surely_enabled(scaler, [state]):
+            return None
+        # Another scaler may be off with it.
+        state = state.all_gradients(lambda _, held: held._replace(told=held.told or -1))
+        state = state.with_machine(scaler, Machine(scaled=True))
+        test = state.look_up(enabling(scaler))
+        if test is not None:
+            return state.with_fact(test.key, not test.flag)
+        return state.with_fact(f"enabled({scaler})", False)
+
+    def uncertain(self, state: State) -> State:
+        """The state where scaled gradients may never come: the condition may be AMP's own flag."""
+
+        def hidden(_: str, held: Gradients) -> Gradients:
+            on = held.kind == "scaled" and self.surely_enabled(held.scaler, [state])
+            doubtful = held.kind in ("entry", "scaled") and not on
+            return Gradients("unknown", told=held.told) if doubtful else held
+
+        return state.all_gradients(hidden)
+
+    def surely_enabled(self, scaler: str, states: Sequence[State] = ()) -> bool:
+        """Whether the file makes the scaler, and nothing decides there whether it is made, or on.
+
+        Or whether each of some paths knows that it is.
+        """
+        if states and all(state.known(f"enabled({scaler})") is True for state in states):
+            return True
+        made = self._objects.made_by(scaler)
+        return bool(made) and all(
+            not _is_optional(each.call)
+            and (each.enabled is None or (isinstance(each.enabled, ir.Constant) and each.enabled.value is True))
+            for each in made
+        )
+
+
+def _is_optional(call: ir.Node) -> bool:
+    """Whether a condition of the same function decides if a call is run."""
+    up = call.parent
+    while up is not None and not isinstance(up, ir.Function):
+        if isinstance(up, (ir.If, ir.Conditional, ir.Bool, ir.Match)):
+            return True
+        up = up.parent
+    return False

@@ -1,0 +1,48 @@
+"""What flow analysis keeps for the rules: each event with the states that reach it, and the misuse that paths show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from amplint.model import ir
+from amplint.model.events import Event
+from amplint.model.state import State
+
+MAX_STATES = 128
+MAX_VISITS = 1024
+
+
+class TooManyPathsError(Exception):
+    """More states than are worth keeping apart."""
+
+
+class Issue(NamedTuple):
+    """A misuse that a path shows.
+
+    `at`: the call that the finding stands at; `cause`: the other call that takes part (0: none); `meets`: the call in
+    which it shows; `how` tells kinds of one code apart.
+    """
+
+    code: str
+    at: int
+    cause: int
+    meets: int
+    scaler: str
+    optimizer: str
+    how: str = ""
+
+
+@dataclass(slots=True)
+class Visit:
+    """An event, the states before it, and for a clip what comes behind it."""
+
+    event: Event
+    states: list[State] = field(default_factory=list)
+    stepped: set[tuple[str, str]] = field(default_factory=set)  # (scaler, optimizer) stepped before the next update
+    steps: list[ir.Value] = field(default_factory=list)
+    followed: bool = False  # a step of what is clipped comes before the next backward
+    clipped: set[str] = field(default_factory=set)  # the optimizers that own what is clipped, where that is known
+    bypasses: list[ir.Value] = field(default_factory=list)  # direct steps before the next update
+    backward_first: bool = False  # a scaled backward comes before the next update on some path
+    ends: list[State] = field(default_factory=list)  # the function ends in these before an update
