@@ -24,6 +24,8 @@ from amplint.verify.watch import watched
 
 # A bound tuned to scaled gradients clips rightly.
 SAME_STEP = ("large_norm",)
+# Multiplies scaled gradients by a number before it unscales, which is right.
+READS_SCALED = ("rescaled_and_clipped_in_methods",)
 
 
 def halves(rule: str) -> list[tuple[str, Observed, Observed]]:
@@ -35,7 +37,7 @@ def halves(rule: str) -> list[tuple[str, Observed, Observed]]:
 def test_clipping_sees_scaled_gradients_before_and_true_ones_after() -> None:
     for name, bad, fixed in halves("AMP401"):
         for before, after in ((bad.clip, fixed.clip), (bad.read, fixed.read)):
-            if after.count:
+            if after.count and name not in READS_SCALED:
                 assert before.factor > 1000, name
                 assert after.factor == pytest.approx(1, abs=fixed.tolerance.worst), name
         if bad.update.count and name not in SAME_STEP:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 
+_ENTERS = ("__enter__", "__exit__", "enter_context", "close", "pop_all")
+
+
 class Arms:
     """Reads the arms of one module's conditions."""
 
@@ -33,6 +36,8 @@ class Arms:
 
     def _is_decided(self, arm: ir.Block) -> bool:
         calls = self._calls
+        if any(isinstance(each, ir.Attribute) and each.attr in _ENTERS for each in ir.values_below(arm)):
+            return True
         for each in ir.walk_statements(arm, into=False):
             if isinstance(each, (ir.Return, ir.Raise, ir.With)) or (isinstance(each, ir.Jump) and each.kind != "pass"):
                 return True

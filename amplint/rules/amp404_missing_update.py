@@ -239,6 +239,11 @@ def _never_updated(module: Module, each: Found, kind: Applicability) -> Finding:
     offered: Fix | None = None
     withheld = None
     place = _place([step.call for step in steps]) if steps[-1].kind == "step" else None
+    backwards = [event.call for event in flow.events if event.kind in ("backward", "opaque")]
+    while place is not None and isinstance(place.parent, (ir.For, ir.While)):
+        if any(place.parent in upwards(ir.statement_of(backward)) for backward in backwards):
+            break
+        place = place.parent  # a loop over optimizers: one update serves them all
     edit = line_behind(module, place, f"{name}.update()") if place is not None else None
     if edit is None:
         withheld = "there is no step, or none in a suite of its own, behind which `update()` could go"

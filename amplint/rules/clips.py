@@ -29,7 +29,9 @@ def clips_scaled(module: Module, clip: Found) -> bool:
     if issue.how == "entry":
         return any(_scaled_by_another(module, flow, visit, state) for state in clip.states)
     # The optimizer steps without the scaler: on this path it will be switched off.
-    asks = any(asked(flow, step, visit.event.call) for step in visit.bypasses)
+    origin = flow.node(issue.cause) if issue.cause and issue.how != "again" else visit.event.call
+    tests = [test for step in visit.bypasses for test in asked(flow, step, origin)]
+    asks = any(flow.conditions.may_ask_for_amp(test) for test in tests)
     return not asks or bool(visit.stepped) or flow.surely_enabled(issue.scaler, clip.states)
 
 

@@ -13,8 +13,6 @@ Ties, and why:
 - What the next iteration raises because `update()` is missing: 404, at the step it should follow or where it raises;
   at `unscale_`, with no step since, it may as well be one `unscale_` too many (405), or one on a micro step (411).
 - The same, where the optimizer has stepped directly: the step that is missing, and its update, are 402's.
-- `unscale_` behind the step or the clear, that raises in the next iteration: it comes too late (406), or finds nothing
-  (407).
 - An update owed to a step that an update came too early for: it is there, and misplaced (410).
 - Gradients divided a second time, an update in between: that update is misplaced (410), or the second `unscale_` (405).
 - Gradients used by a step and given to the scaler's step again: the update in between let it pass (410), the step is
@@ -64,7 +62,7 @@ TABLE: dict[str, tuple[tuple[str, str], ...]] = {
     "unscale_ again, in a later iteration": tuple(
         (code, where) for code in ("AMP404", "AMP405", "AMP411") for where in ("at", "unscaled")
     )
-    + (("AMP402", "stepped"), ("AMP406", "unscaled"), ("AMP407", "unscaled")),
+    + (("AMP402", "stepped"),),
     "called after step": (("AMP406", "at"),),
     "called after step, in a later iteration": (("AMP404", "stepped"), ("AMP404", "at"), ("AMP410", "update")),
     "update with nothing checked": (("AMP410", "at"),),

@@ -34,20 +34,25 @@ class Verdict(NamedTuple):
             each
             for each, runs in self.seen.observed.items()
             if not each.secondary and not each.allowed() & self.found and not _of_one_batch(each, runs)
-            if not self._has_told(each.kind)
+            if not self._has_told(each)
         )
 
-    def _has_told(self, kind: str) -> bool:
+    def _has_told(self, each: Observed) -> bool:
         """Whether another finding says the same.
 
         An update that comes too early leaves the right one nothing; where none comes, one finding will do.
         """
+        kind, lines = each.kind, dict(each.lines)
+        if any((code, line) in self.found for code in ("AMP406", "AMP407") for line in lines.get("unscaled", ())):
+            return "unscale_ again" in kind  # that unscale_ comes behind the step, or the clear
         if kind == "update owed at the end":
             return True  # in each iteration but the last, another update has made it good
-        told = {each.kind for each in self.seen.observed if each.allowed() & self.found}
+        told = {of.kind for of in self.seen.observed if of.allowed() & self.found}
         if kind == "update with nothing checked":
-            return bool(told & {"gradients of an old scale", "unscaled gradients divided by step"})
-        return "in a later iteration" in kind and any("in a later iteration" in each for each in told)
+            return bool(
+                told & {"gradients of an old scale", "unscaled gradients divided by step", "used gradients stepped"}
+            )
+        return "in a later iteration" in kind and any("in a later iteration" in of for of in told)
 
     @property
     def wrong(self) -> list[tuple[str, int]]:

@@ -16,7 +16,7 @@ class Fault(NamedTuple):
 
 FAULTS = (
     # --- flow: branches, loops, regions ---
-    Fault("a loop's body is run once", "flow.py", "MAX_ROUNDS = 6", "MAX_ROUNDS = 1"),
+    Fault("a loop's body is run once", "loops.py", "MAX_ROUNDS = 6", "MAX_ROUNDS = 1"),
     Fault(
         "what continues comes to no next iteration",
         "flow.py",
@@ -25,7 +25,7 @@ FAULTS = (
     ),
     Fault(
         "what breaks out of a loop is lost",
-        "flow.py",
+        "loops.py",
         "paths.normal += inner.breaks\n            paths.exits += inner.exits",
         "paths.exits += inner.exits",
     ),
@@ -41,7 +41,7 @@ FAULTS = (
         "carried=self.carried | touched",
         "carried=self.carried",
     ),
-    Fault("a loop over optimizers makes one turn", "flow.py", "for aliases in rounds:", "for aliases in rounds[:1]:"),
+    Fault("a loop over optimizers makes one turn", "loops.py", "for aliases in rounds:", "for aliases in rounds[:1]:"),
     Fault(
         "a region is not left where its with ends",
         "flow.py",
@@ -117,7 +117,7 @@ FAULTS = (
         "if stage is Stage.READY:\n            held = after_unscale(",
         'if event.kind == "unscale_":\n            held = after_unscale(',
     ),
-    Fault("a path that knows the scaler off takes it for on", "transfer.py", "return not known", "return False"),
+    Fault("a path that knows the scaler off takes it for on", "switches.py", "return not known", "return False"),
     Fault(
         "a clip behind the step passes until the next clear",
         "transfer.py",
