@@ -182,7 +182,7 @@ class Conditions:
             return None
         if isinstance(value, ir.Constant):
             return (f"present({key})", False) if value.value is None else (key, bool(value.value))
-        if any(made.call is value for made in self._objects.made_by(key)):
+        if any(made.call is value for made in self._objects.made_by(key)) or self._objects.is_norm(value):
             return f"present({key})", True
         if isinstance(value, (ir.Name, ir.Attribute, ir.Compare, ir.Unary, ir.Bool)):
             truth = self.truth(value, before)

@@ -263,6 +263,11 @@ class Objects:
         """The constructions of a scaler in this file."""
         return self.made.get(key) or self.made.get(self.original(key), [])
 
+    def is_norm(self, value: ir.Value) -> bool:
+        """Whether a value is what one of torch's clips returns: never None."""
+        names = self._module.names.of(value.func) if isinstance(value, ir.Call) else frozenset()
+        return bool(names) and all(name.startswith("torch.nn.utils.") for name in names)
+
     def classes_of(self, key: str | None) -> set[str]:
         """The names of what an object is made by."""
         return (self.classes.get(key) or self.classes.get(self.original(key), set())) if key is not None else set()

@@ -117,6 +117,8 @@ def _clips_the_models(module: Module, visit: Visit) -> bool:
 def _fix(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
     statement, target = own_statement(visit.event.call), own_statement(step.call)
     assert isinstance(step.call, ir.Call)
+    if step.kind != "step":
+        return None, "the optimizer steps without the scaler: clip before that, after `unscale_`"
     if statement is None or target is None or statement.block is not target.block:
         return None, "the clip's result is used, or it stands in another suite than the step"
     gone = removed(module, statement)

@@ -348,7 +348,9 @@ def message(legacy: Legacy, new: str) -> str:
 
 
 def _is_stored(module: Module, value: ir.Value) -> bool:
-    """Whether `value` is `self.attribute`, which a method has stored: that is reported where it is stored."""
+    """Whether `value` is `self.attribute`, which a method has stored, and reported there; or is put in the old's place."""
+    if isinstance(value.parent, (ir.Assign, ir.Delete)) and value in value.parent.targets:
+        return True
     return isinstance(value, ir.Attribute) and any(True for _ in module.names.stored(value))
 
 
