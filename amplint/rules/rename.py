@@ -348,7 +348,7 @@ def message(legacy: Legacy, new: str) -> str:
 
 
 def _is_stored(module: Module, value: ir.Value) -> bool:
-    """Whether `value` is `self.attribute`, which a method has stored, and reported there; or is put in the old's place."""
+    """Whether `value` is `self.attribute`, and reported where a method stores it; or something is put in its place."""
     if isinstance(value.parent, (ir.Assign, ir.Delete)) and value in value.parent.targets:
         return True
     return isinstance(value, ir.Attribute) and any(True for _ in module.names.stored(value))
