@@ -346,6 +346,11 @@ class Transfer:
             self._tell(each, state)
         return state.with_gradients(optimizer, held._replace(told=call)) if found else state
 
+    def _is_used_by_scaler(self, held: Gradients) -> bool:
+        """Whether the scaler has had the gradients: then it isn't their misuse that leaves it nothing to check."""
+        found = self.visits.get(held.told)
+        return bool(held.by) or (found is not None and found.event.kind in ("unscale_", "step"))
+
     def _unscaled(self, state: State, call: int, scaler: str) -> list[Issue]:
         """The backwards of losses that aren't scaled, where a scaler that never scaled is called behind them."""
         held = {key: each for key, each in (*state.groups, ("", state.rest)) if each.kind in ("plain", "mixed")}
@@ -367,7 +372,8 @@ class Transfer:
         if error is not None and (scaler in state.in_sight or not machine.scaled):
             call = event.call.id
             plain = [] if machine.scaled else self._unscaled(state, call, scaler)
-            told = any(each.told and not each.by for _, each in (*state.groups, ("", state.rest)))
+            held = (state.rest, *(each for _, each in state.groups))
+            told = any(each.told and not self._is_used_by_scaler(each) for each in held)
             if not machine.scaled:
                 found = [*plain, Issue("AMP418", call, 0, call, scaler, "", "update")]
             else:

@@ -177,7 +177,8 @@ def _is_handed_on(module: Module, scaler: str) -> bool:
 
 def _misses_one(flow: Flow, issue: Issue) -> bool:
     """Whether an update is what is missing: an unscale_ before a direct step lacks more, and is AMP402."""
-    return issue.code == "AMP404" or not visits(flow, "step", "optimizer_step")
+    steps = visits(flow, "step", "optimizer_step")
+    return issue.code == "AMP404" or not any(visit.event.optimizer == issue.optimizer for visit in steps)
 
 
 def _is_dynamic(module: Module, each: Found, tests: list[ir.If]) -> bool:

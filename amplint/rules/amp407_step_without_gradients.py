@@ -60,7 +60,12 @@ from amplint.rules.statements import line_behind, own_statement, removed, text_w
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("zero_grad & scaler", "zero_grad & scale("))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("zero_grad & scaler", "zero_grad & scale(", "grad & None & scale( & step("),
+)
 
 
 @rule.check
