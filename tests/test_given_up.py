@@ -9,6 +9,7 @@ import pytest
 
 from amplint import check
 from tests.conftest import Ran
+from tests.shapes import SHAPES
 
 # Each flag unscales its own optimizer, so that no two paths are alike.
 FLAGS = 12
@@ -41,3 +42,10 @@ def test_one_with_fewer_is_followed(count: int) -> None:
     kept = BODY.splitlines()[: 2 * count]
     text = TOO_MANY.replace(BODY, "".join(f"{line}\n" for line in kept))
     assert any(each.code.startswith("AMP4") for each in check(text))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("times", [1, 10])
+def test_what_is_planted_in_a_long_function_is_found(name: str, times: int) -> None:
+    make, size = SHAPES[name]
+    assert "AMP401" in {each.code for each in check(make(size * times))}

@@ -1,0 +1,53 @@
+"""Functions of any length, with a clip of scaled gradients at their end: to be found, and to be timed by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_HEAD = """\
+import torch
+
+
+def train(loader, model, optimizer, flags):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        optimizer.zero_grad()
+        loss = model(x)
+"""
+_CLIP = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+_TAIL = f"""\
+        scaler.scale(loss).backward()
+        {_CLIP}
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+def lines(count: int) -> str:
+    """One statement after the other."""
+    return _HEAD + "".join(f"        y{i} = model.part(x, {i})\n" for i in range(count)) + _TAIL
+
+
+def branches(count: int) -> str:
+    """One condition after the other."""
+    return (
+        _HEAD
+        + "".join(f"        if flags.f{i}:\n            loss = loss + model.extra(x)\n" for i in range(count))
+        + _TAIL
+    )
+
+
+def calls(depth: int) -> str:
+    """One function in the other; the innermost clips and steps."""
+    names = "model, optimizer, scaler"
+    text = _HEAD + f"        scaler.scale(loss).backward()\n        step{depth}({names})\n"
+    for i in range(depth, 1, -1):
+        text += f"\n\ndef step{i}({names}):\n    step{i - 1}({names})\n"
+    return text + f"\n\ndef step1({names}):\n    {_CLIP}\n    scaler.step(optimizer)\n    scaler.update()\n"
+
+
+SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
+    "lines": (lines, 50),
+    "branches": (branches, 5),
+    "calls": (calls, 2),
+}
