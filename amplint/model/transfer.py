@@ -168,6 +168,8 @@ class Transfer:
             and not self.switches.disabled(its.scaler, state)
         ]
         first = held[clipped[0]]
+        if not certain and any(key.startswith("enabled(") and not on for key, on in state.facts):
+            scaled = [each for each in scaled if held[each].sure]  # by another scaler than the one that is off
         if scaled and (certain or not state.touched()):
             its = held[scaled[0]]
             # A second clip of the same gradients is told only if the first turns out to be right.

@@ -53,7 +53,7 @@ from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import Found, backward_between, calls_of, conditions, found, home, where
+from amplint.rules.order import Found, asked, backward_between, calls_of, conditions, found, home, where
 from amplint.rules.statements import line_behind, own_statement, removed, says_the_same
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def check(module: Module) -> Iterator[Finding]:
                 fix=offered,
                 withheld=withheld,
             )
-        elif issue.cause not in early:  # it raises because that one has closed the books
+        elif issue.cause not in early and not _may_be_off(each):  # else that one has closed the books
             told.add(issue.at)
             own = home(module, each.issue_node)
             offered, withheld = _fix_again(module, own, own.visits[issue.at]) if own else (None, _ELSEWHERE)
@@ -98,6 +98,15 @@ def check(module: Module) -> Iterator[Finding]:
                 fix=offered,
                 withheld=withheld,
             )
+
+
+def _may_be_off(each: Found) -> bool:
+    """Whether what the scaler would check waits for what may be the flag by which the scaler itself is off."""
+    flow, update = each.flow, each.issue_node
+    uses = [event.call for event in calls_of(flow, each.issue.scaler, "unscale_", "step") if event.call.id < update.id]
+    tests = [test for use in uses for test in asked(flow, use, update)]
+    enabled = flow.surely_enabled(each.issue.scaler, each.states)
+    return not enabled and any(map(flow.conditions.may_ask_for_amp, tests))
 
 
 def _step_behind(each: Found) -> Event | None:
