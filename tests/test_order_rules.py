@@ -159,3 +159,31 @@ def test_what_is_right_is_left_alone() -> None:
         elif not ran.error:
             assert not codes(text) & set(RAISING), text
     assert right > 10
+
+
+HELPER = """\
+import torch
+
+
+def scale_back(loss, optim, amp_scaler):
+    amp_scaler.scale(loss).backward()
+
+
+def train(model, loader, optimizer):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        scale_back(model(x), optimizer, scaler)
+        {call}
+        scaler.update()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("call", ["optimizer.step()", "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"])
+def test_a_fix_takes_no_names_from_another_function(call: str) -> None:
+    found = [each for each in check(HELPER.format(call=call)) if each.code in ("AMP401", "AMP402")]
+    assert found
+    for each in found:
+        edits = each.fix.edits if each.fix else ()
+        assert not any("amp_scaler" in edit.content or "optim)" in edit.content for edit in edits)
+        assert "amp_scaler" not in each.message

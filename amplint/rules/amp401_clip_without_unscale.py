@@ -107,8 +107,10 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _message(module: Module, visit: Visit, issue: Issue) -> str:
     call = "`scaler.unscale_(optimizer)`"
+    here = ir.function_of(visit.event.call)
     for step in visit.steps:
-        if isinstance(step, ir.Call) and isinstance(step.func, ir.Attribute):
+        named = ir.function_of(step) is here  # elsewhere the names may be others
+        if named and isinstance(step, ir.Call) and isinstance(step.func, ir.Attribute):
             call = f"`{module.text(step.func.base)}.unscale_({module.text(step.args[0].value)})`"
     known = issue.cause and issue.how != "again"
     since = f" (scaled on line {module.row(module.value[issue.cause])})" if known else ""

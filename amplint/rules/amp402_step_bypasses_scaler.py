@@ -220,12 +220,15 @@ def _body(module: Module, node: ir.Node) -> str:
 
 
 def _scaler_value(flow: Flow, scaler: str) -> ir.Value:
-    return receiver(calls_of(flow, scaler, "scale", "step", "unscale_", "update")[0])
+    calls = calls_of(flow, scaler, "scale", "step", "unscale_", "update")
+    return receiver(next((event for event in calls if flow.contains(event.call)), calls[0]))
 
 
 def _fix(module: Module, flow: Flow, visit: Visit, misuse: _Misuse) -> tuple[Fix | None, str | None]:
     call, scaler = visit.event.call, misuse.scaler
     assert isinstance(call, ir.Call)
+    if not all(flow.contains(event.call) for event in calls_of(flow, scaler, "scale", "unscale_", "step", "update")):
+        return None, "other functions use the scaler too: step through it in one of them"
     statement = own_statement(call)
     if statement is None or call.args:
         return None, "the step has arguments, or its result is used"

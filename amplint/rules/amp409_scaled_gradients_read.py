@@ -136,8 +136,10 @@ def _feeds_clip(module: Module, visit: Visit) -> bool:
 
 def _message(module: Module, visit: Visit, origin: int, change: bool) -> str:
     call = "`scaler.unscale_(optimizer)`"
+    here = ir.function_of(visit.event.call)
     for step in visit.steps:
-        if isinstance(step, ir.Call) and isinstance(step.func, ir.Attribute):
+        named = ir.function_of(step) is here  # elsewhere the names may be others
+        if named and isinstance(step, ir.Call) and isinstance(step.func, ir.Attribute):
             call = f"`{module.text(step.func.base)}.unscale_({module.text(step.args[0].value)})`"
     since = f" (scaled on line {module.row(module.value[origin])})" if origin else ""
     if change:

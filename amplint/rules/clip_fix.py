@@ -43,7 +43,9 @@ class ClipFix:
         if not self._visit.steps or len(scalers) != 1:
             return None, "no step of the scaler follows in this function, so the optimizer to unscale is not known"
         optimizers = {optimizer for _, optimizer in self._visit.stepped}
-        steps = self._visit.steps
+        steps = [step for step in self._visit.steps if self._flow.contains(step)]
+        if not steps:
+            return None, "the step stands in another function: unscale_ belongs before the clip, by the names of here"
         if len(optimizers) > 1:
             owners = self._owners() & optimizers
             steps = [step for step in steps if self._optimizer_key(step) in owners]
