@@ -71,6 +71,6 @@ def _names(pattern: Pattern, path: str) -> bool:
     found = pattern.match_file(path)
     if found is None:
         return False
-    # pathspec marks the slash after the directory that it has matched.
-    slash = found.match.groupdict().get("ps_d")
-    return slash is None or found.match.end("ps_d") == len(path)
+    # pathspec marks the slash after the directory that it has matched; a pattern like `**/` is any slash to it.
+    slashes = [match.end("ps_d") for match in found.match.re.finditer(path) if match.groupdict().get("ps_d")]
+    return not slashes or len(path) in slashes

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from amplint.discovery import Found, discover
@@ -150,6 +150,8 @@ ignore_files = st.lists(patterns, min_size=1, max_size=4).map("\n".join)
 
 
 @settings(max_examples=60, deadline=None)
+@example(root="a\n!**/", nested={})
+@example(root="c.py\n**/", nested={"a": "!*/"})
 @given(root=ignore_files, nested=st.dictionaries(st.sampled_from(["a", "b", "a/b"]), ignore_files, max_size=2))
 def test_git_agrees(tmp_path_factory: pytest.TempPathFactory, root: str, nested: dict[str, str]) -> None:
     """Whatever the .gitignore files say, the files found are those that git would take."""
