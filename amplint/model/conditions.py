@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
+from collections.abc import Callable
 from functools import cached_property
 
 from amplint.model import ir
@@ -12,7 +14,22 @@ from amplint.model.state import Abstract, State
 
 # Words in the names of flags that decide about something else than AMP.
 _OTHER = re.compile(r"(?i)clip|norm|accum|step|iter|epoch|batch|log|finite|nan|skip|warm|sync|boundary|last|first")
-_AMPS = re.compile(r"(?i)amp(?!l)|half|16|mixed|precision|scale|cuda|device|dtype|cast")
+_AMPS = re.compile(r"(?i)amp(?!l)|half|16|mixed|precision|scale|cuda|device|dtype|cast|^enabled?$")
+_ZERO_IS = {"isfinite": True, "isinf": False, "isnan": False}
+_COMPARES: dict[str, Callable[[int, int], bool]] = {
+    "Equal": operator.eq,
+    "NotEqual": operator.ne,
+    "LessThan": operator.lt,
+    "LessThanEqual": operator.le,
+    "GreaterThan": operator.gt,
+    "GreaterThanEqual": operator.ge,
+}
+_COMPUTES: dict[str, Callable[[int, int], int]] = {
+    "Add": operator.add,
+    "Subtract": operator.sub,
+    "Multiply": operator.mul,
+    "Modulo": operator.mod,
+}
 
 
 class Conditions:
@@ -21,26 +38,31 @@ class Conditions:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self.asked: dict[str, tuple[ir.Value, bool]] = {}  # fact -> a test that asks for it, and what it is then
+        self._facts: dict[int, set[tuple[str, bool]]] = {}  # a test's id -> the facts that it has asked for
 
     def truth(self, test: ir.Value, state: State) -> bool | None:
         """Whether a condition holds on the path; None where both can be."""
-        if isinstance(test, ir.Constant):
-            return bool(test.value)
-        if isinstance(test, ir.Unary) and test.op == "Not":
-            inner = self.truth(test.operand, state)
-            return None if inner is None else not inner
-        if isinstance(test, ir.Bool):
-            left, right = self.truth(test.left, state), self.truth(test.right, state)
-            decisive = test.op == "or"
-            if decisive in (left, right):
-                return decisive
-            return None if None in (left, right) else not decisive
+        return _truth(test, lambda part: self._truth_of(part, state))
+
+    def came_out(self, test: ir.Value, state: State) -> bool | None:
+        """How a condition came out on the path, if it was asked for, in whichever function that was."""
+        return _truth(test, lambda part: self._asked_before(part, state))
+
+    def _truth_of(self, test: ir.Value, state: State) -> bool | None:
         fact = self._fact(test, state)
         if fact is not None:
             known = self._known(fact[0], state)
             if known is not None:
                 return known is fact[1]
-        return self._constant(test)
+        constant = self._constant(test)
+        return constant if constant is not None else self._computed(test, state)
+
+    def _asked_before(self, test: ir.Value, state: State) -> bool | None:
+        for key, meant in self._facts.get(test.id, ()):
+            known = self._known(key, state)
+            if known is not None:
+                return known is meant
+        return None
 
     def assume(self, test: ir.Value, holds: bool, state: State) -> State:
         """The state of a path on which a condition holds (or doesn't)."""
@@ -56,7 +78,10 @@ class Conditions:
         fact = self._fact(test, state)
         if fact is None:
             return state
+        if fact[0].startswith("present(") and fact[0].endswith(".grad)") and fact[1] is holds:
+            state = state.with_some_gradients()
         self.asked.setdefault(fact[0], (test, fact[1]))
+        self._facts.setdefault(test.id, set()).add(fact)
         return state.with_fact(fact[0], fact[1] is holds)
 
     def _known(self, key: str, state: State) -> bool | None:
@@ -84,6 +109,29 @@ class Conditions:
             if any(holds and fact.startswith(start) and fact.endswith("')") for fact, holds in state.facts):
                 return False
         return None
+
+    def _computed(self, test: ir.Value, state: State) -> bool | None:
+        """The truth of a comparison of numbers that the path knows, or whether one is finite."""
+        if isinstance(test, ir.Call) and len(test.positional) == 1 and isinstance(test.positional[0], ir.Name):
+            held = state.look_up(self._objects.own_key(test.positional[0]))
+            return _ZERO_IS.get(ir.last_name(test.func)) if held is not None and held.kind == "zero" else None
+        if isinstance(test, ir.Compare) and len(test.ops) == 1 and test.ops[0] in _COMPARES:
+            left, right = self._number(test.left, state), self._number(test.rights[0], state)
+            return _COMPARES[test.ops[0]](left, right) if left is not None and right is not None else None
+        number = self._number(test, state) if isinstance(test, ir.Binary) else None
+        return bool(number) if number is not None else None
+
+    def _number(self, value: ir.Value, state: State) -> int | None:
+        """A number, where it is a literal, or made of literals and of what a counter is in its first iteration."""
+        if isinstance(value, ir.Constant):
+            return value.value if type(value.value) is int else None
+        if isinstance(value, ir.Binary) and value.op in _COMPUTES:
+            left, right = self._number(value.left, state), self._number(value.right, state)
+            if left is None or right is None or (value.op == "Modulo" and right < 1):
+                return None
+            return _COMPUTES[value.op](left, right)
+        key = self._objects.render(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
+        return next((number for number in (0, 1) if state.known(f"Equal({key},{number})")), None)
 
     def _constant(self, test: ir.Value) -> bool | None:
         """The truth of a name that is bound once, to a literal."""
@@ -180,6 +228,8 @@ class Conditions:
         key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
         if key is None:
             return None
+        if isinstance(value, ir.Constant) and type(value.value) is int and value.value == 0:
+            return f"Equal({key},0)", True
         if isinstance(value, ir.Constant):
             return (f"present({key})", False) if value.value is None else (key, bool(value.value))
         if any(made.call is value for made in self._objects.made_by(key)) or self._objects.is_norm(value):
@@ -199,6 +249,22 @@ class Conditions:
             if fact is not None:
                 return Abstract("test", fact[0], fact[1] is flag)
         return None
+
+
+def _truth(test: ir.Value, of: Callable[[ir.Value], bool | None]) -> bool | None:
+    """The truth of a condition, from that of its parts."""
+    if isinstance(test, ir.Constant):
+        return bool(test.value)
+    if isinstance(test, ir.Unary) and test.op == "Not":
+        inner = _truth(test.operand, of)
+        return None if inner is None else not inner
+    if isinstance(test, ir.Bool):
+        left, right = _truth(test.left, of), _truth(test.right, of)
+        decisive = test.op == "or"
+        if decisive in (left, right):
+            return decisive
+        return None if None in (left, right) else not decisive
+    return of(test)
 
 
 def enabling(scaler: str) -> str:

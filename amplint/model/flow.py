@@ -89,7 +89,11 @@ class Flow:
     def follows(self, node: ir.Node) -> bool:
         """Whether a node stands in a function that is called from here."""
         function = ir.function_of(node)
-        return function is not None and function.id in self._reached
+        return function is not None and self.leads_to(function)
+
+    def leads_to(self, container: ir.Function | ir.Program) -> bool:
+        """Whether calls lead from here to a function."""
+        return container.id in self._reached
 
     @cached_property
     def _reached(self) -> set[int]:
@@ -126,7 +130,7 @@ class Flow:
         """Whether in each state that reaches a call it is known what the gradients are."""
         states = self.visits[call].states
         held = [of for state in states for of in ([of for _, of in state.groups] or [state.rest])]
-        return all(of.kind in ("none", "zeros", "plain") for of in held)
+        return all(of.kind not in ("entry", "unknown", "maybe") and not of.told for of in held)
 
     def contains(self, node: ir.Node) -> bool:
         """Whether a node stands in this function itself, and in none that is nested in it."""
@@ -284,13 +288,15 @@ class Flow:
                 yield self._counted(statement, after)
 
     def _counted(self, statement: ir.AugAssign, state: State) -> State:
-        """`n += 1`: what was known of n + 1 is known of n."""
+        """`n += 1`: what was known of n + 1 is known of n; a counter at 0 comes to 1."""
         target = statement.target
         key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
         by = self._objects.render(statement.value)
         bound = self._expressions.assign(target, None, state)
         if key is None or by is None or statement.op != "Add":
             return bound
+        if by == "1" and state.known(f"Equal({key},0)"):
+            bound = bound.with_fact(f"Equal({key},1)", True)
         for fact, truth in state.facts:
             renamed = fact.replace(f"Add({key},{by})", "#")
             if renamed != fact and key not in renamed:

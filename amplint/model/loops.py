@@ -48,7 +48,9 @@ class Loops:
             states = [state.unknown() for state in states]
         seen: set[State] = set()
         counter = self._counter(loop)
-        todo = [_at(state.forget(assigned), counter, first=True) for state in states]
+        counted = self._counted_from_outside(loop)
+        first = [key for key in assigned if key not in counted]
+        todo = [_at(state.forget(first), counter, first=True) for state in states]
         for _ in range(MAX_ROUNDS):
             if isinstance(loop, ir.While):
                 outcomes = [each for state in todo for each in self._expressions.outcomes(loop.test, state)]
@@ -73,7 +75,7 @@ class Loops:
         return paths
 
     def _counter(self, loop: ir.For | ir.While) -> str | None:
-        """The variable that counts a loop's iterations from 0, if its conditions ask for the first one."""
+        """The variable that counts a loop's iterations from 0, if its conditions compare it with numbers."""
         source = loop.iter if isinstance(loop, ir.For) else None
         if not isinstance(loop, ir.For) or not isinstance(source, ir.Call) or len(source.args) != 1:
             return None
@@ -85,11 +87,33 @@ class Loops:
         if not isinstance(target, ir.Name):
             return None
         key = self._objects.own_key(target)
-        tests = [each.test for each in ir.walk_statements(loop.body, into=False) if isinstance(each, ir.If)]
-        asks = any(self._objects.own_key(each) == key for test in tests for each in _compared_with_zero(test))
-        if asks:
+        asked = self._asked_numbers(loop)
+        if 0 in asked.get(key, ()):
             self.counters.add(key)
-        return key if asks else None
+        return key if key in asked else None
+
+    def _counted_from_outside(self, loop: ir.For | ir.While) -> set[str]:
+        """The variables that a loop adds 1 to, if its conditions compare them with numbers.
+
+        What they are before the loop is so still in its first iteration.
+        """
+        asked = self._asked_numbers(loop)
+        return {
+            self._objects.own_key(each.target)
+            for each in ir.walk_statements(loop.body, into=False)
+            if isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name)
+            if self._objects.own_key(each.target) in asked
+        }
+
+    def _asked_numbers(self, loop: ir.For | ir.While) -> dict[str, set[object]]:
+        """The variables that conditions in a loop compare with numbers, with these: `i == 0`, `(i + 1) % 4 == 0`."""
+        found: dict[str, set[object]] = {}
+        for statement in ir.walk_statements(loop.body, into=False):
+            for test in ir.walk_values(statement.test) if isinstance(statement, ir.If) else ():
+                if isinstance(test, ir.Compare) and len(test.rights) == 1 and isinstance(test.rights[0], ir.Constant):
+                    for name in _counting(test.left):
+                        found.setdefault(self._objects.own_key(name), set()).add(test.rights[0].value)
+        return found
 
     def _drives(self, source: ir.Value) -> bool:
         """Whether each round of a loop runs a generator of this file that has events."""
@@ -113,6 +137,7 @@ class Loops:
     def _over_objects(self, loop: ir.For, rounds: list[dict[str, str]], states: list[State]) -> Paths:
         """A loop over optimizers: one round after the other, the loop's variables being those objects."""
         paths = Paths()
+        before = frozenset.intersection(*(state.doers for state in states)) if states else frozenset()
         for aliases in rounds:
             with self._expressions.within(self._objects.frame.inner(aliases, {})):
                 inner = self._block(loop.body, states)
@@ -123,7 +148,7 @@ class Loops:
             # Behind the loop, and at its next round, the variables are still those objects.
             for own, key in aliases.items():
                 left = [state.bind(own, Abstract("object", key)) for state in left]
-            states = joined(state.next_iteration(loop.id) for state in left)
+            states = joined(state.next_iteration(loop.id, before) for state in left)
         states = [state.behind_loop(loop.id) for state in states]
         self._then(loop.orelse, states, paths)
         paths.normal = joined(paths.normal)
@@ -141,10 +166,9 @@ def _at(state: State, counter: str | None, first: bool) -> State:
     return state.with_fact(f"Equal({counter},0)", first) if counter is not None else state
 
 
-def _compared_with_zero(test: ir.Value) -> Iterator[ir.Name]:
-    """The names that are compared with 0: `if i == 0:`, `if i > 0:`."""
-    for each in ir.walk_values(test):
-        if isinstance(each, ir.Compare) and isinstance(each.left, ir.Name) and len(each.rights) == 1:
-            right = each.rights[0]
-            if isinstance(right, ir.Constant) and right.value == 0:
-                yield each.left
+def _counting(value: ir.Value) -> Iterator[ir.Name]:
+    """The variable in a number that is made of it and of literals."""
+    if isinstance(value, ir.Name):
+        yield value
+    elif isinstance(value, ir.Binary) and isinstance(value.right, ir.Constant):
+        yield from _counting(value.left)

@@ -8,7 +8,7 @@ name has one binding. Two keys are taken for two objects, one key for one object
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
@@ -378,8 +378,33 @@ class Objects:
     def _read_holders(self) -> None:
         for statement in self._module.statements:
             if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
-                if any(self.is_scaler(each) is not None for each in given(statement.value)):
+                if not any(map(self._is_one, given(statement.value))):
+                    continue
+                if not self._only_calls_it(statement.value, self._is_one):
                     self.holders |= {key for target in statement.targets if (key := self.key(target)) is not None}
+
+    def _is_one(self, value: ir.Value) -> bool:
+        return self.is_scaler(value) is not None
+
+    def _only_calls_it(self, call: ir.Call, given_one: Callable[[ir.Value], bool], depth: int = 4) -> bool:
+        """Whether a function of this file that is given a scaler does nothing with it but call its methods."""
+        function = self.functions.get(self.key(call.func) or "") if isinstance(call.func, ir.Name) else None
+        if function is None or not depth or call.unpacks("*") or call.unpacks("**"):
+            return False
+        names = [param.name for param in function.params]
+        taken = {arg.keyword for arg in call.args if arg.keyword is not None and given_one(arg.value)}
+        taken |= {name for name, value in zip(names, call.positional, strict=False) if given_one(value)}
+        keys = {self.raw_variable(function.scope, name) for name in taken}
+
+        def is_one(value: ir.Value) -> bool:
+            return isinstance(value, ir.Name) and self.own_key(value) in keys
+
+        return bool(keys) and all(
+            isinstance(each.parent, ir.Attribute)
+            or (isinstance(each.parent, ir.Call) and self._only_calls_it(each.parent, is_one, depth - 1))
+            for each in ir.values_below(function.body)
+            if is_one(each)
+        )
 
     def _is_module(self, value: ir.Value) -> bool:
         return bool(self._module.names.of(value) - {UNKNOWN, NOTHING})

@@ -19,8 +19,8 @@ class Abstract(NamedTuple):
     """What a local variable holds, as far as it matters: `kind` and what it is about.
 
     "scaled": a loss times the scale of the scaler `key`; "region": an autocast object, made by the call with id `key`;
-    "norm": a number that depends on the size of gradients; "scale": one computed from the scale; "test": the
-    condition `key`, negated where `flag` is false;
+    "norm": a number that depends on the size of gradients; "zero": the norm of none; "scale": one computed from the
+    scale; "test": the condition `key`, negated where `flag` is false;
     "parameters": those of the models `key`; "object": the scaler or optimizer `key`; "made": anything else.
 
     `roots` are the keys of the models that it comes from, with "|" between them; all of them, if `whole`.
@@ -80,9 +80,14 @@ class State:
             in_sight=frozenset(),
         )
 
-    def next_iteration(self, loop: int) -> State:
-        """This state where a loop, by its id, starts over."""
-        touched = {(scaler, optimizer, loop) for scaler, optimizer, _ in self._touches()}
+    def next_iteration(self, loop: int, before: frozenset[tuple[str, str, int]] = frozenset()) -> State:
+        """This state where a loop, by its id, starts over; `before`: doers that are from before the loop."""
+        done = self.doers - before
+        touched = {
+            (scaler, optimizer, loop)
+            for scaler, optimizer, _ in self._touches()
+            if any(each[:2] == (scaler, optimizer) for each in done)
+        }
         facts = frozenset(fact for fact in self.facts if "call(" not in fact[0])  # it may say something else now
         return self.but(carried=self.carried | touched, facts=facts)
 
@@ -107,6 +112,14 @@ class State:
         if not any(each.is_empty() for each in held):
             return self
         return self.all_gradients(lambda _, before: before._replace(kind="maybe") if before.is_empty() else before)
+
+    def with_some_gradients(self) -> State:
+        """This state where it turns out that there are gradients: a call out of sight has made them."""
+
+        def made(_: str, held: Gradients) -> Gradients:
+            return Gradients("unknown", told=held.told) if held.kind == "maybe" else held
+
+        return self.all_gradients(made)
 
     # --- gradients --------------------------------------------------------------------------------------------------
 

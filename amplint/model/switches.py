@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from amplint.model import ir
 from amplint.model.conditions import Conditions, enabling
-from amplint.model.dtypes import is_false
 from amplint.model.gradients import Gradients
 from amplint.model.objects import Made, Objects
 from amplint.model.protocol import Machine
@@ -31,19 +30,22 @@ class Switches:
 
     def disabled(self, scaler: str, state: State) -> bool:
         """Whether the scaler is switched off on this path, by a literal or by a flag that the path knows."""
+        return self._switched(scaler, state) is False
+
+    def _switched(self, scaler: str, state: State) -> bool | None:
+        """Whether the scaler is on, as far as the path knows."""
         known = state.known(f"enabled({scaler})")
-        test = state.look_up(enabling(scaler))
-        if known is None and test is not None:
-            truth = state.known(test.key)
-            known = truth is test.flag if truth is not None else None
         if known is not None:
-            return not known
-        made = self._objects.made_by(scaler)
-        return bool(made) and all(
-            each.enabled is not None
-            and (is_false(each.enabled) or self._conditions.truth(each.enabled, state) is False)
-            for each in made
-        )
+            return known
+        test = state.look_up(enabling(scaler))
+        if test is not None and (truth := state.known(test.key)) is not None:
+            return truth is test.flag
+        switches = {self._switched_by(each, state) for each in self._objects.made_by(scaler)}
+        return switches.pop() if len(switches) == 1 else None
+
+    def _switched_by(self, made: Made, state: State) -> bool | None:
+        on = True if made.enabled is None else self._conditions.truth(made.enabled, state)
+        return None if on and _is_optional(made.call) else on
 
     def off(self, scaler: str, state: State) -> State | None:
         """The path on which the scaler is switched off, so that nothing raises; None where it surely is on."""
@@ -72,14 +74,7 @@ class Switches:
 
         Or whether each of some paths knows that it is.
         """
-        if states and all(state.known(f"enabled({scaler})") is True for state in states):
-            return True
-        made = self._objects.made_by(scaler)
-        return bool(made) and all(
-            not _is_optional(each.call)
-            and (each.enabled is None or (isinstance(each.enabled, ir.Constant) and each.enabled.value is True))
-            for each in made
-        )
+        return all(self._switched(scaler, state) is True for state in states or [State()])
 
 
 def _is_optional(call: ir.Node) -> bool:

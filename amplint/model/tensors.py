@@ -35,6 +35,8 @@ class Tensors:
             return Abstract("scaled", scaler)
         if self.is_norm(value, state):
             return Abstract("norm")
+        if self._objects.is_norm(value) and state.has_gradients() is False:
+            return Abstract("zero")
         return None
 
     def _is_number(self, value: ir.Value, state: State) -> bool:

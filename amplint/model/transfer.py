@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _USED = ("unscaled", "none", "zeros", "maybe")
-_UPDATE = "#update"  # in the place of an optimizer, where the last update is remembered
+_UPDATE, _STEP = "#update", "#step"  # in the place of an optimizer, where the last update and step are remembered
 _NO_CHECKS = "No inf checks were recorded"
 
 
@@ -224,7 +224,7 @@ class Transfer:
         optimizer = event.optimizer or ""
         held = state.gradients_of(optimizer)
         for clip in state.pending:
-            self.visits[clip].followed = True
+            self.visits[clip].followed.add(state.facts)
             if held.kind not in ("plain", "none", "zeros", "maybe") and event.call not in self.visits[clip].bypasses:
                 self.visits[clip].bypasses.append(event.call)
         state = self._over(event, [optimizer], state)
@@ -287,6 +287,7 @@ class Transfer:
             held = after_unscale(held, scaler, event.call.id)
         if event.kind == "step":
             held = held._replace(used=event.call.id)
+            state = state.done(scaler, _STEP, event.call.id)
         return state.with_gradients(optimizer, held)
 
     def _raises(self, event: Event, scaler: str, optimizer: str, error: Error, state: State) -> None:
@@ -301,7 +302,7 @@ class Transfer:
             if carried:
                 how = "carried"
                 if code == "AMP406":
-                    code, at = "AMP404", self._last_step(scaler, state) or call
+                    code, at = "AMP404", state.doer(scaler, _STEP) or call
         elif error.message.startswith(_NO_CHECKS):
             code, how, doer = "AMP407", "raises", state.gradients_of(optimizer).cleared
             if state.gradients_of(optimizer).told:
@@ -314,20 +315,6 @@ class Transfer:
             return
         self._tell(Issue(code, at, doer, call, scaler, optimizer, how), state)
 
-    @staticmethod
-    def _last_step(scaler: str, state: State) -> int:
-        """The last of the steps since which no update came."""
-        return max(
-            (
-                state.doer(scaler, optimizer)
-                for key, machine in state.scalers
-                if key == scaler
-                for optimizer, standing in machine.books
-                if standing.stage is Stage.STEPPED
-            ),
-            default=0,
-        )
-
     def _look_through(self, event: Event, scaler: str, optimizer: str, held: Gradients, state: State) -> State:
         """The scaler divides gradients, and looks for inf: what is wrong with them."""
         call = event.call.id
@@ -337,6 +324,8 @@ class Transfer:
                 found.append(Issue("AMP407", call, held.cleared, call, scaler, optimizer, held.kind))
         elif held.kind in ("plain", "mixed"):
             found += self._plain(held, call, scaler, optimizer)
+            if held.updated and held.sure:
+                found.append(Issue("AMP410", held.updated, call, call, scaler, optimizer, held.kind))
         elif held.kind == "over":
             found.append(Issue("AMP411", held.by, held.origin, call, scaler, optimizer))
         elif held.updated and held.sure:
@@ -386,7 +375,7 @@ class Transfer:
             return self.switches.off(scaler, state)
 
         def updated(_: str, before: Gradients) -> Gradients:
-            counts = before.scaler == scaler and before.kind in ("scaled", "unscaled") and not given
+            counts = before.scaler == scaler and before.kind in ("scaled", "unscaled", "mixed") and not given
             return before._replace(updated=event.call.id) if counts else before
 
         return (
@@ -401,7 +390,8 @@ class Transfer:
         for clip in state.pending:
             clipped = self.visits[clip].clipped
             steps = state.stage(event.scaler, optimizer) is not Stage.STEPPED  # else it raises
-            self.visits[clip].followed |= steps and (not clipped or optimizer in clipped)
+            if steps and (not clipped or optimizer in clipped):
+                self.visits[clip].followed.add(state.facts)
             if state.stage(event.scaler, optimizer) is Stage.READY:
                 self.visits[clip].stepped.add((event.scaler, optimizer))
                 if event.call not in self.visits[clip].steps:

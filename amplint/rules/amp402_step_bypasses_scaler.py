@@ -57,7 +57,7 @@ from amplint.model.objects import objects
 from amplint.model.state import State
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
-from amplint.rules.clips import reads_scale
+from amplint.rules.clips import FINITE, reads_scale
 from amplint.rules.order import (
     Found,
     asked_apart,
@@ -82,7 +82,6 @@ if TYPE_CHECKING:
 
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scale( & backward & step(",))
 
-_FINITE = re.compile(r"(?i)isfinite|isinf|isnan|found_inf|nonfinite|non_finite|overflow")
 # Classes that may take the scale out by themselves.
 _SCALES = re.compile(r"(?i)amp|fp16|half|scal|mixed|deepspeed|zero")
 # Optimizers whose updates are the same for gradients of any scale, but for their eps.
@@ -148,7 +147,7 @@ def _misuse(module: Module, each: Found) -> _Misuse | None:
     if what is _AGAIN and not calls_of(flow, scaler, "step"):
         what = _UNCHECKED
     if what is _UNCHECKED and (
-        _FINITE.search(_body(module, event.call)) or _looks_first(module, home(module, event.call) or flow, event)
+        FINITE.search(_before(module, event.call)) or _looks_first(module, home(module, event.call) or flow, event)
     ):
         return None
     return _Misuse(what, scaler, len(bad) == len(visit.states))
@@ -177,18 +176,19 @@ def _may_ask_for_amp(flow: Flow, scaler: str, bad: list[State], step: Event) -> 
 def _looks_first(module: Module, flow: Flow, step: Event) -> bool:
     """Whether the step depends on something computed in this function behind unscale_: on a norm, say."""
     known = objects(module)
-    computed = {
-        key
+    computed = [
+        (statement.id, known.names_in(target))
         for statement in ir.walk_statements(flow.container.body, into=False)
         if isinstance(statement, (ir.Assign, ir.AugAssign))
         for target in (statement.targets if isinstance(statement, ir.Assign) else (statement.target,))
-        for key in known.names_in(target)
-    }
+    ]
     return any(
-        known.names_in(test.test) & computed
+        known.names_in(test.test) & keys
         for event in flow.events
         if event.kind == "unscale_" and flow.contains(event.call) and event.call.id < step.call.id
         for test in skipping(event.call, step.call, "continue", "break", "return", "raise")
+        for number, keys in computed
+        if event.call.id < number < step.call.id
     )
 
 
@@ -214,9 +214,11 @@ def _is_the_scalers(module: Module, flow: Flow, optimizer: str) -> bool:
     )
 
 
-def _body(module: Module, node: ir.Node) -> str:
+def _before(module: Module, node: ir.Node) -> str:
+    """The text of a function, or of the file, up to a node."""
     function = ir.function_of(node)
-    return module.text(function) if function is not None else module.source.text
+    start = module.span(function)[0] if function is not None else 0
+    return module.source.text[start : module.span(node)[0]]
 
 
 def _scaler_value(flow: Flow, scaler: str) -> ir.Value:

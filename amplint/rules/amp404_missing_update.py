@@ -124,7 +124,7 @@ def check(module: Module) -> Iterator[Finding]:
                     f"{where(module, each)}",
                     withheld="on which paths to update, and what to do with the gradients there, is yours to say",
                 )
-        elif _misses_one(flow, issue) and not _updated_elsewhere(module, flow, issue.scaler):
+        elif _misses_one(module, each) and not _updated_elsewhere(module, flow, issue.scaler):
             told |= {place, issue.at}
             sure = in_this_file_only(module, issue.scaler)
             yield _never_updated(module, each, Applicability.SAFE if sure else Applicability.UNSAFE)
@@ -143,7 +143,7 @@ def check(module: Module) -> Iterator[Finding]:
 def _is_misplaced(each: Found, early: list[Found]) -> bool:
     """Whether the update comes too early on each of the paths: it is there."""
     states = [state for of in early if of.issue.scaler == each.issue.scaler for state in of.states]
-    return bool(states) and all(any(agree(mine, theirs) for theirs in states) for mine in each.states)
+    return bool(states) and all(any(agree(mine, theirs.facts) for theirs in states) for mine in each.states)
 
 
 def _tests(each: Found, updates: list[Event]) -> list[ir.If]:
@@ -175,10 +175,19 @@ def _is_handed_on(module: Module, scaler: str) -> bool:
     return any(known.is_scaler(arg.value) == scaler for call in module.calls for arg in call.args)
 
 
-def _misses_one(flow: Flow, issue: Issue) -> bool:
+def _misses_one(module: Module, each: Found) -> bool:
     """Whether an update is what is missing: an unscale_ before a direct step lacks more, and is AMP402."""
-    steps = visits(flow, "step", "optimizer_step")
-    return issue.code == "AMP404" or not any(visit.event.optimizer == issue.optimizer for visit in steps)
+    flow, issue = each.flow, each.issue
+    if issue.code == "AMP404":
+        return True
+    steps = [visit for visit in visits(flow, "step", "optimizer_step") if visit.event.optimizer == issue.optimizer]
+    direct = {other.issue.at for other in found(module, "AMP402")}
+    absent = f"present({issue.scaler})"
+    return all(
+        visit.event.kind == "optimizer_step"
+        and (visit.event.call.id not in direct or all(state.known(absent) is False for state in visit.states))
+        for visit in steps
+    )
 
 
 def _is_dynamic(module: Module, each: Found, tests: list[ir.If]) -> bool:

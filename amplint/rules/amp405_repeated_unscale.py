@@ -46,7 +46,7 @@ from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import backward_between, dominates, found, home, on_micro_steps, where
+from amplint.rules.order import Found, backward_between, calls_of, dominates, found, home, on_micro_steps, where
 from amplint.rules.statements import own_statement, removed
 
 if TYPE_CHECKING:
@@ -83,6 +83,15 @@ def check(module: Module) -> Iterator[Finding]:
                 fix=offered,
                 withheld=withheld,
             )
+        elif _comes_behind_the_update(each):
+            told.add(issue.at)
+            row = module.row(flow.node(issue.cause))
+            yield rule.finding(
+                module.span(visit.event.call),
+                f"gradients are unscaled a second time, which raises: line {row} unscales them behind update(), in the "
+                f"iteration before{where(module, each)}",
+                withheld="one of the two has to go",
+            )
         elif on_micro_steps(each):
             told.add(issue.at)
             yield rule.finding(
@@ -91,6 +100,13 @@ def check(module: Module) -> Iterator[Finding]:
                 "steps",
                 withheld="unscale_, and what reads the gradients behind it, has to move to the boundary",
             )
+
+
+def _comes_behind_the_update(each: Found) -> bool:
+    """Whether it is another call that an earlier iteration has left without update, and the update comes before it."""
+    issue = each.issue
+    updates = [event.call.id for event in calls_of(each.flow, issue.scaler, "update")]
+    return issue.cause != issue.at and bool(updates) and all(issue.at < update < issue.cause for update in updates)
 
 
 def _fix(module: Module, flow: Flow, visit: Visit, first: Event) -> tuple[Fix | None, str | None]:

@@ -64,7 +64,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
-    triggers=("zero_grad & scaler", "zero_grad & scale(", "grad & None & scale( & step("),
+    triggers=("zero_grad & scaler", "zero_grad & scale(", "grad & None & scale( & step(", "grad & None & unscale_"),
 )
 
 

@@ -53,7 +53,19 @@ from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import Found, asked, backward_between, calls_of, conditions, found, home, where
+from amplint.rules.order import (
+    Found,
+    asked,
+    backward_between,
+    calls_of,
+    conditions,
+    exclusive,
+    found,
+    home,
+    loop_of,
+    upwards,
+    where,
+)
 from amplint.rules.statements import line_behind, own_statement, removed, says_the_same
 
 if TYPE_CHECKING:
@@ -87,7 +99,9 @@ def check(module: Module) -> Iterator[Finding]:
                 fix=offered,
                 withheld=withheld,
             )
-        elif issue.cause not in early and not _may_be_off(each):  # else that one has closed the books
+        elif (
+            issue.cause not in early and not _may_be_off(each) and not _steps_at_a_break(each)
+        ):  # else that one has closed the books
             told.add(issue.at)
             own = home(module, each.issue_node)
             offered, withheld = _fix_again(module, own, own.visits[issue.at]) if own else (None, _ELSEWHERE)
@@ -102,11 +116,37 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _may_be_off(each: Found) -> bool:
     """Whether what the scaler would check waits for what may be the flag by which the scaler itself is off."""
-    flow, update = each.flow, each.issue_node
-    uses = [event.call for event in calls_of(flow, each.issue.scaler, "unscale_", "step") if event.call.id < update.id]
-    tests = [test for use in uses for test in asked(flow, use, update)]
+    flow = each.flow
+    tests = [test for use in _uses_since(each) for test in asked(flow, use, each.issue_node)]
     enabled = flow.surely_enabled(each.issue.scaler, each.states)
     return not enabled and any(map(flow.conditions.may_ask_for_amp, tests))
+
+
+def _steps_at_a_break(each: Found) -> bool:
+    """Whether a step waits, in a loop before the update, for what ends that loop: it may come in each run of it."""
+    around = set(upwards(ir.statement_of(each.issue_node)))
+    return any(
+        isinstance(statement, ir.Jump) and statement.kind == "break" and loop_of(statement) is loop_of(use)
+        for use in _uses_since(each)
+        if loop_of(use) not in {None, *around} and conditions(use, each.issue_node)
+        for statement in ir.statement_of(use).block.statements
+    )
+
+
+def _uses_since(each: Found) -> list[ir.Value]:
+    """The calls that may stand, on some path, between the update before and this one."""
+    flow, update = each.flow, each.issue_node
+    uses = [event.call for event in calls_of(flow, each.issue.scaler, "unscale_", "step")]
+    before = flow.node(each.issue.cause) if each.issue.cause else None
+    if before is None or ir.function_of(before) is not ir.function_of(update) or exclusive(before, update):
+        return [use for use in uses if use.id < update.id]
+    loop = loop_of(update)
+    here = [use for use in uses if ir.function_of(use) is ir.function_of(update)]
+    if before.id < update.id:
+        here = [use for use in here if before.id < use.id < update.id]
+    elif loop is not None and loop in upwards(ir.statement_of(before)):
+        here = [use for use in here if loop in upwards(ir.statement_of(use))]
+    return here + [use for use in uses if ir.function_of(use) is not ir.function_of(update)]
 
 
 def _step_behind(each: Found) -> Event | None:

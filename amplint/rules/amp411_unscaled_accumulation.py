@@ -46,10 +46,11 @@ from typing import TYPE_CHECKING
 from amplint.findings import Finding, Severity
 from amplint.model import ir
 from amplint.model.events import is_grad
+from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
-from amplint.rules.clips import in_this_file_only
-from amplint.rules.order import Found, dynamic, exclusive, found, where
+from amplint.rules.clips import FINITE, in_this_file_only
+from amplint.rules.order import Found, dynamic, exclusive, found, loop_of, where
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -88,9 +89,11 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
     for clear in clears:
         # A clear that waits for something may wait for just the iteration behind the step; a step in each one doesn't.
         tests = dynamic(module, flow, clear.call, step)
+        if _is_at_the_boundary(flow, clear.call, step) or _skips_the_step(module, clear.call, step, tests):
+            continue
         if tests and (not all(flow.conditions.counts(test) for test in tests) or dynamic(module, flow, step, backward)):
             return False
-    if clears and all(exclusive(clear.call, step) for clear in clears):
+    if clears and all(exclusive(clear.call, step) and _steps_beside(flow, clear.call, step) for clear in clears):
         return False  # only one arm of an if clears: AMP420
     if clears:
         return True
@@ -98,6 +101,28 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
     torchs = {issue.optimizer, every.original(issue.optimizer)} & every.constructed
     elsewhere = any(ir.last_name(call.func) == "zero_grad" for call in module.calls)
     return bool(torchs) and not elsewhere and in_this_file_only(module, issue.scaler)
+
+
+def _is_at_the_boundary(flow: Flow, clear: ir.Value, step: ir.Value) -> bool:
+    """Whether a clear waits for the boundary that the step waits for, and no other one."""
+    shared = frozenset.intersection(*(state.facts for state in flow.visits[clear.id].states))
+    boundary = {fact for fact in shared if "Modulo(" in fact[0]}
+    return bool(boundary) and all(boundary <= state.facts for state in flow.visits[step.id].states)
+
+
+def _skips_the_step(module: Module, clear: ir.Value, step: ir.Value, tests: list[ir.Value]) -> bool:
+    """Whether a clear comes only where the loop of a step ends, or in iterations that have overflowed."""
+    leaves = ir.statement_of(clear).block.statements[-1]
+    if loop_of(clear) is not loop_of(step) or not isinstance(leaves, ir.Jump):
+        return False
+    overflows = any(FINITE.search(module.text(test)) for test in tests)
+    return leaves.kind == "break" or (leaves.kind == "continue" and overflows)
+
+
+def _steps_beside(flow: Flow, clear: ir.Value, step: ir.Value) -> bool:
+    """Whether the arm that clears has a step of its own."""
+    steps = (event.call for event in flow.events if event.kind in ("step", "optimizer_step"))
+    return any(exclusive(each, step) and not exclusive(each, clear) for each in steps)
 
 
 def _is_written(value: ir.Value, events: set[int]) -> bool:

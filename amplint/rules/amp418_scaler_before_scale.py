@@ -105,4 +105,4 @@ def _is_early(module: Module, each: Found) -> bool:
 
 def _never_runs(flow: Flow, state: State, tests: list[ir.Value]) -> bool:
     """Whether one of the tests round a call fails on a path."""
-    return any(flow.conditions.truth(test, state) is False for test in tests)
+    return any(flow.conditions.came_out(test, state) is False for test in tests)

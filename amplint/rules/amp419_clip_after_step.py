@@ -51,7 +51,7 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
-from amplint.rules.clip_doubts import LARGE_NORM
+from amplint.rules.clip_doubts import LARGE_NORM, agree
 from amplint.rules.clips import only_measures
 from amplint.rules.editing import indentation
 from amplint.rules.order import calls_of, dominates, found, home, receiver, upwards, where
@@ -80,7 +80,9 @@ def check(module: Module) -> Iterator[Finding]:
     for each in found(module, "AMP419"):
         flow, issue = each.flow, each.issue
         visit = flow.visits[issue.at]
-        if issue.at in told or issue.cause not in flow.visits or visit.followed:
+        if issue.at in told or issue.cause not in flow.visits:
+            continue
+        if any(agree(state, facts) for state in each.states for facts in visit.followed):
             continue
         if not _clips_the_models(module, visit):
             continue

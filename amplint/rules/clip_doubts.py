@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
@@ -169,14 +169,14 @@ def leaves_without_update(visit: Visit, bad: list[State], function: ir.Node, ste
     return any(
         not state.touched()
         and not any(state.known(key) is False for key in absent)
-        and any(agree(state, each) for each in bad)
+        and any(agree(state, each.facts) for each in bad)
         for state in ends(visit, function, step)
     )
 
 
-def agree(state: State, other: State) -> bool:
-    """Whether two states can be of one path: no condition has another outcome."""
-    return all(state.known(key) in (None, truth) for key, truth in other.facts)
+def agree(state: State, facts: Iterable[tuple[str, bool]]) -> bool:
+    """Whether a state can be of a path of which some facts are known: no condition has another outcome."""
+    return all(state.known(key) in (None, truth) for key, truth in facts)
 
 
 def _is_caught(module: Module, visit: Visit) -> bool:

@@ -90,8 +90,7 @@ class ClipFix:
         return objects(self._module).parameters_roots(subject) if subject is not None else frozenset()
 
     def _optimizer_key(self, step: ir.Value) -> str | None:
-        assert isinstance(step, ir.Call)
-        return objects(self._module).key(step.args[0].value)
+        return self._flow.visits[step.id].event.optimizer
 
     def _place(self, step: ir.Value) -> ir.Statement | str:
         """The statement before which unscale_ goes: the clip's own, or the loop over parameters that it stands in."""

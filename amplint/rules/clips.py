@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from amplint.rules.order import Found, asked
 if TYPE_CHECKING:
     from amplint.model import Module
 
+FINITE = re.compile(r"(?i)isfinite|isinf|isnan|found_inf|nonfinite|non_finite|overflow")
 _ARITHMETIC = ("mul", "mul_", "div", "div_", "multiply_", "divide_", "true_divide_", "copy_")
 
 

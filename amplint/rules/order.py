@@ -41,17 +41,23 @@ def found(module: Module, code: str) -> list[Found]:
     if "_per_optimizer_states" in module.source.text:
         return []  # the program looks into the scaler's books itself
     every = [Found(flow, issue, states) for flow in flows(module) for issue, states in flow.found(code)]
-    every = [each for each in every if not each.here or not _is_refuted(module, each)]
+    every = [each for each in every if not _is_refuted(module, each)]
     return sorted(every, key=lambda each: (each.issue.at, not each.here))
 
 
 def _is_refuted(module: Module, each: Found) -> bool:
     """Whether all that call a function show that what it does is right there: the scaler that they pass is off."""
-    callers = [flow for flow in flows(module) if flow is not each.flow and each.issue.at in flow.visits]
-    return bool(callers) and all(
+    callers = [
+        flow
+        for flow in flows(module)
+        if flow is not each.flow and each.issue.at in flow.visits and flow.leads_to(each.flow.container)
+    ]
+    # What callers in between show by themselves, those who call them know better.
+    outer = [flow for flow in callers if not any(other.leads_to(flow.container) for other in callers)]
+    return bool(outer) and all(
         flow.callers_see(each.issue.at)
         and not any(issue.at == each.issue.at for issue, _ in flow.found(each.issue.code))
-        for flow in callers
+        for flow in outer
     )
 
 

@@ -6,15 +6,19 @@ before; `stepped`, of the step that used them; `update`, of the updates in betwe
 
 An observation is secondary behind another one of the same gradients, up to where they are None again, and behind an
 exception: it may be found, and need not be. All others have to be, those too that show for one value of a flag only,
-whatever the flag's name. A finding on a line that no run has reached is not judged.
+whatever the flag's name. A finding on a line that no run has reached is not judged, nor one on a line that is reached
+only behind an exception. What shows where the loader has one batch only may be found, and need not be.
 
 Ties, and why:
-- A scale that does not exist: nothing was scaled before (418), or the backward before it was forgotten (403).
+- A scale that does not exist: nothing was scaled before (418), or the backward before it was forgotten (403), also
+  where its gradients are cleared since.
+- Gradients that are clipped behind an `unscale_` that came before their backward: 407, at the `unscale_`, is enough.
 - What the next iteration raises because `update()` is missing: 404, at the step it should follow or where it raises;
   at `unscale_`, with no step since, it may as well be one `unscale_` too many (405), or one on a micro step (411).
 - The same, where the optimizer has stepped directly: the step that is missing, and its update, are 402's.
 - An update owed to a step that an update came too early for: it is there, and misplaced (410).
-- Gradients divided a second time, an update in between: that update is misplaced (410), or the second `unscale_` (405).
+- Gradients divided a second time, an update in between: that update is misplaced (410), or the second `unscale_` (405);
+  behind a direct step `unscale_` comes too late (406).
 - Gradients used by a step and given to the scaler's step again: the update in between let it pass (410), the step is
   one too many (406).
 - `unscale_` between two backwards, then a direct step: both are wrong (411, 402).
@@ -22,6 +26,9 @@ Ties, and why:
   step before (406).
 - Nothing to check: at the step that raises, or at the `unscale_` that found nothing (407).
 - `unscale_` behind the step and the clear: it comes too late (406), and finds nothing (407).
+- An update in the arm of the micro steps: where each step is at a boundary, the next one raises for the want of it. It
+  is there, and misplaced (410).
+- A clip between two steps: it is right if the first one goes (406), and comes too late if the second one does (419).
 - A clip behind the step that finds gradients cleared does nothing either way: it may be found (419), and need not.
 - A direct step of unscaled gradients is wrong where it takes infinite ones, which the scaler would have skipped: such
   programs are run with a batch that overflows. Where the norm is asked first, the program checks by itself.
@@ -53,6 +60,11 @@ TABLE: dict[str, tuple[tuple[str, str], ...]] = {
     "scaled gradients behind unscale_": (("AMP411", "unscaled"), ("AMP406", "unscaled")),
     "gradients of an old scale": (("AMP410", "update"),),
     "unscaled gradients divided by unscale_": (("AMP410", "update"), ("AMP405", "at")),
+    "unscaled gradients divided by unscale_ behind a direct step": (
+        ("AMP410", "update"),
+        ("AMP405", "at"),
+        ("AMP406", "at"),
+    ),
     "unscaled gradients divided by step": (("AMP410", "update"),),
     "used gradients unscaled": (("AMP406", "at"),),
     "used gradients stepped": (("AMP410", "update"), ("AMP406", "at")),

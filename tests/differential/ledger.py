@@ -27,6 +27,7 @@ class Books:
     last_step: Place | None = None
     owed: bool = False  # it has stepped since the last update
     bypassed: list[int] = field(default_factory=list)  # the direct steps on its gradients since then
+    late: list[Observed] = field(default_factory=list)  # each unscale_ of used gradients since the last update
     misplaced: list[int] = field(default_factory=list)  # the updates that came before the last step, and too early
 
 
@@ -37,7 +38,7 @@ class Piece:
     scaler: Books | None  # whose scale is in it
     line: int
     since: int = 0  # the updates that came before, of the scaler whose scale it has or that divided it
-    divided: int = 0  # the line of the call that took the scale out, rightly or not
+    divided: tuple[int, ...] = ()  # the lines of the calls that took the scale out, rightly or not
     stepped: bool = False
     infinite: bool = False  # the scaler found it so when it divided: it would skip the step
 
@@ -58,6 +59,7 @@ class Held:
     pieces: list[Piece] = field(default_factory=list)
     used: Books | str = ""  # the scaler that stepped since the last backward, or "directly"
     used_since: int = 0  # the scaler's updates before that step
+    early: Books | None = None  # the scaler that has found nothing to divide since its last update
     spent: bool = False  # a scaler has stepped since the last backward, the gradient may be cleared
     tainted: bool = False  # something was wrong before: what follows is secondary
 
@@ -78,7 +80,7 @@ class Held:
 
     @property
     def unscaled_at(self) -> list[int]:
-        return [piece.divided for piece in self.unscaled]
+        return [line for piece in self.unscaled for line in piece.divided]
 
 
 class Ledger:
@@ -88,6 +90,7 @@ class Ledger:
         self.seen: set[Observed] = set()
         self.behind_an_exception = False
         self.stepped_unchecked = False  # directly, with unscaled gradients: whether it would with infinite ones?
+        self._plain: list[int] = []  # the lines of the backwards of losses that aren't scaled
         self._late_clips: list[tuple[Observed, list[Held]]] = []
 
     def own(self, parameters: Iterable[Any]) -> None:
@@ -136,6 +139,8 @@ class Ledger:
                 since = len(books.updates) if books is not None else 0
                 held.pieces.append(Piece(books, line, since))
                 held.used, held.spent = "", False
+                if books is None:
+                    self._plain.append(line)
 
     def divide(self, parameters: list[Any], books: Books, line: int, is_step: bool, infinite: bool = False) -> None:
         """A scaler divides gradients by its scale: `unscale_`, or a step without one before."""
@@ -143,6 +148,8 @@ class Ledger:
         if not live:
             spent = any(held.spent for held in self._all(parameters))
             self.see("no gradients, behind the step" if spent and not is_step else "no gradients", at=line)
+            for held in self._all(parameters):
+                held.early = books
         for held in live:
             if any(piece.scaler is not books for piece in held.scaled):
                 raise UnsuitableError("another scaler's gradients")
@@ -150,11 +157,13 @@ class Ledger:
             was_tainted = held.tainted
             for kind, lines in self._wrong_with(held, books, line, is_step):
                 held.tainted = was_tainted
-                self._bad(held, kind, **lines)
+                found = self._bad(held, kind, **lines)
+                if kind == "used gradients unscaled":
+                    books.late.append(found)
                 if is_step:
                     self._note_misplaced(kind, books, lines)
             for piece in held.pieces:
-                piece.divided, piece.since, piece.infinite = line, len(books.updates), infinite
+                piece.divided, piece.since, piece.infinite = (*piece.divided, line), len(books.updates), infinite
 
     def _note_misplaced(self, kind: str, books: Books, lines: dict[str, int | list[int]]) -> None:
         """An update that moves behind the step will be the one that is missing there."""
@@ -183,7 +192,8 @@ class Ledger:
             )
         elif held.unscaled:
             call = "step" if is_step else "unscale_"
-            yield f"unscaled gradients divided by {call}", {"at": line, "update": between}
+            behind = " behind a direct step" if held.used and not is_step else ""
+            yield f"unscaled gradients divided by {call}{behind}", {"at": line, "update": between}
         else:
             for piece in held.plain:
                 yield "plain gradients divided", {"backward": piece.line}
@@ -208,7 +218,7 @@ class Ledger:
                 else:
                     self._bad(held, "scaled gradients behind unscale_", unscaled=unscaled)
             for piece in held.pieces:
-                piece.divided, piece.stepped = piece.divided or unscaled, True
+                piece.divided, piece.stepped = piece.divided or (unscaled,), True
             held.used, held.used_since = books, len(books.updates)
         self._stepped(optimizer, parameters, books, place)
         books.owed = True
@@ -252,6 +262,8 @@ class Ledger:
             elif held.scaled and held.unscaled:
                 self._bad(held, "a sum of unscaled and scaled", unscaled=held.unscaled_at)
             elif held.scaled:
+                # Where unscale_ came before the backward: in its right place it makes the clip right too.
+                held.tainted |= held.early is held.scaled[0].scaler
                 self._bad(held, "scaled gradients clipped", at=line)
         if live and all(isinstance(held.used, Books) for held in live):
             found = [self._bad(held, "used gradients clipped", at=line) for held in live]
@@ -264,12 +276,22 @@ class Ledger:
     def _stepped_over(self, held: Held) -> None:
         """A step meets gradients: that they were clipped after another step is not what is wrong."""
         for found, clipped in list(self._late_clips):
-            if any(held is each for each in clipped) and held.used and not found.secondary:
-                self.seen.discard(found)
-                self.seen.add(found._replace(secondary=True))
+            if any(held is each for each in clipped) and held.used:
+                self._excuse(found)
+
+    def _excuse(self, found: Observed) -> None:
+        """What was seen turns out to do no harm: it may be found, and need not be."""
+        self.seen.discard(found)
+        self.seen.add(found._replace(secondary=True))
 
     def update(self, books: Books, line: int) -> None:
         """A scaler's update is done."""
+        if not books.owed:
+            for found in books.late:  # no step has used them again: the update forgets that they were unscaled
+                self._excuse(found)
+        books.late = []
+        for held in self.held.values():
+            held.early = None if held.early is books else held.early
         books.updates.append(line)
         books.owed = False
         books.bypassed, books.misplaced = [], []
@@ -290,7 +312,7 @@ class Ledger:
         line = place.line
         if "_scale is None" in message:
             known = list(parameters) or [held.parameter for held in self.held.values()]
-            plain = [piece.line for held in self.holding(known) for piece in held.plain]
+            plain = [piece.line for held in self.holding(known) for piece in held.plain] or self._plain
             self.see("no scale, behind a plain backward" if plain else "no scale", at=line, backward=plain)
         elif "No inf checks were recorded for this optimizer" in message:
             self.see("no gradients", at=line, unscaled=books.unscaled[optimizer].line if is_unscaled else 0)
@@ -322,5 +344,7 @@ class Ledger:
     def end(self) -> None:
         """The run is over."""
         for books in self.books.values():
+            for found in books.late:
+                self._excuse(found)
             if books.owed and books.last_step is not None and books.last_step.loops and not self.behind_an_exception:
                 self.see("update owed at the end", stepped=books.last_step.line, update=books.misplaced)

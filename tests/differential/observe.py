@@ -40,14 +40,14 @@ class Seen(NamedTuple):
 
     observed: dict[Observed, tuple[str, ...]]  # with the runs in which it was
     events: Counter[str]  # how often each kind of call was watched
-    reached: frozenset[int]  # the lines of those calls
+    reached: frozenset[int]  # the lines of those calls, where something can show
     runs: int
 
 
 def observe(program: Program) -> Seen:
     """Run a program for every value of its flags; raises UnsuitableError where it does what no code is about."""
     places = Places(program.text)
-    reached: set[int] = set()
+    reached = _Reached()
     found: dict[Observed, list[str]] = {}
     events: Counter[str] = Counter()
     runs = list(program.runs())
@@ -56,9 +56,10 @@ def observe(program: Program) -> Seen:
     for flags, overflow in runs:
         label = ", ".join([*(f"{name}={value}" for name, value in flags.items()), *(["overflow"] if overflow else [])])
         for going in goings:
-            watch = _Watch(places, events, reached, going)
+            watch = _Watch(places, events, going)
             with watch.watching():
                 watch.run(program, flags, _loader(overflow))
+            reached.add(watch)
             for each in watch.ledger.seen:
                 if label not in found.setdefault(each, []):
                     found[each].append(label)
@@ -66,10 +67,39 @@ def observe(program: Program) -> Seen:
                 break
         if watch.ledger.stepped_unchecked and (flags, True) not in runs:
             runs.append((flags, True))
+    for each in _of_one_batch(program, places, runs):
+        found.setdefault(each, ["one batch"])
     for each in list(found):
         if each.secondary and each._replace(secondary=False) in found:
             del found[each]
-    return Seen({each: tuple(labels) for each, labels in found.items()}, events, frozenset(reached), len(runs))
+    return Seen({each: tuple(labels) for each, labels in found.items()}, events, reached.lines, len(runs))
+
+
+def _of_one_batch(program: Program, places: Places, runs: list[tuple[dict[str, Any], bool]]) -> Iterator[Observed]:
+    """What shows where a loop runs once. It may be found, and need not be: later iterations may hide it."""
+    for flags, overflow in runs:
+        watch = _Watch(places, Counter(), "done")
+        with watch.watching(), contextlib.suppress(UnsuitableError):
+            watch.run(program, flags, _loader(overflow, batches=1))
+            yield from (each._replace(secondary=True) for each in watch.ledger.seen)
+
+
+class _Reached:
+    """The lines on which something can show: those behind an exception can't, nor, if any scaler is on, with it off."""
+
+    def __init__(self) -> None:
+        self._on: set[int] = set()
+        self._off: set[int] = set()
+        self._behind: set[int] = set()
+
+    def add(self, watch: _Watch) -> None:
+        """What a run has reached."""
+        (self._on if watch.ledger.books else self._off).update(watch.reached)
+        self._behind |= watch.reached_behind
+
+    @property
+    def lines(self) -> frozenset[int]:
+        return frozenset(self._on | (self._off - self._behind))
 
 
 def learned(program: Program, flags: dict[str, Any], off: bool) -> list[torch.Tensor] | None:
@@ -77,7 +107,7 @@ def learned(program: Program, flags: dict[str, Any], off: bool) -> list[torch.Te
 
     The scale is a power of two, so that they are the same to the last bit where the scaler is used rightly.
     """
-    watch = _Watch(Places(program.text), Counter(), set(), "raised")
+    watch = _Watch(Places(program.text), Counter(), "raised")
     with watch.watching(), contextlib.ExitStack() as stack:
         if off:
             stack.enter_context(_wrapped(_SCALER, "__init__", _make_disabled))
@@ -90,25 +120,27 @@ def _make_disabled(original: Callable[..., Any], scaler: Any, *args: Any, **kwar
     original(scaler, *args, **kwargs | {"enabled": False})
 
 
-def _loader(overflow: bool) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def _loader(overflow: bool, batches: int = BATCHES) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Batches whose L1 loss has the gradient 1 for the weight and the bias of a Linear(1, 1)."""
-    inputs = [torch.ones(1, 1) for _ in range(BATCHES)]
+    inputs = [torch.ones(1, 1) for _ in range(batches)]
     if overflow:
-        inputs[1] = torch.full((1, 1), math.inf)
+        inputs[min(1, batches - 1)] = torch.full((1, 1), math.inf)
     return [(each, torch.full((1, 1), -1000.0)) for each in inputs]
 
 
 class _Watch:
-    def __init__(self, places: Places, events: Counter[str], reached: set[int], going: str) -> None:
+    def __init__(self, places: Places, events: Counter[str], going: str) -> None:
         self.ledger = Ledger()
+        self.reached: set[int] = set()
+        self.reached_behind: set[int] = set()  # an exception
         self._places = places
         self._events = events
-        self._reached = reached
         self._going = going  # behind an exception: as if the call had "done" its work, or were not there
         self._scaled: dict[Any, Books] = {}  # the graph's nodes that scalers made
         self._arrived: dict[int, float] = {}  # the largest gradient that the last backward brought each parameter
         self._scalers: dict[int, Any] = {}
         self._depth = 0  # inside a call that is watched already
+        self._is_new = False  # the line of the call that is watched was not reached before
 
     # --- running ----------------------------------------------------------------------------------------------------
 
@@ -152,7 +184,9 @@ class _Watch:
     def _here(self) -> Place | None:
         place = None if self._depth else self._places.here()
         if place is not None:
-            self._reached.add(place.line)
+            reached = self.reached_behind if self.ledger.behind_an_exception else self.reached
+            self._is_new = place.line not in reached
+            reached.add(place.line)
         return place
 
     @contextlib.contextmanager
@@ -228,6 +262,9 @@ class _Watch:
                 original(scaler, *args)
         except _RAISED as error:
             self._events["exception"] += 1
+            if self._is_new and not self.ledger.behind_an_exception:  # all else that may be wrong there is behind it
+                self.reached.discard(place.line)
+                self.reached_behind.add(place.line)
             owned = _parameters(optimizer) if optimizer is not None else []
             is_step = original.__name__ == "step"
             number = id(optimizer) if optimizer is not None else 0
