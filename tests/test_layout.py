@@ -34,7 +34,6 @@ def pieces(text: str) -> dict[str, Callable[[], tuple[int, int] | None]]:
             found["parentheses of the import"] = lambda it=statement: layout.parenthesised(it)
             if statement.module and statement.aliases[0].name != "*":
                 found["module"] = lambda it=statement: layout.import_module(it)
-                found["import"] = lambda it=statement: layout.import_keyword(it)
             elif statement.module:
                 found["star"] = lambda it=statement: layout.star(it)
             for alias in statement.aliases:
@@ -70,7 +69,6 @@ def cut(text: str, name: str) -> str | None:
         ("from a import (b, c as d,)\n", "parentheses of the import", "(b, c as d,)"),
         ("from a import b\n", "parentheses of the import", None),
         ("from . a . b  import  c\n", "module", "a . b"),
-        ("from a . b  import  c\n", "import", "  import  "),
         ("from a import *\n", "star", "*"),
         ("from a import b , c as d\n", "alias d", "c as d"),
         ("from a import b , c as d\n", "comma of b", ","),

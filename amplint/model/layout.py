@@ -129,10 +129,6 @@ class Layout:
         """The module's name in `from module import ...`."""
         return self._handle(statement.node.module)
 
-    def import_keyword(self, statement: ir.Import) -> Span:
-        """From the end of the module's name up to the names of a `from` import: the `import` between them."""
-        return self._handle(statement.node.module)[1], self._handle(statement.node.names[0])[0]
-
     def parenthesised(self, statement: ir.Import | ir.With) -> Span | None:
         """The parentheses round the names of an import or the items of a with statement, themselves included."""
         if statement.node.lpar in (None, cst.MaybeSentinel.DEFAULT):

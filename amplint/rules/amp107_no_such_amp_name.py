@@ -49,7 +49,7 @@ from amplint.model.scopes import UNBOUND
 from amplint.rules.base import Rule
 from amplint.rules.devices import Choice, choose
 from amplint.rules.editing import add_last_argument, insert, line_end
-from amplint.rules.legacy import LEGACY
+from amplint.rules.legacy import LEGACY, OLD_ORDER
 from amplint.rules.pins import module_name
 from amplint.rules.uses import rewrite_use
 
@@ -67,8 +67,8 @@ _SCALER_ARGUMENTS = ("init_scale", "growth_factor", "backoff_factor", "growth_in
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
     AUTOCAST: ("device_type", "dtype", "enabled", "cache_enabled"),
     SCALER: ("device", *_SCALER_ARGUMENTS),
-    "torch.cuda.amp.autocast": ("enabled", "dtype", "cache_enabled"),
-    "torch.cpu.amp.autocast": ("enabled", "dtype", "cache_enabled"),
+    "torch.cuda.amp.autocast": OLD_ORDER,
+    "torch.cpu.amp.autocast": OLD_ORDER,
     "torch.cuda.amp.GradScaler": _SCALER_ARGUMENTS,
     "torch.cpu.amp.GradScaler": _SCALER_ARGUMENTS,
 }

@@ -50,6 +50,7 @@ from amplint.model.dtypes import AUTOCAST, is_old_first, regions
 from amplint.rules.base import Rule
 from amplint.rules.devices import Choice, choose
 from amplint.rules.editing import add_first_argument, insert
+from amplint.rules.legacy import OLD_ORDER
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",))
 
 _CUDA = Choice('"cuda"', Applicability.UNSAFE)
-_OLD_ORDER = ("enabled", "dtype", "cache_enabled")
 _NEW_ORDER = ("dtype", "enabled", "cache_enabled")
 
 
@@ -95,7 +95,7 @@ def _call_edits(module: Module, value: ir.Value, device: str) -> tuple[Edit, ...
     assert isinstance(value, ir.Call)
     edits = [add_first_argument(module, value, device)]
     # A dtype in front is the new class's order without its device.
-    order = _NEW_ORDER if _starts_with_dtype(value) else _OLD_ORDER
+    order = _NEW_ORDER if _starts_with_dtype(value) else OLD_ORDER
     for parameter, given in zip(order, value.positional, strict=False):
         start = module.layout.outer(given)[0]
         if start == edits[0].start:

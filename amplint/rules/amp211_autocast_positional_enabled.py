@@ -42,13 +42,12 @@ from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model.dtypes import is_bool, is_old_first, regions
 from amplint.rules.base import Rule
 from amplint.rules.editing import insert
+from amplint.rules.legacy import OLD_ORDER
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",))
-
-_OLD_ORDER = ("enabled", "dtype", "cache_enabled")
 
 
 @rule.check
@@ -63,8 +62,7 @@ def check(module: Module) -> Iterator[Finding]:
         if is_old_first(module, given[0]):
             continue  # AMP202's: no device at all
         edits = tuple(
-            insert(module.layout.outer(value)[0], f"{name}=")
-            for name, value in zip(_OLD_ORDER, given[1:], strict=False)
+            insert(module.layout.outer(value)[0], f"{name}=") for name, value in zip(OLD_ORDER, given[1:], strict=False)
         )
         text = module.text(given[1])
         yield rule.finding(

@@ -56,11 +56,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
-from amplint.model import ir
 from amplint.model.visits import Issue, Visit
 from amplint.rules.base import Rule
 from amplint.rules.clip_fix import ClipFix
-from amplint.rules.clips import clips_scaled, is_compensated, only_measures
+from amplint.rules.clips import clips_scaled, is_compensated, only_measures, unscale_first
 from amplint.rules.order import found, where
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Each clip that meets scaled gradients on some path."""
     told: set[int] = set()
     for each in sorted(found(module, "AMP401"), key=lambda each: each.issue.how == "again"):
-        visit = each.flow.visits[each.issue.at]
+        visit = each.visit
         if each.issue.how == "again" and each.issue.cause in told:
             continue
         if each.issue.at in told or is_compensated(module, visit) or only_measures(visit):
@@ -106,12 +105,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _message(module: Module, visit: Visit, issue: Issue) -> str:
-    call = "`scaler.unscale_(optimizer)`"
-    here = ir.function_of(visit.event.call)
-    for step in visit.steps:
-        named = ir.function_of(step) is here  # elsewhere the names may be others
-        if named and isinstance(step, ir.Call) and isinstance(step.func, ir.Attribute):
-            call = f"`{module.text(step.func.base)}.unscale_({module.text(step.args[0].value)})`"
     known = issue.cause and issue.how != "again"
     since = f" (scaled on line {module.row(module.value[issue.cause])})" if known else ""
+    call = unscale_first(module, visit)
     return f"gradients are still multiplied by the loss scale when clipped{since}; call {call} first"

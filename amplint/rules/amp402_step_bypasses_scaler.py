@@ -64,10 +64,10 @@ from amplint.rules.order import (
     calls_of,
     conditions,
     exclusive,
-    found,
     home,
     independent,
     methods_used,
+    one_for_each,
     other_arm_has,
     receiver,
     skipping,
@@ -96,25 +96,25 @@ _SCALED, _UNCHECKED, _AGAIN = (
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each direct step on gradients that a scaler has scaled."""
-    told: set[int] = set()
-    for each in found(module, "AMP402"):
-        flow, issue = each.flow, each.issue
-        misuse = _misuse(module, each) if issue.at not in told else None
-        if misuse is not None:
-            told.add(issue.at)
-            visit = flow.visits[issue.at]
-            offered, withheld = (
-                _fix(module, flow, visit, misuse) if each.here else (None, "the loss is scaled in another function")
-            )
-            scaler = _scaler_value(flow, misuse.scaler)
-            name, optimizer = module.text(scaler), module.text(receiver(visit.event))
-            only = " only" if misuse.what is _AGAIN else ""
-            yield rule.finding(
-                module.span(visit.event.call),
-                f"{optimizer} {misuse.what}; call `{name}.step({optimizer})`{only}{where(module, each)}",
-                fix=offered,
-                withheld=withheld,
-            )
+    return one_for_each(module, "AMP402", _judge)
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    misuse = _misuse(module, each)
+    if misuse is None:
+        return None
+    flow, visit = each.flow, each.visit
+    offered, withheld = (
+        _fix(module, flow, visit, misuse) if each.here else (None, "the loss is scaled in another function")
+    )
+    name, optimizer = module.text(_scaler_value(flow, misuse.scaler)), module.text(receiver(visit.event))
+    only = " only" if misuse.what is _AGAIN else ""
+    return rule.finding(
+        module.span(visit.event.call),
+        f"{optimizer} {misuse.what}; call `{name}.step({optimizer})`{only}{where(module, each)}",
+        fix=offered,
+        withheld=withheld,
+    )
 
 
 class _Misuse(NamedTuple):
@@ -129,8 +129,7 @@ _SAYS = {"scaled": _SCALED, "mixed": _SCALED, "unchecked": _UNCHECKED, "again": 
 
 
 def _misuse(module: Module, each: Found) -> _Misuse | None:
-    flow, issue, bad = each.flow, each.issue, each.states
-    visit = flow.visits[issue.at]
+    flow, issue, visit, bad = each.flow, each.issue, each.visit, each.states
     event, scaler = visit.event, issue.scaler
     known = objects(module)
     sure = issue.optimizer in known.owns and all(state.gradients_of(issue.optimizer).sure for state in bad)

@@ -58,7 +58,7 @@ from amplint.rules.order import (
     asked_apart,
     calls_of,
     conditions,
-    found,
+    one_for_each,
     other_arm_has,
     receiver,
     stepping,
@@ -66,7 +66,7 @@ from amplint.rules.order import (
     visits,
     where,
 )
-from amplint.rules.statements import own_statement, removed, says_the_same
+from amplint.rules.statements import call_removed, own_statement, says_the_same
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -77,33 +77,33 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("backward & sc
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each plain backward whose gradients a scaler takes for scaled ones."""
-    told: set[int] = set()
-    for each in found(module, "AMP403"):
-        flow, issue = each.flow, each.issue
-        if issue.at in told or not _is_unscaled(module, each):
-            continue
-        told.add(issue.at)
-        backward, use = flow.visits[issue.at], flow.visits[issue.meets].event
-        if use.kind == "update":
-            use = calls_of(flow, issue.scaler, "step", "unscale_")[0]
-        here = each.here and flow.contains(use.call)
-        offered, withheld = _fix(module, flow, backward, use) if here else (None, "they stand in different functions")
-        scaler = module.text(receiver(use))
-        assert backward.event.subject is not None
-        loss = module.text(backward.event.subject)
-        yield rule.finding(
-            module.span(backward.event.call),
-            f"the loss is not scaled, but `{scaler}.{use.kind}` on line {module.row(use.call)} divides its "
-            f"gradients by the scale; call `{scaler}.scale({loss}).backward()`{where(module, each)}",
-            fix=offered,
-            withheld=withheld,
-        )
+    return one_for_each(module, "AMP403", _judge)
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    if not _is_unscaled(module, each):
+        return None
+    flow, backward, use = each.flow, each.visit, each.flow.visits[each.issue.meets].event
+    if use.kind == "update":
+        use = calls_of(flow, each.issue.scaler, "step", "unscale_")[0]
+    here = each.here and flow.contains(use.call)
+    offered, withheld = _fix(module, flow, backward, use) if here else (None, "they stand in different functions")
+    scaler = module.text(receiver(use))
+    assert backward.event.subject is not None
+    loss = module.text(backward.event.subject)
+    return rule.finding(
+        module.span(backward.event.call),
+        f"the loss is not scaled, but `{scaler}.{use.kind}` on line {module.row(use.call)} divides its "
+        f"gradients by the scale; call `{scaler}.scale({loss}).backward()`{where(module, each)}",
+        fix=offered,
+        withheld=withheld,
+    )
 
 
 def _is_unscaled(module: Module, each: Found) -> bool:
     """Whether the scaler surely meets gradients of a loss that nothing in sight has scaled."""
     flow, issue = each.flow, each.issue
-    backward, use = flow.visits[issue.at], flow.visits[issue.meets]
+    backward, use = each.visit, flow.visits[issue.meets]
     if use.event.kind == "update" and not calls_of(flow, issue.scaler, "step", "unscale_"):
         return False  # nothing uses them
     if used_elsewhere(module, flow, issue.scaler, "scale"):
@@ -141,8 +141,7 @@ def _fix(module: Module, flow: Flow, backward: Visit, use: Event) -> tuple[Fix |
     edits = [Edit(start, end, f"{name}.scale({text})")]
     thrown = [event for event in calls_of(flow, str(use.scaler), "scale") if own_statement(event.call) is not None]
     for event in thrown:
-        statement = own_statement(event.call)
-        edit = removed(module, statement) if statement is not None else None
+        edit = call_removed(module, event.call)
         if edit is None:
             return None, f"`{module.text(event.call)}` throws its result away: use it"
         edits.append(edit)

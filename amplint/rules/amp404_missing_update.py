@@ -60,6 +60,7 @@ from amplint.rules.clip_doubts import agree
 from amplint.rules.clips import escapes, in_this_file_only
 from amplint.rules.order import (
     Found,
+    always_off,
     calls_of,
     found,
     home,
@@ -87,61 +88,61 @@ rule = Rule(
 def check(module: Module) -> Iterator[Finding]:
     """Each step that comes round to the scaler again without an update."""
     told: set[object] = set()
-    # An update that comes too early is missing further down.
-    early = [each for each in found(module, "AMP410") if each.issue.how != "unchecked"]
     for each in (*found(module, "AMP404"), *found(module, "AMP405")):
-        flow, issue = each.flow, each.issue
-        place = objects(module).original(issue.scaler)
-        if (
-            issue.how != "carried"
-            or {place, issue.at} & told
-            or _is_misplaced(each, early)
-            or (issue.code == "AMP405" and on_micro_steps(each))
-        ):
-            continue
-        updates = calls_of(flow, issue.scaler, "update")
-        loop = loop_of(each.issue_node)
-        here = [update for update in updates if ir.function_of(update.call) is ir.function_of(each.issue_node)]
-        if here and loop is not None and not any(loop in upwards(ir.statement_of(update.call)) for update in here):
-            told |= {place, issue.at}
-            yield rule.finding(
-                module.span(each.issue_node),
-                "no update() comes before the next iteration, which raises; call it in the loop, behind the last step",
-                withheld="an update stands outside of the loop, and would have to move",
-            )
-        elif updates:
-            tests = _tests(each, updates)
-            if not tests and issue.code == "AMP404":
-                told |= {place, issue.at}
-                yield _never_updated(module, each, Applicability.UNSAFE)
-            elif tests and _is_dynamic(module, each, tests):
-                told |= {place, issue.at}
-                name = module.text(receiver(flow.visits[issue.meets].event))
-                yield rule.finding(
-                    module.span(each.issue_node),
-                    f"on some path round the loop `{name}.update()` is skipped, so that line "
-                    f"{module.row(flow.node(issue.meets))} raises in the next iteration; call it on every path"
-                    f"{where(module, each)}",
-                    withheld="on which paths to update, and what to do with the gradients there, is yours to say",
-                )
-        elif _misses_one(module, each) and not _updated_elsewhere(module, flow, issue.scaler):
-            told |= {place, issue.at}
-            sure = in_this_file_only(module, issue.scaler)
-            yield _never_updated(module, each, Applicability.SAFE if sure else Applicability.UNSAFE)
+        place = {objects(module).original(each.issue.scaler), each.issue.at}
+        finding = _judge(module, each) if each.issue.how == "carried" and not place & told else None
+        if finding is not None:
+            told |= place
+            yield finding
     for flow in flows(module):
         for visit in visits(flow, "step"):
             scaler = str(visit.event.scaler)
             call = visit.event.call.id
-            if all(flow.disabled(scaler, state) for state in visit.states):
+            if always_off(flow, visit) or {objects(module).original(scaler), call} & told:
                 continue
-            if not {objects(module).original(scaler), call} & told and _outlives(module, flow, scaler):
+            if _outlives(module, flow, scaler):
                 told |= {scaler, call}
                 issue = Issue("AMP404", call, 0, call, scaler, str(visit.event.optimizer))
                 yield _never_updated(module, Found(flow, issue, visit.states), Applicability.UNSAFE)
 
 
-def _is_misplaced(each: Found, early: list[Found]) -> bool:
-    """Whether the update comes too early on each of the paths: it is there."""
+def _judge(module: Module, each: Found) -> Finding | None:
+    """What is wrong with a call that the next iteration meets without an update."""
+    flow, issue = each.flow, each.issue
+    if _is_misplaced(module, each) or (issue.code == "AMP405" and on_micro_steps(each)):
+        return None
+    updates = calls_of(flow, issue.scaler, "update")
+    if not updates:
+        if not _misses_one(module, each) or _updated_elsewhere(module, flow, issue.scaler):
+            return None
+        sure = in_this_file_only(module, issue.scaler)
+        return _never_updated(module, each, Applicability.SAFE if sure else Applicability.UNSAFE)
+    loop = loop_of(each.issue_node)
+    here = [update for update in updates if ir.function_of(update.call) is ir.function_of(each.issue_node)]
+    if here and loop is not None and not any(loop in upwards(ir.statement_of(update.call)) for update in here):
+        return rule.finding(
+            module.span(each.issue_node),
+            "no update() comes before the next iteration, which raises; call it in the loop, behind the last step",
+            withheld="an update stands outside of the loop, and would have to move",
+        )
+    tests = _tests(each, updates)
+    if not tests and issue.code == "AMP404":
+        return _never_updated(module, each, Applicability.UNSAFE)
+    if not tests or not _is_dynamic(module, each, tests):
+        return None
+    name = module.text(receiver(flow.visits[issue.meets].event))
+    return rule.finding(
+        module.span(each.issue_node),
+        f"on some path round the loop `{name}.update()` is skipped, so that line "
+        f"{module.row(flow.node(issue.meets))} raises in the next iteration; call it on every path"
+        f"{where(module, each)}",
+        withheld="on which paths to update, and what to do with the gradients there, is yours to say",
+    )
+
+
+def _is_misplaced(module: Module, each: Found) -> bool:
+    """Whether the update comes too early on each of the paths, so that it is missing further down."""
+    early = [of for of in found(module, "AMP410") if of.issue.how != "unchecked"]
     states = [state for of in early if of.issue.scaler == each.issue.scaler for state in of.states]
     return bool(states) and all(any(agree(mine, theirs.facts) for theirs in states) for mine in each.states)
 
@@ -235,7 +236,7 @@ def _never_updated(module: Module, each: Found, kind: Applicability) -> Finding:
     step = each.issue_node
     flow = each.flow if each.here else home(module, step)
     if flow is None:
-        name = module.text(receiver(each.flow.visits[each.issue.at].event))
+        name = module.text(receiver(each.visit.event))
         return rule.finding(
             module.span(each.issue_node),
             f"`{name}.update()` never follows, so that the next iteration raises; call it behind the last step",

@@ -46,8 +46,17 @@ from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import Found, backward_between, calls_of, dominates, found, home, on_micro_steps, where
-from amplint.rules.statements import own_statement, removed
+from amplint.rules.order import (
+    Found,
+    backward_between,
+    calls_of,
+    dominates,
+    fix_at_home,
+    on_micro_steps,
+    one_for_each,
+    where,
+)
+from amplint.rules.statements import call_removed
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -60,46 +69,36 @@ _ELSEWHERE = "the two stand in different functions: unscale in one of them"
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each `unscale_` of gradients that are unscaled already."""
-    told: set[int] = set()
-    for each in found(module, "AMP405"):
-        flow, issue = each.flow, each.issue
-        if issue.at in told:
-            continue
-        visit = flow.visits[issue.at]
-        if issue.how != "carried":
-            told.add(issue.at)
-            first = flow.visits[issue.cause].event if issue.cause in flow.visits else None
-            own = home(module, each.issue_node, first.call) if first is not None else None
-            offered, withheld = (
-                _fix(module, own, own.visits[issue.at], own.visits[issue.cause].event)
-                if first and own
-                else (None, _ELSEWHERE)
-            )
-            line = f" (first on line {module.row(first.call)})" if first is not None else ""
-            yield rule.finding(
-                module.span(visit.event.call),
-                f"gradients are unscaled a second time{line}, which raises; call unscale_ once before update()"
-                f"{where(module, each)}",
-                fix=offered,
-                withheld=withheld,
-            )
-        elif _comes_behind_the_update(each):
-            told.add(issue.at)
-            row = module.row(flow.node(issue.cause))
-            yield rule.finding(
-                module.span(visit.event.call),
-                f"gradients are unscaled a second time, which raises: line {row} unscales them behind update(), in the "
-                f"iteration before{where(module, each)}",
-                withheld="one of the two has to go",
-            )
-        elif on_micro_steps(each):
-            told.add(issue.at)
-            yield rule.finding(
-                module.span(visit.event.call),
-                "unscale_ runs on every micro step, which raises on the second; call it once, where the optimizer "
-                "steps",
-                withheld="unscale_, and what reads the gradients behind it, has to move to the boundary",
-            )
+    return one_for_each(module, "AMP405", _judge)
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    span, first = module.span(each.visit.event.call), each.cause
+    if each.issue.how != "carried":
+        line = f" (first on line {module.row(first.call)})" if first is not None else ""
+        offered, withheld = fix_at_home(module, each, _fix, _ELSEWHERE)
+        return rule.finding(
+            span,
+            f"gradients are unscaled a second time{line}, which raises; call unscale_ once before update()"
+            f"{where(module, each)}",
+            fix=offered,
+            withheld=withheld,
+        )
+    if _comes_behind_the_update(each):
+        row = module.row(each.flow.node(each.issue.cause))
+        return rule.finding(
+            span,
+            f"gradients are unscaled a second time, which raises: line {row} unscales them behind update(), in the "
+            f"iteration before{where(module, each)}",
+            withheld="one of the two has to go",
+        )
+    if on_micro_steps(each):
+        return rule.finding(
+            span,
+            "unscale_ runs on every micro step, which raises on the second; call it once, where the optimizer steps",
+            withheld="unscale_, and what reads the gradients behind it, has to move to the boundary",
+        )
+    return None
 
 
 def _comes_behind_the_update(each: Found) -> bool:
@@ -114,8 +113,7 @@ def _fix(module: Module, flow: Flow, visit: Visit, first: Event) -> tuple[Fix | 
         return None, "on some paths it is the only one: unscale once, before both, under no condition"
     if backward_between(flow, first.call, visit.event.call):
         return None, "a backward stands in between: unscale once, behind the last one"
-    statement = own_statement(visit.event.call)
-    edit = removed(module, statement) if statement is not None else None
+    edit = call_removed(module, visit.event.call)
     if edit is None:
         return None, "the call shares its line, or is all that a suite holds"
     return Fix(Applicability.SAFE, "Remove the second call", (edit,)), None

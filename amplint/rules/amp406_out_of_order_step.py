@@ -50,8 +50,8 @@ from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import Found, calls_of, dominates, found, home, visits, where
-from amplint.rules.statements import own_statement, removed
+from amplint.rules.order import Found, calls_of, dominates, fix_at_home, one_for_each, visits, where
+from amplint.rules.statements import call_removed
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -62,27 +62,20 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each call for an optimizer that the scaler has stepped already."""
-    told: set[int] = set()
-    for each in found(module, "AMP406"):
-        flow, issue = each.flow, each.issue
-        if issue.at in told or issue.cause not in flow.visits:
-            continue
-        if issue.how == "late" and _is_forgotten(each):
-            continue
-        told.add(issue.at)
-        visit, step = flow.visits[issue.at], flow.visits[issue.cause].event
-        own = home(module, each.issue_node, step.call)
-        offered, withheld = (
-            _fix(module, own, own.visits[issue.at], own.visits[issue.cause].event)
-            if own
-            else (None, "the step stands in another function")
-        )
-        yield rule.finding(
-            module.span(visit.event.call),
-            _message(flow, visit, step, module.row(step.call), issue.how) + where(module, each),
-            fix=offered,
-            withheld=withheld,
-        )
+    return one_for_each(module, "AMP406", _judge)
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    step = each.cause
+    if step is None or (each.issue.how == "late" and _is_forgotten(each)):
+        return None
+    offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
+    return rule.finding(
+        module.span(each.visit.event.call),
+        _message(each.flow, each.visit, step, module.row(step.call), each.issue.how) + where(module, each),
+        fix=offered,
+        withheld=withheld,
+    )
 
 
 def _message(flow: Flow, visit: Visit, step: Event, row: int, how: str) -> str:
@@ -126,8 +119,7 @@ def _fix(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | N
     stepped = {event.optimizer for event in calls_of(flow, scaler, "step")}
     if any(event.optimizer not in stepped for event in calls_of(flow, scaler, "unscale_")):
         return None, "another optimizer is unscaled and never stepped: it may be meant for that one"
-    statement = own_statement(call)
-    edit = removed(module, statement) if statement is not None else None
+    edit = call_removed(module, call)
     if edit is None:
         return None, "the call shares its line, or its result is used"
     return Fix(Applicability.UNSAFE, "Remove it", (edit,)), None

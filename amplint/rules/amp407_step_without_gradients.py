@@ -54,7 +54,7 @@ from amplint.model.objects import objects
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clips import in_this_file_only
-from amplint.rules.order import Found, asked, calls_of, dynamic, found, home, where
+from amplint.rules.order import Found, asked, calls_of, dynamic, fix_at_home, one_for_each, where
 from amplint.rules.statements import line_behind, own_statement, removed, text_with_comment
 
 if TYPE_CHECKING:
@@ -71,38 +71,31 @@ rule = Rule(
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """The first call of the scaler behind each such clear."""
-    told: set[int] = set()
-    for each in found(module, "AMP407"):
-        flow, issue = each.flow, each.issue
-        if issue.at in told or _may_be_fused(module, issue.optimizer):
-            continue
-        visit = flow.visits[issue.at]
-        clear = flow.visits[issue.cause].event if issue.cause in flow.visits else None
-        behind = clear is not None and any(state.gradients_of(issue.optimizer).origin for state in each.states)
-        if not behind and not _is_certain(module, each):
-            continue
-        told.add(issue.at)
-        if clear is None or not behind:
-            yield rule.finding(
-                module.span(visit.event.call),
-                "no backward has given this optimizer's parameters gradients, which raises; call it behind the "
-                f"backward{where(module, each)}",
-                withheld="where the backward belongs is not in the code",
-            )
-            continue
-        own = home(module, each.issue_node, clear.call)
-        offered, withheld = (
-            _fix(module, own, own.visits[issue.at], own.visits[issue.cause].event)
-            if own
-            else (None, "they stand in different functions")
-        )
-        yield rule.finding(
-            module.span(visit.event.call),
+    return one_for_each(module, "AMP407", _judge)
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    clear, optimizer = each.cause, each.issue.optimizer
+    if _may_be_fused(module, optimizer):
+        return None
+    span = module.span(each.visit.event.call)
+    if clear is not None and any(state.gradients_of(optimizer).origin for state in each.states):
+        offered, withheld = fix_at_home(module, each, _fix, "they stand in different functions")
+        return rule.finding(
+            span,
             f"the gradients were cleared on line {module.row(clear.call)}, behind their backward; clear them "
             f"after the step{where(module, each)}",
             fix=offered,
             withheld=withheld,
         )
+    if _is_certain(module, each):
+        return rule.finding(
+            span,
+            "no backward has given this optimizer's parameters gradients, which raises; call it behind the "
+            f"backward{where(module, each)}",
+            withheld="where the backward belongs is not in the code",
+        )
+    return None
 
 
 def _may_be_fused(module: Module, optimizer: str) -> bool:

@@ -67,7 +67,7 @@ from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import LARGE_NORM
 from amplint.rules.clip_fix import ClipFix
-from amplint.rules.clips import clips_scaled, is_compensated, only_measures, reads_scale
+from amplint.rules.clips import clips_scaled, is_compensated, only_measures, reads_scale, unscale_first
 from amplint.rules.order import Found, backward_between, calls_of, exclusive, found, loop_of, receiver, stepping, where
 from amplint.rules.statements import line_before, own_statement, removed, says_the_same, text_with_comment
 
@@ -89,7 +89,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Each read or change that meets scaled gradients on some path."""
     told: set[int] = set()
     for each in found(module, "AMP409"):
-        visit = each.flow.visits[each.issue.at]
+        visit = each.visit
         statement = ir.statement_of(visit.event.call).id  # one finding for each
         if statement in told or not _is_misuse(module, each, visit):
             continue
@@ -127,7 +127,7 @@ def _feeds_clip(module: Module, visit: Visit) -> bool:
     """Whether what clips by hand further down is to be unscaled first: AMP401 says so there."""
     call = visit.event.call
     return visit.event.how != "change" and any(
-        each.flow.visits[each.issue.at].event.how == "norm"
+        each.visit.event.how == "norm"
         and each.issue.at > call.id
         and ir.function_of(each.issue_node) is ir.function_of(call)
         for each in found(module, "AMP401")
@@ -135,18 +135,12 @@ def _feeds_clip(module: Module, visit: Visit) -> bool:
 
 
 def _message(module: Module, visit: Visit, origin: int, change: bool) -> str:
-    call = "`scaler.unscale_(optimizer)`"
-    here = ir.function_of(visit.event.call)
-    for step in visit.steps:
-        named = ir.function_of(step) is here  # elsewhere the names may be others
-        if named and isinstance(step, ir.Call) and isinstance(step.func, ir.Attribute):
-            call = f"`{module.text(step.func.base)}.unscale_({module.text(step.args[0].value)})`"
     since = f" (scaled on line {module.row(module.value[origin])})" if origin else ""
     if change:
         what = f"when this changes them{since}, and what it adds or compares with is not"
     else:
         what = f"when their size is read{since}"
-    return f"gradients are still multiplied by the loss scale {what}; call {call} first"
+    return f"gradients are still multiplied by the loss scale {what}; call {unscale_first(module, visit)} first"
 
 
 class ReadFix(ClipFix):

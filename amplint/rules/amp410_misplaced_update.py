@@ -63,10 +63,11 @@ from amplint.rules.order import (
     found,
     home,
     loop_of,
+    one_for_each,
     upwards,
     where,
 )
-from amplint.rules.statements import line_behind, own_statement, removed, says_the_same
+from amplint.rules.statements import call_removed, line_behind, own_statement, says_the_same
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -79,39 +80,38 @@ _ELSEWHERE = "the step stands in another function: call it there, behind the las
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each update that comes too early, or once too often."""
-    told: set[int] = set()
-    every = found(module, "AMP410")
-    early = {each.issue.at for each in every if _step_behind(each) is not None}
-    for each in every:
-        flow, issue = each.flow, each.issue
-        if issue.at in told or issue.at not in flow.visits:
-            continue
-        step = _step_behind(each)
-        if step is not None:
-            told.add(issue.at)
-            own = home(module, each.issue_node)
-            own = own if own is not None and own.contains(step.call) else None
-            offered, withheld = _fix_early(module, own, own.visits[issue.at], step) if own else (None, _ELSEWHERE)
-            yield rule.finding(
-                module.span(each.issue_node),
-                f"update() changes the scale before the step on line {module.row(step.call)}, whose gradients were "
-                "scaled with the old one; call it once, behind the last step",
-                fix=offered,
-                withheld=withheld,
-            )
-        elif (
-            issue.cause not in early and not _may_be_off(each) and not _steps_at_a_break(each)
-        ):  # else that one has closed the books
-            told.add(issue.at)
-            own = home(module, each.issue_node)
-            offered, withheld = _fix_again(module, own, own.visits[issue.at]) if own else (None, _ELSEWHERE)
-            yield rule.finding(
-                module.span(each.issue_node),
-                "nothing was unscaled or stepped since the last update(), which raises; call it once, behind the "
-                f"last step{where(module, each)}",
-                fix=offered,
-                withheld=withheld,
-            )
+    return one_for_each(module, "AMP410", _judge)
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    if each.issue.at not in each.flow.visits:
+        return None
+    own, step = home(module, each.issue_node), _step_behind(each)
+    if step is not None:
+        own = own if own is not None and own.contains(step.call) else None
+        offered, withheld = _fix_early(module, own, own.visits[each.issue.at], step) if own else (None, _ELSEWHERE)
+        return rule.finding(
+            module.span(each.issue_node),
+            f"update() changes the scale before the step on line {module.row(step.call)}, whose gradients were "
+            "scaled with the old one; call it once, behind the last step",
+            fix=offered,
+            withheld=withheld,
+        )
+    if _is_early(module, each.issue.cause) or _may_be_off(each) or _steps_at_a_break(each):
+        return None
+    offered, withheld = _fix_again(module, own, own.visits[each.issue.at]) if own else (None, _ELSEWHERE)
+    return rule.finding(
+        module.span(each.issue_node),
+        "nothing was unscaled or stepped since the last update(), which raises; call it once, behind the "
+        f"last step{where(module, each)}",
+        fix=offered,
+        withheld=withheld,
+    )
+
+
+def _is_early(module: Module, update: int) -> bool:
+    """Whether an update is reported as too early: then it is that one which has closed the books."""
+    return any(each.issue.at == update and _step_behind(each) is not None for each in found(module, "AMP410"))
 
 
 def _may_be_off(each: Found) -> bool:
@@ -168,8 +168,7 @@ def _step_behind(each: Found) -> Event | None:
 def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
     """The update goes where another follows the last step, else it moves behind that."""
     call = visit.event.call
-    statement = own_statement(call)
-    edit = removed(module, statement) if statement is not None else None
+    edit = call_removed(module, call)
     if edit is None or not isinstance(call, ir.Call) or call.args:
         return None, "the call shares its line, or is all that a suite holds"
     scaler = str(visit.event.scaler)
@@ -193,8 +192,7 @@ def _fix_again(module: Module, flow: Flow, visit: Visit) -> tuple[Fix | None, st
     call = visit.event.call
     if not any(event.call.id < call.id for event in calls_of(flow, str(visit.event.scaler), "update")):
         return None, "call it once, behind the last step"
-    statement = own_statement(call)
-    edit = removed(module, statement) if statement is not None else None
+    edit = call_removed(module, call)
     if edit is None:
         return None, "the call shares its line, or is all that a suite holds"
     return Fix(Applicability.SAFE, "Remove the second call", (edit,)), None

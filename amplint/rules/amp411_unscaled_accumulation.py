@@ -50,7 +50,7 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.clips import FINITE, in_this_file_only
-from amplint.rules.order import Found, dynamic, exclusive, found, loop_of, where
+from amplint.rules.order import Found, dynamic, exclusive, found, loop_of, one_for_each, where
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -61,16 +61,19 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scale( & back
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each call that unscales gradients to which scaled ones are added."""
-    told = {each.issue.at for each in found(module, "AMP406")}  # behind the step: that is why
-    for each in found(module, "AMP411"):
-        if each.issue.at not in told and _stays_in_sight(module, each):
-            told.add(each.issue.at)
-            yield rule.finding(
-                module.span(each.issue_node),
-                "scaled gradients are added to those that this has unscaled: unscale, step and update once, behind the "
-                f"last backward, and clear the gradients then{where(module, each)}",
-                withheld="what belongs to the boundary is yours to say",
-            )
+    return one_for_each(module, "AMP411", _judge)
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    behind_step = any(other.issue.at == each.issue.at for other in found(module, "AMP406"))  # that is why
+    if behind_step or not _stays_in_sight(module, each):
+        return None
+    return rule.finding(
+        module.span(each.issue_node),
+        "scaled gradients are added to those that this has unscaled: unscale, step and update once, behind the "
+        f"last backward, and clear the gradients then{where(module, each)}",
+        withheld="what belongs to the boundary is yours to say",
+    )
 
 
 def _stays_in_sight(module: Module, each: Found) -> bool:

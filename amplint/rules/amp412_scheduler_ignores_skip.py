@@ -55,7 +55,7 @@ from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.clips import reads_scale
 from amplint.rules.guards import guarded
-from amplint.rules.order import calls_of, loop_of, receiver, skipping
+from amplint.rules.order import always_off, calls_of, loop_of, receiver, skipping
 from amplint.rules.schedulers import Pair, asks_for, pairs
 from amplint.rules.statements import line_before, own_statement, says_the_same
 
@@ -94,8 +94,7 @@ def check(module: Module) -> Iterator[Finding]:
 def _may_leave_out(flow: Flow, pair: Pair) -> bool:
     """Whether the scaler can be on at its step, and the step is one of many."""
     in_a_loop = loop_of(pair.call) is not None or isinstance(flow.container, ir.Function)
-    states = flow.visits[pair.step.call.id].states
-    return in_a_loop and not all(flow.disabled(str(pair.step.scaler), state) for state in states)
+    return in_a_loop and not always_off(flow, flow.visits[pair.step.call.id])
 
 
 def _is_decided(module: Module, pair: Pair) -> bool:

@@ -57,7 +57,7 @@ from amplint.model.sinks import Sinks, meets_scale
 from amplint.rules.base import Rule
 from amplint.rules.clips import reads_scale
 from amplint.rules.losses import Origin
-from amplint.rules.order import upwards, visits
+from amplint.rules.order import always_off, upwards, visits
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -118,7 +118,7 @@ def _losses_with(module: Module, flow: Flow, call: ir.Call) -> list[ir.Value]:
     found = []
     for visit in visits(flow, "scale"):
         scale, subject = visit.event.call, visit.event.subject
-        if subject is None or all(flow.disabled(str(visit.event.scaler), state) for state in visit.states):
+        if subject is None or always_off(flow, visit):
             continue
         origin = Origin(module, flow, subject)
         if call in origin.values and not _meets_scale(module, origin, call):

@@ -52,7 +52,7 @@ from amplint.model.scopes import Assigned
 from amplint.model.unseen import local_function
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import visits
+from amplint.rules.order import always_off, visits
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -68,15 +68,9 @@ def check(module: Module) -> Iterator[Finding]:
     told: set[int] = set()
     for flow in flows(module):
         for visit in visits(flow, "step"):
-            scaler = str(visit.event.scaler)
             # One from elsewhere, or of another class, may take closures.
-            made = objects(module).classes_of(scaler)
-            if (
-                visit.event.call.id in told
-                or not made
-                or not made <= _SCALERS
-                or all(flow.disabled(scaler, state) for state in visit.states)
-            ):
+            made = objects(module).classes_of(str(visit.event.scaler))
+            if visit.event.call.id in told or not made or not made <= _SCALERS or always_off(flow, visit):
                 continue
             what = _closure(module, visit)
             if what:

@@ -55,7 +55,7 @@ from amplint.model.sinks import Sinks, reads_of
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clips import reads_scale
-from amplint.rules.order import conditions, dominates, exclusive, visits
+from amplint.rules.order import always_off, conditions, dominates, exclusive, visits
 from amplint.rules.statements import says_the_same
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ def check(module: Module) -> Iterator[Finding]:
             if not isinstance(assign, ir.Assign) or len(assign.targets) != 1 or reads_scale(module, assign):
                 continue
             target = assign.targets[0]
-            disabled = all(flow.disabled(str(visit.event.scaler), state) for state in visit.states)
-            if not disabled and isinstance(target, ir.Name):
+            if not always_off(flow, visit) and isinstance(target, ir.Name):
                 yield from _judge(module, visit, target)
 
 

@@ -49,7 +49,7 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.state import State
 from amplint.rules.base import Rule
-from amplint.rules.order import Found, asked, calls_of, conditions, dynamic, found, used_elsewhere, where
+from amplint.rules.order import Found, asked, calls_of, conditions, dynamic, one_for_each, used_elsewhere, where
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -60,16 +60,17 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler",)
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """The first call of each scaler that comes before any scale."""
-    told: set[int] = set()
-    for each in found(module, "AMP418"):
-        issue = each.issue
-        if issue.at not in told and _is_early(module, each):
-            told.add(issue.at)
-            yield rule.finding(
-                module.span(each.issue_node),
-                f"{issue.how}() comes before the first scale(), which raises; call `scale(loss).backward()` first"
-                f"{where(module, each)}",
-            )
+    return one_for_each(module, "AMP418", _judge)
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    if not _is_early(module, each):
+        return None
+    return rule.finding(
+        module.span(each.issue_node),
+        f"{each.issue.how}() comes before the first scale(), which raises; call `scale(loss).backward()` first"
+        f"{where(module, each)}",
+    )
 
 
 def _is_early(module: Module, each: Found) -> bool:
@@ -80,7 +81,7 @@ def _is_early(module: Module, each: Found) -> bool:
     told = calls_of(flow, scaler, "step", "unscale_") and any(of.kind in ("plain", "mixed") for of in held)
     if told or used_elsewhere(module, flow, scaler, "scale"):
         return False
-    enabled = [state for state in flow.visits[each.issue.at].states if not flow.disabled(scaler, state)]
+    enabled = [state for state in each.visit.states if not flow.disabled(scaler, state)]
     if len(each.states) >= len(enabled):
         return True
     made = objects(module).made_by(scaler)

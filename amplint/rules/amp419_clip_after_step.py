@@ -52,9 +52,9 @@ from amplint.model.objects import objects
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import LARGE_NORM, agree
-from amplint.rules.clips import only_measures
+from amplint.rules.clips import only_measures, unscale_for
 from amplint.rules.editing import indentation
-from amplint.rules.order import calls_of, dominates, found, home, receiver, upwards, where
+from amplint.rules.order import Found, calls_of, dominates, fix_at_home, loops_round, one_for_each, where
 from amplint.rules.statements import line_before, own_statement, removed, says_the_same, text_with_comment
 
 if TYPE_CHECKING:
@@ -76,31 +76,23 @@ rule = Rule(
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each clip of gradients that were used already."""
-    told: set[int] = set()
-    for each in found(module, "AMP419"):
-        flow, issue = each.flow, each.issue
-        visit = flow.visits[issue.at]
-        if issue.at in told or issue.cause not in flow.visits:
-            continue
-        if any(agree(state, facts) for state in each.states for facts in visit.followed):
-            continue
-        if not _clips_the_models(module, visit):
-            continue
-        told.add(issue.at)
-        step = flow.visits[issue.cause].event
-        own = home(module, each.issue_node, step.call)
-        offered, withheld = (
-            _fix(module, own, own.visits[issue.at], own.visits[issue.cause].event)
-            if own
-            else (None, "the step stands in another function")
-        )
-        yield rule.finding(
-            module.span(visit.event.call),
-            f"the optimizer has stepped on line {module.row(step.call)} already, so that this clips nothing; "
-            f"clip before the step, after unscale_{where(module, each)}",
-            fix=offered,
-            withheld=withheld,
-        )
+    return one_for_each(module, "AMP419", _judge)
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    visit, step = each.visit, each.cause
+    if step is None or not _clips_the_models(module, visit):
+        return None
+    if any(agree(state, facts) for state in each.states for facts in visit.followed):
+        return None
+    offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
+    return rule.finding(
+        module.span(visit.event.call),
+        f"the optimizer has stepped on line {module.row(step.call)} already, so that this clips nothing; "
+        f"clip before the step, after unscale_{where(module, each)}",
+        fix=offered,
+        withheld=withheld,
+    )
 
 
 def _clips_the_models(module: Module, visit: Visit) -> bool:
@@ -111,14 +103,13 @@ def _clips_the_models(module: Module, visit: Visit) -> bool:
     if subject is None or large or only_measures(visit):
         return False
     if visit.event.how in ("clamp", "norm"):
-        loops = (each for each in upwards(ir.statement_of(call)) if isinstance(each, ir.For))
+        loops = (each for each in loops_round(call) if isinstance(each, ir.For))
         return any(objects(module).parameters_roots(loop.iter) for loop in loops)
     return isinstance(subject, (ir.Name, ir.Attribute)) or bool(objects(module).parameters_roots(subject))
 
 
 def _fix(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
     statement, target = own_statement(visit.event.call), own_statement(step.call)
-    assert isinstance(step.call, ir.Call)
     if step.kind != "step":
         return None, "the optimizer steps without the scaler: clip before that, after `unscale_`"
     if statement is None or target is None or statement.block is not target.block:
@@ -128,7 +119,7 @@ def _fix(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | N
     if gone is None or not all(says_the_same(module, name, target, name) for name in names):
         return None, "what it needs is bound only behind the step"
     code = text_with_comment(module, statement)
-    call = f"{module.text(receiver(step))}.unscale_({module.text(step.call.args[0].value)})"
+    call = unscale_for(module, step.call)
     unscales = [
         event
         for event in calls_of(flow, str(step.scaler), "unscale_")

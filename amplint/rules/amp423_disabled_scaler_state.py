@@ -49,7 +49,7 @@ from amplint.rules.base import Rule
 from amplint.rules.checkpoints import State, slot_of, states
 from amplint.rules.guards import guarded
 from amplint.rules.lives import Life, argument_of, asks, every_life, flags_in
-from amplint.rules.order import conditions, upwards
+from amplint.rules.order import conditions, ifs_round, upwards
 from amplint.rules.statements import own_statement
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _parameter(module: Module, value: ir.Value | None, function: ir.Function) ->
 
 def _source(module: Module, load: ir.Call, function: ir.Function) -> str | None:
     """The parameter without which a function doesn't load: `if resume is not None:` round the load."""
-    tests = [each.parent for each in upwards(ir.statement_of(load)) if isinstance(each.parent, ir.If)]
+    tests = ifs_round(load)
     if len(tests) != 1 or conditions(load, tests[0]) != tests:
         return None
     test = tests[0].test

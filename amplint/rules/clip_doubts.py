@@ -11,9 +11,8 @@ from amplint.model.events import events
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned
 from amplint.model.state import State
-from amplint.model.tensors import SCALE_READS
 from amplint.model.visits import Visit
-from amplint.rules.clips import reads_scale
+from amplint.rules.clips import has_scale, reads_scale
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -214,20 +213,20 @@ def rescales_result(module: Module, visit: Visit) -> bool:
     function = ir.function_of(call)
     body = function.body if function is not None else module.program.body
     statements = list(ir.walk_statements(body, into=False))
-    scales = _assigned(each for each in statements if _reads_scale(each.values(), set()))
+    scales = _assigned(each for each in statements if any(map(has_scale, each.values())))
     results = _assigned([statement])
     for each in statements:
         if each.id < statement.id:
             continue
         for root in (each, *(value for top in each.values() for value in ir.walk_values(top))):
             if isinstance(root, ir.AugAssign):
-                sides = [[root.target], [root.value]]
+                sides = [root.target, root.value]
             elif isinstance(root, ir.Binary):
-                sides = [[root.left], [root.right]]
+                sides = [root.left, root.right]
             else:
                 continue
             if root.op in ("Multiply", "Divide") and any(
-                _holds(mine, call, results) and _reads_scale(other, scales) for mine, other in (sides, sides[::-1])
+                _holds(mine, call, results) and has_scale(other, scales) for mine, other in (sides, sides[::-1])
             ):
                 return True
     return False
@@ -243,18 +242,5 @@ def _assigned(statements: Iterator[ir.Statement] | list[ir.Statement]) -> set[st
     }
 
 
-def _holds(values: list[ir.Value], call: ir.Node, names: set[str]) -> bool:
-    return any(
-        each is call or (isinstance(each, ir.Name) and each.name in names)
-        for value in values
-        for each in ir.walk_values(value)
-    )
-
-
-def _reads_scale(values: Iterator[ir.Value] | list[ir.Value], names: set[str]) -> bool:
-    return any(
-        (isinstance(each, ir.Attribute) and each.attr in SCALE_READS)
-        or (isinstance(each, ir.Name) and each.name in names)
-        for value in values
-        for each in ir.walk_values(value)
-    )
+def _holds(value: ir.Value, call: ir.Node, names: set[str]) -> bool:
+    return any(each is call or (isinstance(each, ir.Name) and each.name in names) for each in ir.walk_values(value))

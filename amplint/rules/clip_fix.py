@@ -11,10 +11,10 @@ from amplint.model.scopes import Assigned
 from amplint.model.state import State
 from amplint.model.visits import Visit
 from amplint.rules.clip_doubts import doubt, ends, half_parameters, leaves_without_update, rescales_result
-from amplint.rules.clips import clips_scaled
+from amplint.rules.clips import clips_scaled, unscale_for
 from amplint.rules.dedent import last_offset
 from amplint.rules.editing import indentation, insert, line_end, line_start
-from amplint.rules.order import Found, found, upwards
+from amplint.rules.order import Found, found, loops_round, upwards
 from amplint.rules.statements import says_the_same
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class ClipFix:
     def __init__(self, module: Module, clip: Found) -> None:
         self._module = module
         self._flow = clip.flow
-        self._visit = visit = clip.flow.visits[clip.issue.at]
+        self._visit = visit = clip.visit
         self._bad = clip.states
         self._issue = clip.issue
         self._statement = ir.statement_of(visit.event.call)
@@ -54,7 +54,7 @@ class ClipFix:
         step = steps[0]
         assert isinstance(step, ir.Call)
         assert isinstance(step.func, ir.Attribute)
-        call = f"{self._module.text(step.func.base)}.unscale_({self._module.text(step.args[0].value)})"
+        call = unscale_for(self._module, step)
         place = self._place(step)
         if isinstance(place, str):
             return None, place
@@ -101,7 +101,7 @@ class ClipFix:
                 return "it is part of a larger expression"
             up = up.parent
         place: ir.Statement = self._statement
-        for loop in self._loops():
+        for loop in loops_round(self._statement):
             if loop not in upwards(ir.statement_of(step)):
                 place = loop
         others = [other for other in self._siblings() if other is not self._visit]
@@ -110,15 +110,6 @@ class ClipFix:
         if indentation(self._module, place) is None or (isinstance(place, ir.If) and place.elif_):
             return "it shares its line with other code"
         return place
-
-    def _loops(self) -> list[ir.Statement]:
-        found: list[ir.Statement] = []
-        up: ir.Node | None = self._statement.parent
-        while up is not None and not isinstance(up, ir.Function):
-            if isinstance(up, (ir.For, ir.While)):
-                found.append(up)
-            up = up.parent
-        return found
 
     def _siblings(self) -> list[Visit]:
         """The clips and reads of this function that wait for the same step: one unscale_ has to serve them all."""
@@ -272,7 +263,7 @@ class ClipFix:
     def _changes_each_time(self, test: ir.Value) -> bool:
         """Whether a condition counts the micro steps: at the boundary it would say something else."""
         known = objects(self._module)
-        around: list[ir.Node] = [*self._loops()] or [self._flow.container]
+        around: list[ir.Node] = [*loops_round(self._statement)] or [self._flow.container]
         changed = {key for each in around if isinstance(each, ir.Statement) for key in known.assigned_in(each)}
         return bool(changed & known.names_in(test))
 

@@ -26,8 +26,7 @@ _ARITHMETIC = ("mul", "mul_", "div", "div_", "multiply_", "divide_", "true_divid
 
 def clips_scaled(module: Module, clip: Found) -> bool:
     """Whether a clip that meets scaled gradients, as far as a function shows, is a misuse of them."""
-    flow, issue = clip.flow, clip.issue
-    visit = flow.visits[issue.at]
+    flow, issue, visit = clip.flow, clip.issue, clip.visit
     if issue.how == "entry":
         return any(_scaled_by_another(module, flow, visit, state) for state in clip.states)
     # The optimizer steps without the scaler: on this path it will be switched off.
@@ -122,6 +121,20 @@ def only_measures(visit: Visit) -> bool:
     return visit.event.how == "measure"
 
 
+def unscale_for(module: Module, step: ir.Node) -> str:
+    """The `unscale_` that belongs to a step of the scaler, with the names that stand there."""
+    assert isinstance(step, ir.Call)
+    assert isinstance(step.func, ir.Attribute)
+    return f"{module.text(step.func.base)}.unscale_({module.text(step.args[0].value)})"
+
+
+def unscale_first(module: Module, visit: Visit) -> str:
+    """What a message says to call before a clip or a read."""
+    here = ir.function_of(visit.event.call)
+    steps = [step for step in visit.steps if ir.function_of(step) is here]  # elsewhere the names may be others
+    return f"`{unscale_for(module, steps[-1])}`" if steps else "`scaler.unscale_(optimizer)`"
+
+
 def is_compensated(module: Module, visit: Visit) -> bool:
     """`max_norm * scaler.get_scale()`, or gradients that the function has divided by the scale itself."""
     call = visit.event.call
@@ -139,14 +152,14 @@ def is_compensated(module: Module, visit: Visit) -> bool:
         found = {
             target.name
             for each in statements
-            if isinstance(each, ir.Assign) and each.value is not None and _reads(each.value, scales)
+            if isinstance(each, ir.Assign) and each.value is not None and has_scale(each.value, scales)
             for target in each.targets
             if isinstance(target, ir.Name)
         }
         if found <= scales:
             break
         scales |= found
-    if any(_reads(each, scales) for each in values):
+    if any(has_scale(each, scales) for each in values):
         return True
     return any(
         _computes(value, scales)
@@ -179,7 +192,7 @@ def _named_scale(value: ir.Value) -> bool:
     return False
 
 
-def _reads(value: ir.Value, scales: Iterable[str]) -> bool:
+def has_scale(value: ir.Value, scales: Iterable[str] = ()) -> bool:
     """Whether a value has the scale in it, or one of the variables that hold it."""
     return any(
         (isinstance(each, ir.Attribute) and each.attr in SCALE_READS)
@@ -191,11 +204,11 @@ def _reads(value: ir.Value, scales: Iterable[str]) -> bool:
 def _computes(value: ir.Node, scales: Iterable[str]) -> bool:
     """Whether arithmetic with the scale is done here, as opposed to a report or a comparison."""
     if isinstance(value, ir.Binary):
-        return value.op in ("Multiply", "Divide") and (_reads(value.left, scales) or _reads(value.right, scales))
+        return value.op in ("Multiply", "Divide") and (has_scale(value.left, scales) or has_scale(value.right, scales))
     if isinstance(value, ir.AugAssign):
-        return value.op in ("Multiply", "Divide") and _reads(value.value, scales)
+        return value.op in ("Multiply", "Divide") and has_scale(value.value, scales)
     if isinstance(value, ir.Call):
         name = ir.last_name(value.func)
         if name in _ARITHMETIC or "foreach" in name or "multi_tensor" in name:
-            return any(_reads(arg.value, scales) for arg in value.args)
+            return any(has_scale(arg.value, scales) for arg in value.args)
     return False

@@ -26,13 +26,14 @@ class Legacy(NamedTuple):
     parameters: tuple[str, ...] = ()
 
 
-_AUTOCAST = ("enabled", "dtype", "cache_enabled")
+# What the old autocast takes, in its order.
+OLD_ORDER = ("enabled", "dtype", "cache_enabled")
 
 LEGACY: dict[str, Legacy] = {
     entry.old: entry
     for entry in (
         *(
-            Legacy("AMP101", f"torch.{d}.amp.autocast", "torch.amp", "autocast", d, "1.12", "keywords", _AUTOCAST)
+            Legacy("AMP101", f"torch.{d}.amp.autocast", "torch.amp", "autocast", d, "1.12", "keywords", OLD_ORDER)
             for d in ("cuda", "cpu")
         ),
         *(

@@ -10,7 +10,7 @@ from amplint.model.dtypes import DEFAULT_DTYPE, is_false, region_devices, region
 from amplint.model.objects import Made, objects
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
 from amplint.model.unseen import bases_in_sight, functions_by_name, local_function
-from amplint.rules.order import upwards
+from amplint.rules.order import ifs_round
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -154,8 +154,7 @@ def flags_in(module: Module, value: ir.Value) -> set[str]:
 def asks(module: Module, life: Life, node: ir.Node) -> bool:
     """Whether an if round a node asks for the scaler, or for something of its flag."""
     about = set(life.keys) | (flags_in(module, life.made.enabled) if life.made.enabled is not None else set())
-    tests = [each.parent.test for each in upwards(ir.statement_of(node)) if isinstance(each.parent, ir.If)]
-    return any(flags_in(module, test) & about for test in tests)
+    return any(flags_in(module, each.test) & about for each in ifs_round(node))
 
 
 def float16_possible(module: Module) -> bool:
@@ -210,7 +209,7 @@ def text_at(module: Module, life: Life, place: ir.Node) -> str | None:
     target = ir.statement_of(life.made.call)
     if len(known.made[life.scaler]) != 1 or not isinstance(target, ir.Assign) or target.value is not life.made.call:
         return None
-    if not in_reach(module, life, place) or any(isinstance(each, ir.If) for each in _around(target)):
+    if not in_reach(module, life, place) or ifs_round(target):
         return None
     name = target.targets[0]
     same = ir.function_of(target) is ir.function_of(place)
@@ -222,12 +221,3 @@ def text_at(module: Module, life: Life, place: ir.Node) -> str | None:
     if not isinstance(name, ir.Attribute) or function is None or function.cls is None or not function.params:
         return None
     return f"{function.params[0].name}.{name.attr}" if len(function.cls.attributes.get(name.attr, ())) == 1 else None
-
-
-def _around(statement: ir.Statement) -> list[ir.Node]:
-    found: list[ir.Node] = []
-    up = statement.parent
-    while up is not None and not isinstance(up, ir.Function):
-        found.append(up)
-        up = up.parent
-    return found

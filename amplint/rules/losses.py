@@ -83,7 +83,7 @@ def surely_plain(module: Module, found: Found) -> bool:
     part in.
     """
     known, calls = objects(module), module.once(Calls)
-    backward = found.flow.visits[found.issue.at].event
+    backward = found.visit.event
     if known.holders or backward.subject is None:
         return False
     function = ir.function_of(backward.call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
@@ -15,7 +15,11 @@ from amplint.model.state import State
 from amplint.model.visits import Issue, Visit
 
 if TYPE_CHECKING:
+    from amplint.findings import Finding, Fix
     from amplint.model import Module
+
+    Judge = Callable[[Module, "Found"], Finding | None]
+    FixBuilder = Callable[[Module, Flow, Visit, Event], tuple[Fix | None, str | None]]
 
 
 class Found(NamedTuple):
@@ -35,14 +39,46 @@ class Found(NamedTuple):
         """The call that the finding stands at."""
         return self.flow.node(self.issue.at)
 
+    @property
+    def visit(self) -> Visit:
+        """That call, as the flow comes to it."""
+        return self.flow.visits[self.issue.at]
+
+    @property
+    def cause(self) -> Event | None:
+        """The other call that takes part, if the flow comes to it."""
+        visit = self.flow.visits.get(self.issue.cause)
+        return visit.event if visit is not None else None
+
 
 def found(module: Module, code: str) -> list[Found]:
     """The misuse of one code, in the order of the text; for each place first as its own function shows it."""
+    known = module.once(_found)
+    if code not in known:
+        known[code] = _in_order(module, code)
+    return known[code]
+
+
+def _found(module: Module) -> dict[str, list[Found]]:
+    return {}
+
+
+def _in_order(module: Module, code: str) -> list[Found]:
     if "_per_optimizer_states" in module.source.text:
         return []  # the program looks into the scaler's books itself
     every = [Found(flow, issue, states) for flow in flows(module) for issue, states in flow.found(code)]
     every = [each for each in every if not _is_refuted(module, each)]
     return sorted(every, key=lambda each: (each.issue.at, not each.here))
+
+
+def one_for_each(module: Module, code: str, judge: Judge) -> Iterator[Finding]:
+    """The findings of one code: for each place the first that a rule makes of the misuse that shows there."""
+    told: set[int] = set()
+    for each in found(module, code):
+        finding = judge(module, each) if each.issue.at not in told else None
+        if finding is not None:
+            told.add(each.issue.at)
+            yield finding
 
 
 def _is_refuted(module: Module, each: Found) -> bool:
@@ -94,6 +130,15 @@ def home(module: Module, *calls: ir.Node) -> Flow | None:
     return own if own is not None and all(own.contains(call) and call.id in own.visits for call in calls) else None
 
 
+def fix_at_home(module: Module, each: Found, build: FixBuilder, elsewhere: str) -> tuple[Fix | None, str | None]:
+    """The fix of a misuse in the function that both of its calls stand in, or why there is none."""
+    cause = each.cause
+    own = home(module, each.issue_node, cause.call) if cause is not None else None
+    if own is None:
+        return None, elsewhere
+    return build(module, own, own.visits[each.issue.at], own.visits[each.issue.cause].event)
+
+
 def visits(flow: Flow, *kinds: str) -> list[Visit]:
     """The visits of a function's events of some kinds, in the order of the text."""
     return [visit for visit in flow.in_order if visit.event.kind in kinds]
@@ -104,20 +149,14 @@ def calls_of(flow: Flow, scaler: str, *kinds: str) -> list[Event]:
     return [event for event in flow.events if event.kind in kinds and event.scaler == scaler]
 
 
-def last_before(flow: Flow, event: Event, kind: str) -> Event | None:
-    """The last call of a method, for the same scaler and optimizer, that may come before another one."""
-    before = [
-        each
-        for each in calls_of(flow, str(event.scaler), kind)
-        if each.optimizer == event.optimizer and each.call.id < event.call.id
-        if not independent(each.call, event.call)
-    ]
-    return before[-1] if before else None
-
-
 def backward_between(flow: Flow, first: ir.Node, second: ir.Node) -> bool:
     """Whether a backward, or what may run one, stands between two nodes."""
     return any(first.id < each.call.id < second.id for each in flow.events if each.kind in ("backward", "opaque"))
+
+
+def always_off(flow: Flow, visit: Visit) -> bool:
+    """Whether a call of a scaler is only ever reached with the scaler off."""
+    return all(flow.disabled(str(visit.event.scaler), state) for state in visit.states)
 
 
 def stepping(flow: Flow) -> set[str | None]:
@@ -135,7 +174,7 @@ def receiver(event: Event) -> ir.Value:
 def on_micro_steps(each: Found) -> bool:
     """Whether an `unscale_` that an earlier iteration left without update runs on each micro step, with the update at
     the boundary: what is wrong is the unscale_."""
-    event = each.flow.visits[each.issue.at].event
+    event = each.visit.event
     loop = loop_of(event.call)
     updates = [
         call for call in calls_of(each.flow, each.issue.scaler, "update") if not exclusive(call.call, event.call)
@@ -190,6 +229,11 @@ def upwards(statement: ir.Statement) -> Iterator[ir.Statement]:
         up = up.parent
 
 
+def ifs_round(node: ir.Node) -> list[ir.If]:
+    """The ifs round a node, from the innermost on."""
+    return [each.parent for each in upwards(ir.statement_of(node)) if isinstance(each.parent, ir.If)]
+
+
 def conditions(node: ir.Node, without: ir.Node) -> list[ir.If]:
     """The ifs round a node that are not, with the same arm, round another."""
     shared = {id(each.block) for each in upwards(ir.statement_of(without))}
@@ -226,9 +270,19 @@ def dominates(first: ir.Node, second: ir.Node) -> bool:
     return False
 
 
+def loops_round(node: ir.Node) -> list[ir.For | ir.While]:
+    """The loops round a node, from the innermost on."""
+    return [each for each in upwards(ir.statement_of(node)) if isinstance(each, (ir.For, ir.While))]
+
+
 def loop_of(node: ir.Node) -> ir.For | ir.While | None:
     """The innermost loop round a node."""
-    return next((each for each in upwards(ir.statement_of(node)) if isinstance(each, (ir.For, ir.While))), None)
+    return next(iter(loops_round(node)), None)
+
+
+def _changed_round(module: Module, node: ir.Node) -> set[str]:
+    """What the loops round a node assign."""
+    return {key for loop in loops_round(node) for key in objects(module).assigned_in(loop)}
 
 
 def skipping(first: ir.Node, second: ir.Node, *leaving: str) -> list[ir.If]:
@@ -275,9 +329,7 @@ def asked_apart(flow: Flow, node: ir.Node, without: ir.Node) -> bool:
 def dynamic(module: Module, flow: Flow, node: ir.Node, without: ir.Node, depth: int = 4) -> list[ir.Value]:
     """The tests that decide about one call and not about another, and that come out differently in each iteration."""
     known = objects(module)
-    loops = [each for each in upwards(ir.statement_of(node)) if isinstance(each, (ir.For, ir.While))]
-    assigned = {key for loop in loops for key in known.assigned_in(loop)}
-    assigned |= _changing(module, flow, node)
+    assigned = _changed_round(module, node) | _changing(module, flow, node)
     found = [
         test
         for test in asked(flow, node, without, depth=0)
@@ -295,8 +347,7 @@ def _changing(module: Module, flow: Flow, node: ir.Node) -> set[str]:
     known, calls = objects(module), module.once(Calls)
     function, found = ir.function_of(node), set[str]()
     for site in flow.call_sites(node) if function is not None else ():
-        around = [each for each in upwards(ir.statement_of(site)) if isinstance(each, (ir.For, ir.While))]
-        assigned = {key for loop in around for key in known.assigned_in(loop)}
+        assigned = _changed_round(module, site)
         callee = calls.find(site)
         given = calls.arguments(site, callee) if callee is not None and callee.function is function else None
         for name, value in (given or {}).items():
@@ -309,7 +360,7 @@ def asked(flow: Flow, node: ir.Node, without: ir.Node, depth: int = 4) -> list[i
     """The tests that decide about one call and not about another, those round the calls that lead to it too."""
     if ir.function_of(node) is ir.function_of(without):
         return [each.test for each in conditions(node, without)]
-    tests = [each.parent.test for each in upwards(ir.statement_of(node)) if isinstance(each.parent, ir.If)]
+    tests = [each.test for each in ifs_round(node)]
     for site in flow.call_sites(node) if depth else ():
         tests += asked(flow, site, without, depth - 1)
     return tests

@@ -49,6 +49,12 @@ def removed(module: Module, statement: ir.Statement) -> Edit | None:
     return Edit(line_start(module, module.span(statement)[0]), line_end(module, last_offset(module, statement)), "")
 
 
+def call_removed(module: Module, call: ir.Node) -> Edit | None:
+    """Delete a statement that is a call and nothing else; None if it is part of one, or can't be."""
+    statement = own_statement(call)
+    return removed(module, statement) if statement is not None else None
+
+
 def line_behind(module: Module, statement: ir.Statement, code: str) -> Edit | None:
     """Put a line of code behind a statement, in its suite; None where the statement shares its line."""
     if not stands_alone(module, statement):
