@@ -322,6 +322,20 @@ def test_every_kind_of_observation_is_tried_by_hand() -> None:
     assert kinds == set(TABLE)
 
 
+# --- programs on which the verdicts differed once -----------------------------------------------------------------------
+
+KEPT = sorted((Path(__file__).parent / "differential" / "kept").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_programs_that_were_kept(path: Path) -> None:
+    """The first line names the flags and their values, `# flags: {"k": (1, 2)}`."""
+    text = path.read_text()
+    flags = ast.literal_eval(text.partition("\n")[0].removeprefix("# flags: "))
+    verdict = compare(Program(text, flags, entry="main" if "def main(loader" in text else "train"))
+    assert verdict.agrees, str(verdict)
+
+
 # --- random programs --------------------------------------------------------------------------------------------------
 
 

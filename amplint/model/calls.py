@@ -49,6 +49,10 @@ class Calls:
         self._functions = self._objects.functions
         self._matters: dict[int, bool] = {}
         self._trains: dict[int, bool] = {}
+        self._methods: dict[str, list[ir.Function]] = {}
+        for each in module.functions:
+            if each.cls is not None:
+                self._methods.setdefault(each.name, []).append(each)
 
     def callee(self, call: ir.Call) -> Callee | None:
         """What a call runs, where that is certain and matters; an optimizer's own methods are no calls but events."""
@@ -182,8 +186,19 @@ class Calls:
             return True
         if isinstance(value, ir.Attribute) and self._objects.is_scaler(value.base) is not None:
             return True
-        found = self.find(value) if isinstance(value, ir.Call) else None
-        return found is not None and self.matters(found)
+        if not isinstance(value, ir.Call):
+            return False
+        found = self.find(value)
+        return self.matters(found) if found is not None else self._may_be_a_method_that_matters(value)
+
+    def _may_be_a_method_that_matters(self, call: ir.Call) -> bool:
+        """Whether a call of a parameter, or of its method, runs what matters where it is one of this file's objects."""
+        func = call.func.base if isinstance(call.func, ir.Attribute) else call.func
+        function = ir.function_of(call)
+        if not isinstance(func, ir.Name) or function is None or all(p.name != func.name for p in function.params):
+            return False
+        name = call.func.attr if isinstance(call.func, ir.Attribute) else "__call__"
+        return any(self.matters(Callee(each)) for each in self._methods.get(name, ()))
 
     def trains(self, block: ir.Block) -> bool:
         """Whether a suite, or a function that it calls, has events that are more than calls out of sight."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
@@ -24,6 +24,7 @@ class Containers:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._objects = objects(module)
+        self._displays = dict(self._all_displays())
         self.acts: dict[int, bool] = {}  # whether an expression, by its id, can change a state
 
     def rounds(self, target: ir.Value, source: ir.Value, body: Iterable[ir.Value]) -> list[dict[str, str]] | None:
@@ -112,7 +113,7 @@ class Containers:
         display = self._display(source)
         if isinstance(display, ir.Sequence):
             return self._keys(display.items, source)
-        return self._some(source)
+        return self._items(display) if isinstance(display, ir.Call) else self._some(source)
 
     def _keys(self, items: Sequence[ir.Value], source: ir.Value) -> list[str] | None:
         if not items or len(items) > _MANY or any(isinstance(each, ir.Starred) for each in items):
@@ -127,13 +128,33 @@ class Containers:
         return [f"{key}[{number}]" for number in range(_SOME)] if key is not None else None
 
     def _display(self, value: ir.Value) -> ir.Value:
-        """The display that a variable or attribute is bound to, once."""
-        if isinstance(value, ir.Name):
-            bindings = self._objects.bindings(value)
-            if len(bindings) == 1 and isinstance(bindings[0], Assigned):
-                return bindings[0].value
-        elif isinstance(value, ir.Attribute):
-            sources = list(self._objects.sources(value))
-            if len(sources) == 1:
-                return sources[0]
-        return value
+        """The display that a variable or attribute is bound to, once, here or where it was passed from."""
+        sources = self._objects.sources(value) if isinstance(value, (ir.Name, ir.Attribute)) else ()
+        if len(sources) == 1 and self._is_bound_once(value):
+            return sources[0]
+        key = self._objects.key(value) or ""
+        return self._module.value[int(key[1:])] if key.startswith("#") else self._displays.get(key, value)
+
+    def passed(self, value: ir.Value) -> str | None:
+        """The key by which a callee knows a container that has no name: `clear([optimizer_a, optimizer_b])`."""
+        if isinstance(value, (ir.Sequence, ir.Mapping)):
+            items = [each for _, each in value.items] if isinstance(value, ir.Mapping) else value.items
+            known = bool(items) and all(self._objects.key(each) is not None for each in items)
+        else:
+            known = isinstance(value, ir.Call) and self._items(value) is not None
+        return f"#{value.id}" if known else None
+
+    def _is_bound_once(self, value: ir.Value) -> bool:
+        return not isinstance(value, ir.Name) or len(self._objects.bindings(value)) == 1
+
+    def _all_displays(self) -> Iterator[tuple[str, ir.Value]]:
+        """The variables and attributes that are bound once, to a display, by their keys."""
+        for statement in self._module.statements:
+            value = statement.value if isinstance(statement, ir.Assign) else None
+            if not isinstance(statement, ir.Assign) or not isinstance(value, (ir.Sequence, ir.Mapping)):
+                continue
+            target = statement.targets[0]
+            key = self._objects.key(target)
+            if key is not None and isinstance(target, (ir.Name, ir.Attribute)) and self._is_bound_once(target):
+                if list(self._objects.sources(target)) == [value]:
+                    yield key, value

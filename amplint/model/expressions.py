@@ -261,7 +261,13 @@ class Expressions:
             elif key is not None and len(function.scope.bindings.get(name, ())) == 1:
                 aliases[own] = state.object_of(key)
             else:
-                held.append((own, self._passed(value, key, state), self._facts(own, value, key, state)))
+                abstract = self._passed(value, key, state)
+                unnamed = key is None and (abstract is None or abstract.kind == "made")
+                container = self._containers.passed(value) if unnamed else None
+                if container is not None:
+                    aliases[own] = container
+                else:
+                    held.append((own, abstract, self._facts(own, value, key, state)))
         for own, abstract, facts in held:
             state = state.bind(own, abstract)
             for fact, truth in facts:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.objects import objects
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -51,10 +54,8 @@ def losses(module: Module) -> set[str]:
         for target in targets:
             for name in _names(target):
                 assigned.setdefault(name, set()).update(_names(value))
-    for function in module.functions:  # what is passed on has the parameter's name there
-        for param in function.params:
-            if param.name in found:
-                found.add(function.name)
+    for name, given in _passed(module):  # what is passed on has the parameter's name there
+        assigned.setdefault(name, set()).update(_names(given))
     todo = list(found)
     while todo:
         for name in assigned.get(todo.pop(), set()) - found:
@@ -65,6 +66,27 @@ def losses(module: Module) -> set[str]:
         name for each in module.statements if isinstance(each, ir.Return) and each.value for name in _names(each.value)
     }
     return found | returned
+
+
+def _passed(module: Module) -> Iterator[tuple[str, ir.Value]]:
+    """What parameters may be given by calls in the file, going by the callee's name."""
+    calls: dict[str, list[ir.Call]] = {}
+    for call in module.calls:
+        calls.setdefault(ir.last_name(call.func), []).append(call)
+    instances: dict[str, set[str]] = {}
+    for key, cls in objects(module).instances.items():
+        if cls is not None:
+            instances.setdefault(cls.name, set()).add(re.split(r"[.:]", key)[-1])
+    for function in module.functions:
+        cls, names = function.cls, {function.name}
+        if cls is not None and function.name in ("__init__", "__call__"):
+            names = {cls.name} if function.name == "__init__" else instances.get(cls.name, set())
+        params = function.params[1:] if cls is not None else function.params
+        for call in (call for name in names for call in calls.get(name, ())):
+            for number, param in enumerate(params):
+                given = call.keyword(param.name) or next(iter(call.positional[number : number + 1]), None)
+                if given is not None:
+                    yield param.name, given
 
 
 def _names(value: ir.Value) -> set[str]:

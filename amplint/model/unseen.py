@@ -90,6 +90,8 @@ class Unseen:
 
     def runs_by_entering(self, context: ir.Value) -> bool:
         """Whether `with context:` may run a method of this file that unscales or steps."""
+        if isinstance(context, ir.Conditional):
+            return self.runs_by_entering(context.then) or self.runs_by_entering(context.other)
         return self._undoing_names()[1] and self._is_unknown(
             context.func if isinstance(context, ir.Call) else context, ""
         )

@@ -50,12 +50,14 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.clips import FINITE, in_this_file_only
-from amplint.rules.order import Found, dynamic, exclusive, found, loop_of, one_for_each, where
+from amplint.rules.order import Found, dynamic, exclusive, found, loop_of, one_for_each, upwards, where
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scale( & backward & step(", "scale( & unscale_"))
+
+_BOUNDS = ("clamp_", "clip_")  # leave gradients as they are, where they are small
 
 
 @rule.check
@@ -115,11 +117,13 @@ def _is_at_the_boundary(flow: Flow, clear: ir.Value, step: ir.Value) -> bool:
 
 def _skips_the_step(module: Module, clear: ir.Value, step: ir.Value, tests: list[ir.Value]) -> bool:
     """Whether a clear comes only where the loop of a step ends, or in iterations that have overflowed."""
-    leaves = ir.statement_of(clear).block.statements[-1]
-    if loop_of(clear) is not loop_of(step) or not isinstance(leaves, ir.Jump):
-        return False
     overflows = any(FINITE.search(module.text(test)) for test in tests)
-    return leaves.kind == "break" or (leaves.kind == "continue" and overflows)
+    leaves = {
+        last.kind
+        for each in upwards(ir.statement_of(clear))
+        if isinstance(last := each.block.statements[-1], ir.Jump) and loop_of(last) is loop_of(step)
+    }
+    return "break" in leaves or ("continue" in leaves and overflows)
 
 
 def _steps_beside(flow: Flow, clear: ir.Value, step: ir.Value) -> bool:
@@ -135,4 +139,4 @@ def _is_written(value: ir.Value, events: set[int]) -> bool:
         return value in parent.targets and value.id not in events
     if not isinstance(parent, ir.Attribute) or not isinstance(parent.parent, ir.Call):
         return False
-    return parent.attr.endswith("_") and parent.parent.id not in events
+    return parent.attr.endswith("_") and parent.attr not in _BOUNDS and parent.parent.id not in events

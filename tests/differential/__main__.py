@@ -65,8 +65,9 @@ def fixes(seeds: range, family: str, shown: int) -> int:
 
 def flag_only(verdict: Verdict, each: Observed) -> str:
     """Says whether an observation shows for one value of the mutations' own flag only."""
-    values = {"extra=True" in label for label in verdict.seen.observed[each]}
-    return " (for one value of `extra`)" if "extra" in verdict.program.flags and len(values) == 1 else ""
+    own = {"extra", "warm"} & set(verdict.program.flags)
+    values = {f"{name}=True" in label for name in own for label in verdict.seen.observed[each]}
+    return f" (for one value of `{own.pop()}`)" if len(values) == 1 else ""
 
 
 def codes_about(verdict: Verdict) -> set[str]:

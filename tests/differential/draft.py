@@ -7,8 +7,19 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import NamedTuple
 
+from tests.differential.outline import apart
 from tests.differential.tree import Node, block, line
 from tests.differential.writer import Writer
+
+# The events that may stand in functions of their own, and those functions' names.
+APART = {
+    "zero": "clear",
+    "backward": "propagate",
+    "unscale": "divide",
+    "clip": "limit",
+    "step": "advance",
+    "update": "adapt",
+}
 
 
 class Draft(NamedTuple):
@@ -35,9 +46,20 @@ def family(name: str, flags: str = "") -> Callable[[Family], Family]:
 def train(writer: Writer, *body: Node) -> list[Node]:
     """The function that trains, and what calls it with the flags' values."""
     # What is wrong with a function is wrong whatever this file gives it: no scaler that is always off.
-    if writer.enabled != "never" and writer.maybe("loop in a function", 0.3):
-        return _fitted(writer, *body)
-    return _train(writer, *body)
+    if writer.enabled == "never":
+        return _train(writer, *body)
+    helpers = _apart(writer, list(body)) if writer.maybe("events in functions of their own", 0.35) else []
+    return [*helpers, *(_fitted if writer.maybe("loop in a function", 0.3) else _train)(writer, *body)]
+
+
+def _apart(writer: Writer, body: list[Node]) -> list[Node]:
+    """Functions for one or two kinds of event."""
+    found = []
+    known = {"torch", "nn", "contextlib", writer.grad_scaler, writer.autocast}
+    for tag in sorted({writer.one("apart", *APART, "zero"), writer.one("apart", *APART, "zero")}):
+        function = apart(body, APART[tag], tag, known)
+        found += [line(""), function] if function is not None else []
+    return found
 
 
 def _fitted(writer: Writer, *body: Node) -> list[Node]:

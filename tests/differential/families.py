@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from tests.differential.draft import Draft, family, looped, simple, train
 from tests.differential.tree import Node, block, line
 from tests.differential.writer import REGION_ARGS, Writer
@@ -10,27 +12,27 @@ from tests.differential.writer import REGION_ARGS, Writer
 @family("straight")
 def straight(writer: Writer) -> Draft:
     writer.overflow = writer.maybe("overflow", 0.2)
-    body = writer.straight()
-    if writer.maybe("two losses", 0.4):
-        place = next(i for i, node in enumerate(body) if node.tag == "backward")
-        region = body[place - 1]
-        region.body.append(line(f"loss_aux = {writer.self}criterion({writer.model}(x * 1.5), y)"))
-        body.insert(place + 1, writer.backward("loss_aux"))
-    return simple(writer, body)
+    return simple(writer, writer.straight())
 
 
-def accumulated(writer: Writer, where: str = "") -> list[Node]:
+def accumulated(writer: Writer) -> list[Node]:
     """One micro step, right, with what belongs to the boundary under its condition."""
-    k, counter = writer.flag("k", 1, 2), "i"
-    boundary = [*writer.clipped(), writer.step(), writer.update(), writer.zero()]
+    k = writer.flag("k", 1, 2)
+    clipped, last = writer.clipped(), [writer.step(), writer.update(), writer.zero()]
     loss = writer.one("micro loss", "divided", "divided in scale", "whole")
-    body = [writer.forward()]
     if loss == "divided":
-        body.append(line(f"loss = loss / {k}"))
-    body.append(writer.backward(f"loss / {k}" if loss == "divided in scale" else "loss"))
-    if writer.one("boundary", "if", "if", "continue") == "if":
-        return [*body, block(f"if ({counter} + 1) % {k} == 0:", *boundary)]
-    return [*body, block(f"if ({counter} + 1) % {k} != 0:", line("continue")), *boundary]
+        body = [writer.forward(), line(f"loss = loss / {k}"), writer.backward()]
+    else:
+        body = writer.losses(f" / {k}" if loss == "divided in scale" else "")
+    test, ends = f"(i + 1) % {k} == 0", [*clipped, *last]
+    kind = writer.one("boundary", "if", "continue", "named", "pieces", "pieces", "pieces")
+    if kind == "continue":
+        return [*body, block(f"if {test.replace('==', '!=')}:", line("continue")), *ends]
+    if kind == "named":
+        body, test = [line(f"boundary = {test}"), *body], "boundary"
+    cuts = sorted({0, writer.choose.randrange(1, len(ends)), writer.choose.randrange(1, len(ends)), len(ends)})
+    parts = [ends[start:stop] for start, stop in pairwise(cuts)] if kind == "pieces" else [ends]
+    return [*body, *(block(f"if {test}:", *part) for part in parts)]
 
 
 @family("accumulation")
@@ -41,19 +43,19 @@ def accumulation(writer: Writer) -> Draft:
 @family("flags")
 def flags(writer: Writer) -> Draft:
     kind = writer.one("condition", "clip", "clip", "max_norm", "unscale too", "arms", "optional", "is_enabled")
-    start = [writer.zero(), writer.forward()]
     end = [writer.step(), writer.update()]
+    start = [writer.zero(), writer.forward()] if kind in ("arms", "optional") else [writer.zero(), *writer.losses()]
     if kind == "arms":
         writer.enabled = writer.one("enabled", "always", "flag")
         amp = [writer.backward(), *writer.clipped(), *end]
         plain = [line("loss.backward()", "backward"), writer.clip(), line(f"{writer.optimizer}.step()", "step")]
-        flag = writer.flag("use_amp")
+        flag = writer.flag(writer.amp)
         return simple(writer, [*start, block(f"if {flag}:", *amp), block("else:", *plain)])
     if kind == "optional":
         return optional(writer, start)
     if kind == "is_enabled":
         unscale = block(f"if {writer.scaler}.is_enabled():", writer.unscale())
-        return simple(writer, [*start, writer.backward(), unscale, writer.clip(), *end])
+        return simple(writer, [*start, unscale, writer.clip(), *end])
     clip: list[Node]
     if kind == "clip":
         clip = [block(f"if {writer.flag('clip')}:", writer.unscale(), writer.clip())]
@@ -69,7 +71,7 @@ def flags(writer: Writer) -> Draft:
         ]
     else:
         clip = [writer.unscale(), block(f"if {writer.flag('clip')}:", writer.clip())]
-    return simple(writer, [*start, writer.backward(), *clip, *end])
+    return simple(writer, [*start, *clip, *end])
 
 
 @family("asked twice")
@@ -78,16 +80,16 @@ def asked_twice(writer: Writer) -> Draft:
     kind = writer.one("asked", "same", "or", "and", "not", "None", "kept")
     before: list[Node] = []
     if kind == "None":
-        bound = writer.flag("max_norm", None, 1.0)
+        bound = writer.flag("max_norm", None, 0.0, 1.0)  # zero is what tells both tests apart
         wide, narrow = (f"{bound} is not None", f"{bound} is None"), (bound, f"not {bound}")
     else:
         one = writer.flag("skip" if kind == "not" else "clip")
         wide = narrow = (f"not {one}", one) if kind == "not" else (one, f"not {one}")
     if kind == "or":
-        two = writer.flag("extra")
+        two = writer.flag(writer.extra)
         wide = (f"{one} or {two}", f"not ({one} or {two})")
     elif kind == "and":
-        two = writer.flag("extra")
+        two = writer.flag(writer.extra)
         narrow = (f"{one} and {two}", f"not {one} or not {two}")
     elif kind == "kept":
         before = [line(f"clips = {one}")]
@@ -98,7 +100,7 @@ def asked_twice(writer: Writer) -> Draft:
             return [block(f"if {tests[0]}:", node)]
         return [block(f"if {tests[1]}:", line("pass")), block("else:", node)]
 
-    body = [writer.zero(), writer.forward(), writer.backward()]
+    body = [writer.zero(), *writer.losses()]
     body += [*under(wide, writer.unscale()), *under(narrow, writer.clip()), writer.step(), writer.update()]
     return looped(writer, [*writer.made(), *before], body, "for x, y in loader:")
 
@@ -106,7 +108,7 @@ def asked_twice(writer: Writer) -> Draft:
 @family("step behind the loop")
 def behind_the_loop(writer: Writer) -> Draft:
     """The gradients of several batches, and then one step."""
-    leaves = writer.one("inner loop", "for", "break", "while true")
+    leaves = writer.one("inner loop", "for", "break", "while true", "while true", "while true")
     micro = [writer.forward(), writer.backward("loss / 4")]
     if leaves == "while true":
         take = [line("x, y = loader[done]"), line("done += 1")]
@@ -121,7 +123,7 @@ def behind_the_loop(writer: Writer) -> Draft:
 
 def optional(writer: Writer, start: list[Node]) -> Draft:
     """A scaler that is there or None, each time asked for."""
-    flag, scaler = writer.flag("use_amp"), writer.scaler
+    flag, scaler = writer.flag(writer.amp), writer.scaler
     has = f"if {scaler} is not None:" if writer.one("asks", "is not None", "truth") == "truth" else f"if {scaler}:"
     body = [
         *start,
@@ -156,7 +158,8 @@ def early(writer: Writer) -> Draft:
         return simple(writer, body)
     test = {"skip first": "if i == 0:", "flag": "", "break": "if i == 3:"}[kind]
     test = test or f"if {writer.flag('skip')}:"
-    body = [block(test, line("break" if kind == "break" else "continue")), *writer.straight()]
+    rest = accumulated(writer) if writer.maybe("accumulation") else writer.straight()
+    body = [block(test, line("break" if kind == "break" else "continue")), *rest]
     return simple(writer, body, "for i, (x, y) in enumerate(loader):")
 
 
@@ -190,10 +193,7 @@ def regions(writer: Writer) -> Draft:
     before: list[Node] = []
     backward: Node = writer.backward()
     if kind in ("nullcontext", "named"):
-        writer.imports.add("import contextlib")
-        chosen = f"{region} if {writer.flag('use_amp')} else contextlib.nullcontext()"
-        if writer.maybe("nullcontext first"):
-            chosen = f"contextlib.nullcontext() if not {writer.flag('use_amp')} else {region}"
+        chosen = writer.chosen(writer.maybe("nullcontext first"))
         if kind == "named":
             before, chosen = [line(f"context = {chosen}")], "context"
         forward = [block(f"with {chosen}:", *both, tag="region")]

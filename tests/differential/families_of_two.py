@@ -41,12 +41,14 @@ def two_optimizers(writer: Writer) -> Draft:
     clear: list[Node] = [writer.zero(first, "-"), writer.zero(second, "-")]
     if writer.maybe("whole model cleared"):
         clear = [line("model.zero_grad()", "zero")]
-    kind = writer.one("unscales", "both", "one", "none")
+    kind = writer.one("unscales", "both", "one", "each", "each", "none")
     middle: list[Node] = []
     if kind == "both":
         middle = [writer.unscale(first), writer.unscale(second), writer.clip("model")]
     elif kind == "one":
         middle = [writer.unscale(first), writer.clip("model.body")]
+    elif kind == "each":
+        middle = [writer.unscale(first), writer.clip("model.body"), writer.unscale(second), writer.clip("model.head")]
     steps = [writer.step(first), writer.step(second)]
     if writer.maybe("one name for both", 0.7):
         for part in (middle, steps) if kind == "both" else (steps,):

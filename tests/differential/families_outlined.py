@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from tests.differential.draft import Draft, family, train
 from tests.differential.families import accumulated
 from tests.differential.outline import outline, rename
 from tests.differential.tree import Node, block, line, rendered
 from tests.differential.writer import Writer, net
 
-LOCALS = {"x", "y", "i", "out", "loss", "norm", "total"}
+LOCALS = {"x", "y", "i", "out", "loss", "loss_aux", "norm", "total", "boundary"}
 SHARED = {"model", "optimizer", "opt", "opt_a", "opt_b", "scaler", "grad_scaler", "criterion"}
 
 
@@ -35,7 +37,7 @@ def _iteration(writer: Writer) -> tuple[list[Node], str, list[Node], list[Node]]
         return body, "for x, y in loader:", [made, criterion, *optimizers, writer.made_scaler()], net()
     body = writer.straight()
     if kind == "clip asked":
-        body = [writer.zero(), writer.forward(), writer.backward()]
+        body = [writer.zero(), *writer.losses()]
         body += [block(f"if {writer.flag('clip')}:", writer.unscale(), writer.clip()), writer.step(), writer.update()]
     return body, "for x, y in loader:", writer.made(), []
 
@@ -49,7 +51,7 @@ def helpers(writer: Writer) -> Draft:
     body, head, made, model = _iteration(writer)
     depth = writer.one("calls deep", 1, 1, 2)
     renamed = writer.maybe("renamed parameters")
-    clears = writer.maybe("clears by default")
+    defaults = writer.maybe("does by default")
 
     def whole() -> list[Node]:
         names = LOCALS | SHARED | _flag_names(writer)
@@ -61,8 +63,8 @@ def helpers(writer: Writer) -> Draft:
                 break
             functions.append(function)
             suite = function.body
-        if clears and functions:
-            _clears_by_default(functions[0])
+        if defaults and functions:
+            _by_default(functions[0], writer.choose)
         for function in functions:
             if renamed:
                 rename(function, writer.optimizer, "optim")
@@ -74,13 +76,13 @@ def helpers(writer: Writer) -> Draft:
     return Draft(body, whole)
 
 
-def _clears_by_default(function: Node) -> None:
-    """A function that clears, or updates, unless it is told not to."""
-    for position, node in enumerate(function.body):
-        if node.tag in ("zero", "update"):
-            function.body[position] = block("if ends:", node)
-            function.text = function.text.replace("):", ", ends=True):").replace("(, ", "(")
-            return
+def _by_default(function: Node, choose: Random) -> None:
+    """A function that clears, updates or unscales, unless it is told not to."""
+    places = [position for position, node in enumerate(function.body) if node.tag in ("zero", "update", "unscale")]
+    if places:
+        position = choose.choice(places)
+        function.body[position] = block("if ends:", function.body[position])
+        function.text = function.text.replace("):", ", ends=True):").replace("(, ", "(")
 
 
 def _apart(functions: list[Node]) -> list[Node]:
@@ -102,6 +104,7 @@ def closures(writer: Writer) -> Draft:
 def trainer(writer: Writer) -> Draft:
     body, head, made, model = _iteration(writer)
     many = writer.one("methods", 1, 1, 2, 3)
+    defaults = writer.maybe("does by default")
 
     def whole() -> list[Node]:
         methods: list[Node] = []
@@ -110,6 +113,8 @@ def trainer(writer: Writer) -> Draft:
             method = outline(suite, writer.choose, "method", name, LOCALS)
             if method is not None:
                 methods.append(method)
+        if defaults and methods:
+            _by_default(methods[0], writer.choose)
         flags = sorted(writer.flags)
         given = ", ".join(["self", *flags])
         init = block(f"def __init__({given}):", *(line(f"self.{each} = {each}") for each in flags), *made)
@@ -131,7 +136,7 @@ def wrapper(writer: Writer) -> Draft:
     # What is wrong with a class is wrong whatever this file makes of it: no constants given.
     writer.enabled = writer.one("enabled", "always", "flag")
     made = [node for node in writer.made() if not node.text.startswith(f"{writer.scaler} = ")]
-    enabled = "True" if writer.enabled == "always" else writer.flag("use_amp")
+    enabled = "True" if writer.enabled == "always" else writer.flag(writer.amp)
     inner = "self._scaler"
     clip = line("norm = torch.nn.utils.clip_grad_norm_(parameters, clip_grad)", "clip")
     arms = writer.one("clips", "if", "arms", "unscale first")
@@ -157,9 +162,15 @@ def wrapper(writer: Writer) -> Draft:
     call = line(f"loss_scaler({arguments})", "call")
     if accumulates:
         steps = [writer.forward(), call, block(f"if {boundary}:", writer.zero())]
+    elif writer.maybe("one call for each loss", 0.7):
+        again = line(call.text.replace("(loss", "(loss_aux"), "call")
+        steps = [writer.zero(), writer.forward(), call, writer.zero(), writer.forward(loss="loss_aux"), again]
     else:
         steps = [writer.zero(), writer.forward(), call]
-    writer.wraps_in_class = not writer.maybe("the caller is spoiled")
+    writer.wraps_in_class = not writer.maybe("the caller is spoiled", 0.6)
+    if not writer.wraps_in_class:
+        for node in body[0].walk():  # a call may come twice
+            node.text = node.text.replace(".backward()", ".backward(retain_graph=True)")
 
     def whole() -> list[Node]:
         read = [each for each in sorted(writer.flags) if f"self.{each}" in rendered(body)]
@@ -174,3 +185,34 @@ def wrapper(writer: Writer) -> Draft:
         return [line(""), cls, *train(writer, *made, loop)]
 
     return Draft(body if writer.wraps_in_class else steps, whole)
+
+
+@family("object", "plain")
+def object_(writer: Writer) -> Draft:
+    """A scaler of the file's own, with a method for each thing that its caller does; the caller is spoiled."""
+    writer.enabled = writer.one("enabled", "always", "flag")
+    made = [node for node in writer.made() if not node.text.startswith(f"{writer.scaler} = ")]
+    enabled = "True" if writer.enabled == "always" else writer.flag(writer.amp)
+    steps = [writer.zero(), writer.forward(), line("precision(loss)", "backward")]
+    if writer.maybe("two calls"):
+        steps += [writer.forward(loss="loss_aux"), line("precision(loss_aux)", "backward")]
+    if writer.maybe("clipped"):
+        steps += [line(f"precision.divide({writer.optimizer})", "unscale"), writer.clip()]
+    steps.append(line(f"precision.advance({writer.optimizer})", "step"))
+    inner = "self._scaler"
+    methods = {
+        "precision(": block("def __call__(self, loss):", line(f"{inner}.scale(loss).backward(retain_graph=True)")),
+        ".divide(": block("def divide(self, optimizer):", writer.unscale("optimizer", inner)),
+        ".advance(": block("def advance(self, optimizer):", writer.step("optimizer", inner), writer.update(inner)),
+    }
+
+    def whole() -> list[Node]:
+        init = block("def __init__(self, enabled):", line(f'{inner} = {writer.grad_scaler}("cpu", enabled=enabled)'))
+        # Another file may call a method that nobody calls here.
+        cls = block(
+            "class Precision:", init, *_apart([each for how, each in methods.items() if how in rendered(steps)])
+        )
+        loop = block("for x, y in loader:", *steps)
+        return [line(""), cls, *train(writer, *made, line(f"precision = Precision({enabled})"), loop)]
+
+    return Draft(steps, whole)

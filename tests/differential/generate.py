@@ -41,7 +41,7 @@ def _mutated(body: list[Node], writer: Writer, wanted: int) -> list[str]:
     done: list[str] = []
     for _ in range(wanted * 5):
         if len(done) < wanted:
-            chosen = writer.choose.choice(["extra", *sorted({"use_amp", "clip"} & set(writer.flags))])
+            chosen = writer.choose.choice([writer.extra, *sorted({writer.amp, "clip"} & set(writer.flags))])
             known = chosen in writer.flags
             flag = writer.flag(chosen)
             name = mutate(body, writer.choose, f"self.{chosen}" if writer.wraps_in_class else flag)

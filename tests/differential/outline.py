@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
 from random import Random
 
-from tests.differential.tree import Node, block, line
+from tests.differential.tree import Node, block, line, rendered
 
 
 def outline(body: list[Node], choose: Random, kind: str, name: str, variables: set[str]) -> Node | None:
@@ -36,6 +38,35 @@ def outline(body: list[Node], choose: Random, kind: str, name: str, variables: s
         given = (["self"] if kind == "method" else []) + needs
         return block(f"def {name}({', '.join(given)}):", *taken, *result)
     return None
+
+
+def apart(body: list[Node], name: str, tag: str, known: set[str]) -> Node | None:
+    """The new function, whose calls have replaced an event and all that are the same but for names; None without any.
+
+    `known`: the names that it is not given.
+    """
+    function, pattern = None, ""
+    for suite in _suites(body):
+        for position, node in enumerate(suite):
+            if node.tag != tag or node.text.startswith("norm = "):  # which is read behind it
+                continue
+            needs = _reads(node, known)
+            text = rendered([node])
+            for number, each in enumerate(needs):
+                text = re.sub(rf"(?<![\w.]){each}\b(?!=)", f"<{number}>", text)
+            if function is None:
+                function, pattern = block(f"def {name}({', '.join(needs)}):", node), text
+            if text == pattern:
+                suite[position] = _call("helper", name, needs, [])
+    return function
+
+
+def _reads(node: Node, known: set[str]) -> list[str]:
+    """The variables that an event reads and does not set, in their order."""
+    names = [each for each in ast.walk(ast.parse(rendered([node]))) if isinstance(each, ast.Name)]
+    names.sort(key=lambda each: (each.lineno, each.col_offset))
+    made = {each.id for each in names if isinstance(each.ctx, ast.Store)} | known | set(dir(builtins))
+    return list(dict.fromkeys(each.id for each in names if each.id not in made))
 
 
 def rename(function: Node, name: str, new: str) -> None:

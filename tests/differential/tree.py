@@ -6,10 +6,11 @@ import copy
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from random import Random
 
 # What a mutation drops, doubles and moves.
-EVENTS = ("zero", "backward", "unscale", "clip", "step", "update")
+EVENTS = ("zero", "backward", "unscale", "clip", "step", "update", "call")
 
 
 @dataclass
@@ -53,7 +54,7 @@ def rendered(nodes: list[Node]) -> str:
 
 def mutate(body: list[Node], choose: Random, flag: str) -> str:
     """Spoil a suite, if it can be done; the mutation's name. `flag`: what a new condition asks for."""
-    name = choose.choice((*MUTATIONS, "drop", "move", "across"))
+    name = choose.choice((*MUTATIONS, "drop", "move", "across", "across", "unwrap", "late"))
     before = copy.deepcopy(body)
     if MUTATIONS[name](body, choose, flag) and _makes_sense(body) and rendered(body) != rendered(before):
         _fill(body)
@@ -190,6 +191,30 @@ def _wrap(body: list[Node], choose: Random, flag: str) -> bool:
     return True
 
 
+def _early(body: list[Node], choose: Random, flag: str) -> bool:
+    """An event stands right behind a backward: before another one, before what divides, before what steps."""
+    place, after = _pick(body, choose, "unscale", "step", "update", "zero"), _pick(body, choose, "backward")
+    if place is None or after is None:
+        return False
+    backward = after[0][after[1]]
+    node = place[0].pop(place[1])
+    position = next(index for index, each in enumerate(after[0]) if each is backward)
+    after[0].insert(position + 1, node)
+    return True
+
+
+def _late(body: list[Node], choose: Random, flag: str) -> bool:
+    """A second loss goes backward behind other events."""
+    place = _pick(body, choose, "backward")
+    if place is None:
+        return False
+    suite, position = place
+    for node in suite[position].walk():
+        node.text = node.text.replace(".backward()", ".backward(retain_graph=True)")
+    suite.insert(choose.randint(position + 1, len(suite)), copy.deepcopy(suite[position]))
+    return True
+
+
 def _unwrap(body: list[Node], choose: Random, flag: str) -> bool:
     """What stands under a condition loses it."""
     suites = [(suite, node) for suite in _suites(body) for node in suite if node.text.startswith("if ")]
@@ -205,24 +230,26 @@ def _unwrap(body: list[Node], choose: Random, flag: str) -> bool:
 
 
 def _across(body: list[Node], choose: Random, flag: str) -> bool:
-    """An event changes places with the condition before or behind it, or leaves its arm."""
+    """Events change places with the condition before or behind them, or leave its arm."""
     found = [(suite, index) for suite in _suites(body) for index, node in enumerate(suite) if _is_if(node)]
     if not found:
         return False
     suite, index = choose.choice(found)
-    arm = suite[index].body
-    ways = []
-    if arm[0].tag in EVENTS:
-        ways.append((arm, 0, suite, index))
-    if arm[-1].tag in EVENTS and not (suite[index + 1 :] and suite[index + 1].text.startswith("else")):
-        ways.append((arm, len(arm) - 1, suite, index + 1))
-    if suite[index + 1 :] and suite[index + 1].tag in EVENTS:
-        ways.append((suite, index + 1, suite, index))
+    arm, behind, many = suite[index].body, suite[index + 1 :], choose.choice((1, 1, 2, 3))
+    ways = [(_first_events(arm)[:many], arm, index), (_first_events(behind)[:many], suite, index)]
+    if not behind or not behind[0].text.startswith("else"):
+        ways.append((_first_events(arm[::-1])[:many][::-1], arm, index + 1))
+    ways = [way for way in ways if way[0]]
     if not ways:
         return False
-    source, position, target, place = choose.choice(ways)
-    target.insert(place, source.pop(position))
+    moved, source, place = choose.choice(ways)
+    source[:] = [each for each in source if not any(each is one for one in moved)]
+    suite[place:place] = moved
     return True
+
+
+def _first_events(suite: list[Node]) -> list[Node]:
+    return list(takewhile(lambda node: node.tag in EVENTS, suite))
 
 
 def _is_if(node: Node) -> bool:
@@ -293,6 +320,8 @@ MUTATIONS = {
     "wrap": _wrap,
     "unwrap": _unwrap,
     "across": _across,
+    "early": _early,
+    "late": _late,
     "into region": _into_region,
     "out of region": _out_of_region,
     "unscaled backward": _unscaled,

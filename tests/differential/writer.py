@@ -33,7 +33,10 @@ class Writer:
         self.model = f"{self.self}model"
         self.optimizer = f"{self.self}{self.one('optimizer', 'optimizer', 'optimizer', 'opt')}"
         self.scaler = f"{self.self}{self.one('scaler', 'scaler', 'scaler', 'grad_scaler')}"
-        self.enabled = self.one("enabled", "always", "always", "flag", "flag", "flag", "never")
+        # Where AMP's flag can't be told by its name, any other may be AMP's, unless its own name says what it asks for.
+        self.amp = self.one("AMP's flag", "use_amp", "fast")
+        self.extra = "extra" if self.amp == "use_amp" else "warm"
+        self.enabled = self.one("enabled", *["always"] * 3, *["flag"] * 6, "never")
 
     def _imported(self, module: str, name: str) -> str:
         self.imports.add(f"from {module} import {name}")
@@ -66,7 +69,7 @@ class Writer:
         """The scaler: on, off, or asking its flag."""
         args = ['"cpu"'] + ([f"init_scale={init_scale}"] if init_scale else [])
         if self.enabled != "always":
-            args.append(f"enabled={self.flag('use_amp') if self.enabled == 'flag' else 'False'}")
+            args.append(f"enabled={self.flag(self.amp) if self.enabled == 'flag' else 'False'}")
         return line(f"{name or self.scaler} = {self.grad_scaler}({', '.join(args)})")
 
     def made_model(self, name: str = "", parts: bool = False) -> Node:
@@ -97,9 +100,17 @@ class Writer:
     def region(self, *body: Node) -> Node:
         """An autocast region, on or asking the flag."""
         # The same for all: what one region makes half, another one takes.
-        self._region = self._region or self.one("region", "on", "on", "flag")
-        more = f", enabled={self.flag('use_amp')}" if self._region == "flag" else ""
+        self._region = self._region or self.one("region", "on", "on", "flag", "chosen", "chosen last")
+        if self._region.startswith("chosen"):
+            return block(f"with {self.chosen(self._region == 'chosen last')}:", *body, tag="region")
+        more = f", enabled={self.flag(self.amp)}" if self._region == "flag" else ""
         return block(f"with {self.autocast}({REGION_ARGS}{more}):", *body, tag="region")
+
+    def chosen(self, last: bool) -> str:
+        """A region or none, as the flag says; `last`: the region is the second arm."""
+        self.imports.add("import contextlib")
+        flag, region, none = self.flag(self.amp), f"{self.autocast}({REGION_ARGS})", "contextlib.nullcontext()"
+        return f"{none} if not {flag} else {region}" if last else f"{region} if {flag} else {none}"
 
     def forward(self, model: str = "", loss: str = "loss", inputs: str = "x") -> Node:
         model, criterion = model or self.model, f"{self.self}criterion"
@@ -156,12 +167,22 @@ class Writer:
         option = self.choose.random()
         if option < chance:
             return [self.unscale(), self.clip()]
-        return [self.unscale()] if option > 0.9 else []
+        return [self.unscale()] if option > 0.8 else []
+
+    def losses(self, over: str = "") -> list[Node]:
+        """One loss or two, forward and backward; `over`: what the losses are divided by as they are scaled."""
+        body = [self.forward(), self.backward(f"loss{over}")]
+        kind = self.one("losses", "one", "one", "one region", "each its own")
+        if kind == "one region":
+            body[0].body.append(line(f"loss_aux = {self.self}criterion({self.model}(x * 1.5), y)"))
+        elif kind == "each its own":
+            body.append(self.forward(loss="loss_aux", inputs="x * 1.5"))
+        return body if kind == "one" else [*body, self.backward(f"loss_aux{over}")]
 
     def straight(self, *, zero: str = "", chance: float = 0.6) -> list[Node]:
         """One iteration, right."""
         zero = zero or self.one("cleared", "first", "first", "last")
-        body = [self.forward(), self.backward(), *self.clipped(chance), self.step(), self.update()]
+        body = [*self.losses(), *self.clipped(chance), self.step(), self.update()]
         return [self.zero(), *body] if zero == "first" else [*body, self.zero()]
 
 
