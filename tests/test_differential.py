@@ -5,15 +5,17 @@ First the observer is tried by hand on programs whose misuse is known, and on te
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import textwrap
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
 
 from tests.differential.codes import TABLE, Observed
-from tests.differential.compare import Tried, tried
+from tests.differential.compare import Tried, compare, tried
 from tests.differential.draft import FAMILIES
 from tests.differential.fixing import fixed
 from tests.differential.generate import generate
@@ -322,7 +324,7 @@ def test_every_kind_of_observation_is_tried_by_hand() -> None:
     assert kinds == set(TABLE)
 
 
-# --- programs on which the verdicts differed once -----------------------------------------------------------------------
+# --- programs on which the verdicts differed once ---------------------------------------------------------------------
 
 KEPT = sorted((Path(__file__).parent / "differential" / "kept").glob("*.py"))
 
