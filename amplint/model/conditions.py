@@ -133,6 +133,11 @@ class Conditions:
         key = self._objects.render(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
         return next((number for number in (0, 1) if state.known(f"Equal({key},{number})")), None)
 
+    def divides_by_zero(self, test: ir.Value, state: State) -> bool:
+        """Whether the path knows that a period is 0, or None: `if k:` came out false, and `(i + 1) % k` is asked."""
+        periods = [each.right for each in ir.walk_values(test) if isinstance(each, ir.Binary) and each.op == "Modulo"]
+        return any(self.truth(each, state) is False for each in periods if isinstance(each, (ir.Name, ir.Attribute)))
+
     def _constant(self, test: ir.Value) -> bool | None:
         """The truth of a name that is bound once, to a literal."""
         if not isinstance(test, ir.Name):

@@ -31,9 +31,9 @@ class Containers:
         """For each round what the target's names stand for; None for a loop over anything else."""
         names = [each for each in ir.walk_values(target) if isinstance(each, ir.Name)]
         values = [each for root in body for each in ir.walk_values(root)]
-        if not any(self._is_used(name, values) for name in names) or not all(map(self._is_loops, names)):
-            return None
-        return self._aligned(target, source)
+        used = any(self._is_used(name, values) for name in names)
+        used = used or (self._in_sight(source) and any(self._is_passed_on(name, values) for name in names))
+        return self._aligned(target, source) if used and all(map(self._is_loops, names)) else None
 
     def _is_loops(self, name: ir.Name) -> bool:
         """Whether a variable is bound by loops only."""
@@ -50,6 +50,20 @@ class Containers:
                     if self._objects.is_optimizer(value) is not None or ir.last_name(parent.func) in _USES:
                         return True
         return False
+
+    def _is_passed_on(self, name: ir.Name, values: Sequence[ir.Value]) -> bool:
+        """Whether a function of this file is given a loop's variable."""
+        own = [value for value in values if isinstance(value, ir.Name) and value.name == name.name]
+        calls = [value.parent for value in own if isinstance(value.parent, ir.Call) and value.parent.func is not value]
+        return any(self._objects.key(call.func) in self._objects.functions for call in calls)
+
+    def _in_sight(self, source: ir.Value) -> bool:
+        """Whether what a loop runs over is written out in the file."""
+        if not isinstance(source, ir.Call):
+            return isinstance(self._display(source), (ir.Sequence, ir.Mapping))
+        if isinstance(source.func, ir.Attribute) and not source.args:
+            return self._in_sight(source.func.base)
+        return bool(source.positional) and all(map(self._in_sight, source.positional))
 
     def _aligned(self, target: ir.Value, source: ir.Value) -> list[dict[str, str]] | None:
         """The names of a target, in each round of a loop over `source`."""

@@ -147,7 +147,8 @@ class Expressions:
             yield from outcomes
         else:
             by_flag = self.conditions.may_ask_for_amp(test)
-            for after in self.evaluate(test, [state]):
+            raises = self.conditions.divides_by_zero(test, state)
+            for after in self.evaluate(test, [state]) if not raises else ():
                 truth = self.conditions.truth(test, after)
                 for holds in (True, False):
                     if truth is None or truth is holds:

@@ -126,11 +126,15 @@ class Flow:
             (each for each in self._transfer.issues.items() if each[0].code == code), key=lambda each: each[0]
         )
 
-    def callers_see(self, call: int) -> bool:
-        """Whether in each state that reaches a call it is known what the gradients are."""
+    def sees_gradients(self, call: int) -> bool:
+        """Whether in each state that reaches a call it is known what the gradients are, and nothing was wrong yet."""
         states = self.visits[call].states
         held = [of for state in states for of in ([of for _, of in state.groups] or [state.rest])]
         return all(of.kind not in ("entry", "unknown", "maybe") and not of.told for of in held)
+
+    def sees_scaler(self, call: int, scaler: str) -> bool:
+        """Whether in each state that reaches a call all that was done with a scaler is in sight, or it is off."""
+        return all(scaler in state.in_sight or self.disabled(scaler, state) for state in self.visits[call].states)
 
     def contains(self, node: ir.Node) -> bool:
         """Whether a node stands in this function itself, and in none that is nested in it."""

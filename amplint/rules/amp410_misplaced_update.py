@@ -64,6 +64,7 @@ from amplint.rules.order import (
     home,
     loop_of,
     one_for_each,
+    places,
     upwards,
     where,
 )
@@ -141,12 +142,20 @@ def _uses_since(each: Found) -> list[ir.Value]:
     if before is None or ir.function_of(before) is not ir.function_of(update) or exclusive(before, update):
         return [use for use in uses if use.id < update.id]
     loop = loop_of(update)
-    here = [use for use in uses if ir.function_of(use) is ir.function_of(update)]
-    if before.id < update.id:
-        here = [use for use in here if before.id < use.id < update.id]
-    elif loop is not None and loop in upwards(ir.statement_of(before)):
-        here = [use for use in here if loop in upwards(ir.statement_of(use))]
-    return here + [use for use in uses if ir.function_of(use) is not ir.function_of(update)]
+    since = []
+    for use in uses:
+        standing = list(places(flow, use, update))
+        if before.id < update.id:
+            between = any(before.id < place.id < update.id for place in standing)
+        else:
+            between = (
+                loop is None
+                or loop not in upwards(ir.statement_of(before))
+                or any(loop in upwards(ir.statement_of(place)) for place in standing)
+            )
+        if between or not standing:
+            since.append(use)
+    return since
 
 
 def _step_behind(each: Found) -> Event | None:

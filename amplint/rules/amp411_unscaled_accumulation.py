@@ -50,7 +50,7 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.clips import FINITE, in_this_file_only
-from amplint.rules.order import Found, dynamic, exclusive, found, loop_of, one_for_each, upwards, where
+from amplint.rules.order import Found, dynamic, exclusive, found, loop_of, one_for_each, places, upwards, where
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -94,7 +94,7 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
     for clear in clears:
         # A clear that waits for something may wait for just the iteration behind the step; a step in each one doesn't.
         tests = dynamic(module, flow, clear.call, step)
-        if _is_at_the_boundary(flow, clear.call, step) or _skips_the_step(module, clear.call, step, tests):
+        if _is_at_the_boundary(flow, clear.call, step) or _skips_the_step(module, each, clear.call, tests):
             continue
         if tests and (not all(flow.conditions.counts(test) for test in tests) or dynamic(module, flow, step, backward)):
             return False
@@ -110,18 +110,30 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
 
 def _is_at_the_boundary(flow: Flow, clear: ir.Value, step: ir.Value) -> bool:
     """Whether a clear waits for the boundary that the step waits for, and no other one."""
-    shared = frozenset.intersection(*(state.facts for state in flow.visits[clear.id].states))
-    boundary = {fact for fact in shared if "Modulo(" in fact[0]}
-    return bool(boundary) and all(boundary <= state.facts for state in flow.visits[step.id].states)
+    waits = list(_boundaries(flow, clear))
+    states = flow.visits[step.id].states
+    return bool(waits) and all(
+        flow.conditions.came_out(test, state) is holds for test, holds in waits for state in states
+    )
 
 
-def _skips_the_step(module: Module, clear: ir.Value, step: ir.Value, tests: list[ir.Value]) -> bool:
+def _boundaries(flow: Flow, node: ir.Node, depth: int = 4) -> Iterator[tuple[ir.Value, bool]]:
+    """The tests for a boundary that a call waits for, or a call that leads to it, and how they have to come out."""
+    for each in upwards(ir.statement_of(node)):
+        if isinstance(each.parent, ir.If) and flow.conditions.counts(each.parent.test):
+            yield each.parent.test, each.block is each.parent.then
+    for site in flow.call_sites(node) if depth else ():
+        yield from _boundaries(flow, site, depth - 1)
+
+
+def _skips_the_step(module: Module, found: Found, clear: ir.Value, tests: list[ir.Value]) -> bool:
     """Whether a clear comes only where the loop of a step ends, or in iterations that have overflowed."""
     overflows = any(FINITE.search(module.text(test)) for test in tests)
+    loops = {loop_of(place) for place in places(found.flow, found.issue_node, clear)} - {None}
     leaves = {
         last.kind
         for each in upwards(ir.statement_of(clear))
-        if isinstance(last := each.block.statements[-1], ir.Jump) and loop_of(last) is loop_of(step)
+        if isinstance(last := each.block.statements[-1], ir.Jump) and loop_of(last) in loops
     }
     return "break" in leaves or ("continue" in leaves and overflows)
 

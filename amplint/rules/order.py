@@ -90,11 +90,21 @@ def _is_refuted(module: Module, each: Found) -> bool:
     ]
     # What callers in between show by themselves, those who call them know better.
     outer = [flow for flow in callers if not any(other.leads_to(flow.container) for other in callers)]
+    of_order = each.issue.code in _OF_ORDER or each.issue.how == "unchecked"
     return bool(outer) and all(
-        flow.callers_see(each.issue.at)
+        (_sees_scaler(flow, each.issue.at) if of_order else flow.sees_gradients(each.issue.at))
         and not any(issue.at == each.issue.at for issue, _ in flow.found(each.issue.code))
         for flow in outer
     )
+
+
+# What has to do with the scaler's own books, whatever the gradients are.
+_OF_ORDER = ("AMP404", "AMP405", "AMP406", "AMP418")
+
+
+def _sees_scaler(flow: Flow, call: int) -> bool:
+    event = flow.visits[call].event
+    return event.scaler is not None and flow.sees_scaler(call, event.scaler)
 
 
 _NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}
@@ -364,6 +374,14 @@ def asked(flow: Flow, node: ir.Node, without: ir.Node, depth: int = 4) -> list[i
     for site in flow.call_sites(node) if depth else ():
         tests += asked(flow, site, without, depth - 1)
     return tests
+
+
+def places(flow: Flow, node: ir.Node, other: ir.Node, depth: int = 4) -> Iterator[ir.Node]:
+    """A node, or the calls that lead to it, as they stand in the function of another one."""
+    if ir.function_of(node) is ir.function_of(other):
+        yield node
+    for site in flow.call_sites(node) if depth else ():
+        yield from places(flow, site, other, depth - 1)
 
 
 def counts(flow: Flow, tests: list[ir.If]) -> bool:

@@ -45,7 +45,8 @@ class Verdict(NamedTuple):
         """
         kind, lines = each.kind, dict(each.lines)
         if any((code, line) in self.found for code in ("AMP406", "AMP407") for line in lines.get("unscaled", ())):
-            return "unscale_ again" in kind  # that unscale_ comes behind the step, or the clear
+            # That unscale_ comes behind the step, or the clear.
+            return "unscale_ again" in kind or kind == "a sum of unscaled and scaled"
         if kind == "update owed at the end":
             return True  # in each iteration but the last, another update has made it good
         told = {of.kind for of in self.seen.observed if of.allowed() & self.found}

@@ -17,7 +17,7 @@ def straight(writer: Writer) -> Draft:
 
 def accumulated(writer: Writer) -> list[Node]:
     """One micro step, right, with what belongs to the boundary under its condition."""
-    k = writer.flag("k", 1, 2)
+    k = writer.flag("k", 1, 2, 3)
     clipped, last = writer.clipped(), [writer.step(), writer.update(), writer.zero()]
     loss = writer.one("micro loss", "divided", "divided in scale", "whole")
     if loss == "divided":

@@ -131,7 +131,7 @@ def trainer(writer: Writer) -> Draft:
 def wrapper(writer: Writer) -> Draft:
     """`NativeScaler`: one call for all that the scaler does."""
     accumulates = writer.maybe("accumulation", 0.5)
-    k = writer.flag("k", 1, 2) if accumulates else ""
+    k = writer.flag("k", 1, 2, 3) if accumulates else ""
     bound = writer.flag("max_norm", None, 1.0)
     # What is wrong with a class is wrong whatever this file makes of it: no constants given.
     writer.enabled = writer.one("enabled", "always", "flag")
