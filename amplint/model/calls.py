@@ -189,16 +189,16 @@ class Calls:
         if not isinstance(value, ir.Call):
             return False
         found = self.find(value)
-        return self.matters(found) if found is not None else self._may_be_a_method_that_matters(value)
+        return self.matters(found) if found is not None else bool(self._methods_of_a_parameter(value))
 
-    def _may_be_a_method_that_matters(self, call: ir.Call) -> bool:
-        """Whether a call of a parameter, or of its method, runs what matters where it is one of this file's objects."""
+    def _methods_of_a_parameter(self, call: ir.Call) -> list[ir.Function]:
+        """What a call of a parameter, or of its method, runs where it is an object of this file's, if that matters."""
         func = call.func.base if isinstance(call.func, ir.Attribute) else call.func
         function = ir.function_of(call)
         if not isinstance(func, ir.Name) or function is None or all(p.name != func.name for p in function.params):
-            return False
+            return []
         name = call.func.attr if isinstance(call.func, ir.Attribute) else "__call__"
-        return any(self.matters(Callee(each)) for each in self._methods.get(name, ()))
+        return [each for each in self._methods.get(name, ()) if self.matters(Callee(each))]
 
     def trains(self, block: ir.Block) -> bool:
         """Whether a suite, or a function that it calls, has events that are more than calls out of sight."""
@@ -206,6 +206,8 @@ class Calls:
             return True
         for value in ir.values_below(block):
             callee = self.callee(value) if isinstance(value, ir.Call) else None
+            if callee is None and isinstance(value, ir.Call) and self._methods_of_a_parameter(value):
+                return True
             if callee is not None:
                 known = self._trains.get(callee.function.id)
                 if known is None:
@@ -222,9 +224,13 @@ class Calls:
         while todo:
             for value in ir.values_below(todo.pop()):
                 callee = self.callee(value) if isinstance(value, ir.Call) else None
-                if callee is not None and callee.function.id not in found:
-                    found.add(callee.function.id)
-                    todo.append(callee.function.body)
+                may_be = [callee.function] if callee is not None else []
+                if callee is None and isinstance(value, ir.Call):
+                    may_be = self._methods_of_a_parameter(value)
+                for function in may_be:
+                    if function.id not in found:
+                        found.add(function.id)
+                        todo.append(function.body)
         return found
 
     # --- arguments --------------------------------------------------------------------------------------------------

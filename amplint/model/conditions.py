@@ -170,6 +170,8 @@ class Conditions:
         rendered = self._objects.render(test)
         if rendered is None:
             return None
+        if isinstance(test, ir.Attribute):
+            rendered = state.object_of(rendered)  # `self.flag = flag`: one condition, by both names
         if isinstance(test, (ir.Name, ir.Attribute, ir.Subscript)):
             if self._objects.is_scalers(rendered) or self._objects.is_optimizers(rendered):
                 return f"present({rendered})", True

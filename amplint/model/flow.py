@@ -127,10 +127,10 @@ class Flow:
         )
 
     def sees_gradients(self, call: int) -> bool:
-        """Whether in each state that reaches a call it is known what the gradients are, and nothing was wrong yet."""
+        """Whether in each state that reaches a call it is known what the gradients are."""
         states = self.visits[call].states
         held = [of for state in states for of in ([of for _, of in state.groups] or [state.rest])]
-        return all(of.kind not in ("entry", "unknown", "maybe") and not of.told for of in held)
+        return all(of.kind not in ("entry", "unknown", "maybe") for of in held)
 
     def sees_scaler(self, call: int, scaler: str) -> bool:
         """Whether in each state that reaches a call all that was done with a scaler is in sight, or it is off."""

@@ -51,7 +51,8 @@ class Loops:
         counted = self._counted_from_outside(loop)
         first = [key for key in assigned if key not in counted]
         todo = [_at(state.forget(first), counter, first=True) for state in states]
-        for _ in range(MAX_ROUNDS):
+        again = self._is_repeated(loop)
+        for is_first in (True, *(False,) * (MAX_ROUNDS - 1)):
             if isinstance(loop, ir.While):
                 outcomes = [each for state in todo for each in self._expressions.outcomes(loop.test, state)]
                 done += [each.state.behind_loop(loop.id) for each in outcomes if not each.holds]
@@ -65,7 +66,9 @@ class Loops:
             paths.exits += inner.exits
             paths.raises += inner.raises
             left = [*inner.normal, *inner.continues]
-            if isinstance(loop, ir.For):  # behind it, what the last iteration has bound is still so
+            if isinstance(loop, ir.For) and not (
+                is_first and again
+            ):  # behind it, what the last iteration has bound is still so
                 done += [state.unknown() if drives else state.behind_loop(loop.id) for state in left]
             todo = [_at(state.forget(assigned).next_iteration(loop.id), counter, first=False) for state in left]
             if drives:
@@ -73,6 +76,14 @@ class Loops:
         self._then(loop.orelse, joined(done), paths)
         paths.normal = joined(paths.normal)
         return paths
+
+    def _is_repeated(self, loop: ir.For | ir.While) -> bool:
+        """Whether a loop runs more than once, if nothing leaves it: `for epoch in range(10)`."""
+        source = loop.iter if isinstance(loop, ir.For) else None
+        if not isinstance(source, ir.Call) or self._module.names.of(source.func) != {"builtins.range"}:
+            return False
+        count = source.args[0].value if len(source.args) == 1 else None
+        return isinstance(count, ir.Constant) and isinstance(count.value, int) and count.value > 1
 
     def _counter(self, loop: ir.For | ir.While) -> str | None:
         """The variable that counts a loop's iterations from 0, if its conditions compare it with numbers."""
@@ -138,21 +149,31 @@ class Loops:
         """A loop over optimizers: one round after the other, the loop's variables being those objects."""
         paths = Paths()
         before = frozenset.intersection(*(state.doers for state in states)) if states else frozenset()
+        shadowed = self._bound_again(loop)
         for aliases in rounds:
-            with self._expressions.within(self._objects.frame.inner(aliases, {})):
+            for own in shadowed & set(aliases):  # a loop inside gives the name to others
+                states = [state.bind(own, Abstract("object", aliases[own])) for state in states]
+            fixed = {own: key for own, key in aliases.items() if own not in shadowed}
+            with self._expressions.within(self._objects.frame.inner(fixed, {})):
                 inner = self._block(loop.body, states)
             paths.exits += inner.exits
             paths.raises += inner.raises
             paths.normal += inner.breaks
             left = [*inner.normal, *inner.continues]
             # Behind the loop, and at its next round, the variables are still those objects.
-            for own, key in aliases.items():
+            for own, key in fixed.items():
                 left = [state.bind(own, Abstract("object", key)) for state in left]
             states = joined(state.next_iteration(loop.id, before) for state in left)
         states = [state.behind_loop(loop.id) for state in states]
         self._then(loop.orelse, states, paths)
         paths.normal = joined(paths.normal)
         return paths
+
+    def _bound_again(self, loop: ir.For) -> set[str]:
+        """The variables that loops inside of a loop bind."""
+        inside = [each for each in ir.walk_statements(loop.body, into=False) if isinstance(each, ir.For)]
+        names = (name for each in inside for name in ir.walk_values(each.target) if isinstance(name, ir.Name))
+        return {self._objects.raw_variable(name.scope, name.name) for name in names}
 
     def _then(self, block: ir.Block | None, states: list[State], paths: Paths) -> None:
         """Run the suite behind a loop, and add to `paths` how it is left."""

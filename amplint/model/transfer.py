@@ -270,7 +270,7 @@ class Transfer:
                     Issue("AMP407", event.call.id, held.cleared, event.call.id, scaler, optimizer, "lost"), state
                 )
                 state = state.with_gradients(optimizer, held._replace(told=event.call.id))
-            if held.kind == "scaled" and held.sure and doer and not held.told:
+            if held.kind in ("scaled", "mixed") and held.sure and doer and not held.told:
                 # They came behind the unscale_: nothing divides them any more.
                 self._tell(Issue("AMP411", doer, held.origin, event.call.id, scaler, optimizer, "behind"), state)
                 state = state.with_gradients(optimizer, held._replace(told=event.call.id))

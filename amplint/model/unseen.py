@@ -67,7 +67,7 @@ class Unseen:
         """Whether a call that is no event makes no gradients: torch's own, a model's forward, a criterion."""
         func = call.func
         names = self._module.names.of(func)
-        if names and all(name.startswith(("torch.", "builtins.", "time.", "math.")) for name in names):
+        if names and all(name.startswith(("torch.", "builtins.", "contextlib.", "time.", "math.")) for name in names):
             return True
         if isinstance(func, ir.Attribute) and (func.attr in _QUIET or ir.last_name(func.base) == "grad"):
             return True

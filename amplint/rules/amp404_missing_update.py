@@ -51,7 +51,6 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.events import Event
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.model.visits import Issue
@@ -67,6 +66,7 @@ from amplint.rules.order import (
     loop_of,
     methods_used,
     on_micro_steps,
+    places,
     receiver,
     skipping,
     upwards,
@@ -118,14 +118,14 @@ def _judge(module: Module, each: Found) -> Finding | None:
         sure = in_this_file_only(module, issue.scaler)
         return _never_updated(module, each, Applicability.SAFE if sure else Applicability.UNSAFE)
     loop = loop_of(each.issue_node)
-    here = [update for update in updates if ir.function_of(update.call) is ir.function_of(each.issue_node)]
-    if here and loop is not None and not any(loop in upwards(ir.statement_of(update.call)) for update in here):
+    here = [place for update in updates for place in places(flow, update.call, each.issue_node)]
+    if here and loop is not None and not any(loop in upwards(ir.statement_of(place)) for place in here):
         return rule.finding(
             module.span(each.issue_node),
             "no update() comes before the next iteration, which raises; call it in the loop, behind the last step",
             withheld="an update stands outside of the loop, and would have to move",
         )
-    tests = _tests(each, updates)
+    tests = [test for place in here for test in skipping(each.issue_node, place, "continue")]
     if not tests and issue.code == "AMP404":
         return _never_updated(module, each, Applicability.UNSAFE)
     if not tests or not _is_dynamic(module, each, tests):
@@ -145,17 +145,6 @@ def _is_misplaced(module: Module, each: Found) -> bool:
     early = [of for of in found(module, "AMP410") if of.issue.how != "unchecked"]
     states = [state for of in early if of.issue.scaler == each.issue.scaler for state in of.states]
     return bool(states) and all(any(agree(mine, theirs.facts) for theirs in states) for mine in each.states)
-
-
-def _tests(each: Found, updates: list[Event]) -> list[ir.If]:
-    """The ifs that decide whether an update follows the step."""
-    step = each.issue_node
-    return [
-        test
-        for update in updates
-        if ir.function_of(update.call) is ir.function_of(step)
-        for test in skipping(step, update.call, "continue")
-    ]
 
 
 def _outlives(module: Module, flow: Flow, scaler: str) -> bool:

@@ -118,9 +118,15 @@ def _is_early(module: Module, update: int) -> bool:
 def _may_be_off(each: Found) -> bool:
     """Whether what the scaler would check waits for what may be the flag by which the scaler itself is off."""
     flow = each.flow
-    tests = [test for use in _uses_since(each) for test in asked(flow, use, each.issue_node)]
-    enabled = flow.surely_enabled(each.issue.scaler, each.states)
-    return not enabled and any(map(flow.conditions.may_ask_for_amp, tests))
+    if flow.surely_enabled(each.issue.scaler, each.states):
+        return False
+    for use in _uses_since(each):
+        tests = asked(flow, use, each.issue_node)
+        # Where one that has nothing to do with AMP keeps the path from it, the others weren't asked.
+        failed = [test for test in tests for state in each.states if flow.conditions.came_out(test, state) is False]
+        if any(map(flow.conditions.may_ask_for_amp, failed or tests)):
+            return True
+    return False
 
 
 def _steps_at_a_break(each: Found) -> bool:

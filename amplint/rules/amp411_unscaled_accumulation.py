@@ -104,7 +104,11 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
         return True
     every = objects(module)
     torchs = {issue.optimizer, every.original(issue.optimizer)} & every.constructed
-    elsewhere = any(ir.last_name(call.func) == "zero_grad" for call in module.calls)
+    # One that a call leads to, and that no path of the flow comes to, stands behind what raises.
+    elsewhere = any(
+        ir.last_name(call.func) == "zero_grad" and (not flow.follows(call) or exclusive(call, step))
+        for call in module.calls
+    )
     return bool(torchs) and not elsewhere and in_this_file_only(module, issue.scaler)
 
 

@@ -90,7 +90,7 @@ def _is_refuted(module: Module, each: Found) -> bool:
     ]
     # What callers in between show by themselves, those who call them know better.
     outer = [flow for flow in callers if not any(other.leads_to(flow.container) for other in callers)]
-    of_order = each.issue.code in _OF_ORDER or each.issue.how == "unchecked"
+    of_order = each.issue.code in _OF_ORDER or (each.issue.code, each.issue.how) == ("AMP410", "unchecked")
     return bool(outer) and all(
         (_sees_scaler(flow, each.issue.at) if of_order else flow.sees_gradients(each.issue.at))
         and not any(issue.at == each.issue.at for issue, _ in flow.found(each.issue.code))

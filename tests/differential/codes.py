@@ -20,7 +20,7 @@ Ties, and why:
 - Gradients divided a second time, an update in between: that update is misplaced (410), or the second `unscale_` (405);
   behind a direct step `unscale_` comes too late (406).
 - Gradients used by a step and given to the scaler's step again: the update in between let it pass (410), the step is
-  one too many (406).
+  one too many (406). Given to `unscale_` again: that comes too late (406), or the update before it too early (410).
 - `unscale_` between two backwards, then a direct step: both are wrong (411, 402).
 - Only scaled gradients, in an optimizer that was unscaled: `unscale_` came before their backward (411), or behind the
   step before (406).
@@ -66,7 +66,7 @@ TABLE: dict[str, tuple[tuple[str, str], ...]] = {
         ("AMP406", "at"),
     ),
     "unscaled gradients divided by step": (("AMP410", "update"),),
-    "used gradients unscaled": (("AMP406", "at"),),
+    "used gradients unscaled": (("AMP406", "at"), ("AMP410", "update")),
     "used gradients stepped": (("AMP410", "update"), ("AMP406", "at")),
     "no gradients": (("AMP407", "at"), ("AMP407", "unscaled")),
     "no gradients, behind the step": (("AMP407", "at"), ("AMP406", "at")),

@@ -60,7 +60,7 @@ def flags(writer: Writer) -> Draft:
     if kind == "clip":
         clip = [block(f"if {writer.flag('clip')}:", writer.unscale(), writer.clip())]
     elif kind == "max_norm":
-        bound = writer.flag("max_norm", None, 1.0)
+        bound = writer.flag("max_norm", None, 0.0, 1.0)
         asked = writer.one("asks", "is not None", "truth")
         clip = [
             block(

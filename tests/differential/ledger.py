@@ -253,8 +253,8 @@ class Ledger:
                 piece.stepped = True
             held.used = "directly"
 
-    def clip(self, parameters: list[Any], line: int) -> None:
-        """Gradients are clipped."""
+    def clip(self, parameters: list[Any], line: int, one_by_one: bool = False) -> None:
+        """Gradients are clipped, all at once or parameter by parameter."""
         live = self.holding(parameters)
         for held in live:
             if held.scaled and any(piece.stepped for piece in held.unscaled):
@@ -266,6 +266,10 @@ class Ledger:
                 held.tainted |= held.early is held.scaled[0].scaler
                 self._bad(held, "scaled gradients clipped", at=line)
         if live and all(isinstance(held.used, Books) for held in live):
+            # Parameter by parameter the clip may be for others too, which no step has used.
+            every = [held for held in self.held.values() if held.pieces]
+            for held in live if one_by_one and not all(isinstance(held.used, Books) for held in every) else ():
+                held.tainted = True
             found = [self._bad(held, "used gradients clipped", at=line) for held in live]
             self._late_clips.append((found[0], live))
         elif live and all(held.used and any(piece.scaler is not None for piece in held.pieces) for held in live):

@@ -345,7 +345,7 @@ class _Watch:
             found = [each for each in known if each.grad is not None and each.grad.data_ptr() == tensor.data_ptr()]
             if found:
                 self._events["clip by hand"] += 1
-                self.ledger.clip(found, place.line)
+                self.ledger.clip(found, place.line, one_by_one=True)
         return original(tensor, *args, **kwargs)
 
     def _zero_grad(self, original: Callable[..., Any], owner: Any, *args: Any, **kwargs: Any) -> None:
