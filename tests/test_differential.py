@@ -84,7 +84,7 @@ BY_HAND: dict[str, tuple[str, str]] = {
     "unscale_ twice": ("405v", "Z F B U V# S D"),
     "unscale_ behind the step": ("406v", "Z F B S V# D"),
     "step twice": ("406t", "Z F B S T# D"),
-    "unscale_ behind the update": ("406v 406v/411v", "Z F B S D V# Z F B S D"),
+    "unscale_ behind the update": ("406v/410d 406v/411v", "Z F B S D# V# Z F B S D"),
     "unscale_ behind the update, forgotten": ("", "Z F B S D V E"),  # it may be found
     "unscale_ of none, then a clip": ("406u/407u 407s/407u", "Z F B S D Z U# F B C S# D"),
     "cleared before the step": ("407s", "F B Z S# D"),

@@ -128,8 +128,10 @@ class Flow:
 
     def sees_gradients(self, call: int) -> bool:
         """Whether in each state that reaches a call it is known what the gradients are."""
-        states = self.visits[call].states
+        optimizer, states = self.visits[call].event.optimizer, self.visits[call].states
         held = [of for state in states for of in ([of for _, of in state.groups] or [state.rest])]
+        if optimizer is not None:
+            held = [state.gradients_of(optimizer) for state in states]
         return all(of.kind not in ("entry", "unknown", "maybe") for of in held)
 
     def sees_scaler(self, call: int, scaler: str) -> bool:

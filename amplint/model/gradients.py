@@ -83,4 +83,5 @@ def after_unscale(before: Gradients, scaler: str, call: int) -> Gradients:
     """After the scaler has divided them, by `unscale_` or in its step."""
     if before.kind in ("unknown", "none", "zeros", "maybe"):
         return before
-    return before._replace(kind="unscaled", scaler=scaler, by=call, updated=0)
+    used = 0 if before.kind == "over" else before.used
+    return before._replace(kind="unscaled", scaler=scaler, by=call, used=used, updated=0)

@@ -51,12 +51,15 @@ class Loops:
         counted = self._counted_from_outside(loop)
         first = [key for key in assigned if key not in counted]
         todo = [_at(state.forget(first), counter, first=True) for state in states]
+        held_back: list[State] = []
         again = self._is_repeated(loop)
         for is_first in (True, *(False,) * (MAX_ROUNDS - 1)):
             if isinstance(loop, ir.While):
                 outcomes = [each for state in todo for each in self._expressions.outcomes(loop.test, state)]
                 done += [each.state.behind_loop(loop.id) for each in outcomes if not each.holds]
                 todo = [each.state for each in outcomes if each.holds]
+            if any(state in seen for state in todo):  # another round changes nothing
+                done += held_back
             todo = [state for state in joined(todo) if state not in seen]
             if not todo:
                 break
@@ -66,10 +69,9 @@ class Loops:
             paths.exits += inner.exits
             paths.raises += inner.raises
             left = [*inner.normal, *inner.continues]
-            if isinstance(loop, ir.For) and not (
-                is_first and again
-            ):  # behind it, what the last iteration has bound is still so
-                done += [state.unknown() if drives else state.behind_loop(loop.id) for state in left]
+            if isinstance(loop, ir.For):  # behind it, what the last iteration has bound is still so
+                behind = [state.unknown() if drives else state.behind_loop(loop.id) for state in left]
+                (held_back if is_first and again else done).extend(behind)
             todo = [_at(state.forget(assigned).next_iteration(loop.id), counter, first=False) for state in left]
             if drives:
                 todo = [state.unknown() for state in todo]
@@ -148,7 +150,11 @@ class Loops:
     def _over_objects(self, loop: ir.For, rounds: list[dict[str, str]], states: list[State]) -> Paths:
         """A loop over optimizers: one round after the other, the loop's variables being those objects."""
         paths = Paths()
-        before = frozenset.intersection(*(state.doers for state in states)) if states else frozenset()
+        before = states[0].doers if states else frozenset()
+        others = [state for state in states if state.doers != before]
+        if others:
+            paths = self._over_objects(loop, rounds, others)
+            states = [state for state in states if state.doers == before]
         shadowed = self._bound_again(loop)
         for aliases in rounds:
             for own in shadowed & set(aliases):  # a loop inside gives the name to others

@@ -224,7 +224,7 @@ class Transfer:
         optimizer = event.optimizer or ""
         held = state.gradients_of(optimizer)
         for clip in state.pending:
-            self.visits[clip].followed.add(state.facts)
+            self.visits[clip].followed.add((optimizer, state.facts))
             if held.kind not in ("plain", "none", "zeros", "maybe") and event.call not in self.visits[clip].bypasses:
                 self.visits[clip].bypasses.append(event.call)
         state = self._over(event, [optimizer], state)
@@ -364,7 +364,8 @@ class Transfer:
             call = event.call.id
             plain = [] if machine.scaled else self._unscaled(state, call, scaler)
             held = (state.rest, *(each for _, each in state.groups))
-            told = any(each.told and not self._is_used_by_scaler(each) for each in held)
+            mine = [each for each in held if each.scaler in (scaler, "")]
+            told = any(each.told and not self._is_used_by_scaler(each) for each in mine)
             if not machine.scaled:
                 found = [*plain, Issue("AMP418", call, 0, call, scaler, "", "update")]
             else:
@@ -391,7 +392,7 @@ class Transfer:
             clipped = self.visits[clip].clipped
             steps = state.stage(event.scaler, optimizer) is not Stage.STEPPED  # else it raises
             if steps and (not clipped or optimizer in clipped):
-                self.visits[clip].followed.add(state.facts)
+                self.visits[clip].followed.add((optimizer, state.facts))
             if state.stage(event.scaler, optimizer) is Stage.READY:
                 self.visits[clip].stepped.add((event.scaler, optimizer))
                 if event.call not in self.visits[clip].steps:

@@ -41,8 +41,8 @@ class Visit:
     states: list[State] = field(default_factory=list)
     stepped: set[tuple[str, str]] = field(default_factory=set)  # (scaler, optimizer) stepped before the next update
     steps: list[ir.Value] = field(default_factory=list)
-    # what is known on the paths on which a step of what is clipped comes before the next backward
-    followed: set[frozenset[tuple[str, bool]]] = field(default_factory=set)
+    # the steps of what is clipped that come before the next backward: whose they are, what is known on their paths
+    followed: set[tuple[str, frozenset[tuple[str, bool]]]] = field(default_factory=set)
     clipped: set[str] = field(default_factory=set)  # the optimizers that own what is clipped, where that is known
     bypasses: list[ir.Value] = field(default_factory=list)  # direct steps before the next update
     backward_first: bool = False  # a scaled backward comes before the next update on some path

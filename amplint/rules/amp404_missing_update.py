@@ -109,7 +109,7 @@ def check(module: Module) -> Iterator[Finding]:
 def _judge(module: Module, each: Found) -> Finding | None:
     """What is wrong with a call that the next iteration meets without an update."""
     flow, issue = each.flow, each.issue
-    if _is_misplaced(module, each) or (issue.code == "AMP405" and on_micro_steps(each)):
+    if on_micro_steps(each) if issue.code == "AMP405" else _is_misplaced(module, each):
         return None
     updates = calls_of(flow, issue.scaler, "update")
     if not updates:

@@ -91,12 +91,12 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
     clears = [event for event in flow.events if event.kind == "zero_grad" and event.optimizer is not None]
     step = each.issue_node
     backward = flow.node(issue.cause)
-    for clear in clears:
+    for site in (site for clear in clears for site in (list(places(flow, clear.call, step)) or [clear.call])):
         # A clear that waits for something may wait for just the iteration behind the step; a step in each one doesn't.
-        tests = dynamic(module, flow, clear.call, step)
-        if _is_at_the_boundary(flow, clear.call, step) or _skips_the_step(module, each, clear.call, tests):
+        tests = dynamic(module, flow, site, step)
+        if not tests or _is_at_the_boundary(flow, site, step) or _skips_the_step(module, each, site, tests):
             continue
-        if tests and (not all(flow.conditions.counts(test) for test in tests) or dynamic(module, flow, step, backward)):
+        if not all(flow.conditions.counts(test) for test in tests) or dynamic(module, flow, step, backward):
             return False
     if clears and all(exclusive(clear.call, step) and _steps_beside(flow, clear.call, step) for clear in clears):
         return False  # only one arm of an if clears: AMP420

@@ -59,6 +59,7 @@ class Held:
     pieces: list[Piece] = field(default_factory=list)
     used: Books | str = ""  # the scaler that stepped since the last backward, or "directly"
     used_since: int = 0  # the scaler's updates before that step
+    lacking: bool = False  # the scaler has said that there is none
     early: Books | None = None  # the scaler that has found nothing to divide since its last update
     spent: bool = False  # a scaler has stepped since the last backward, the gradient may be cleared
     tainted: bool = False  # something was wrong before: what follows is secondary
@@ -121,6 +122,12 @@ class Ledger:
         held.tainted = True
         return found
 
+    def _lack(self, parameters: Iterable[Any], kind: str, **lines: int) -> None:
+        every = list(self._all(parameters))
+        self.see(kind, all(held.lacking for held in every), **lines)
+        for held in every:
+            held.lacking = True
+
     # --- what happens -----------------------------------------------------------------------------------------------
 
     def zeroed(self, parameters: Iterable[Any]) -> None:
@@ -138,7 +145,7 @@ class Ledger:
             for books in sources.get(id(held.parameter), ()):
                 since = len(books.updates) if books is not None else 0
                 held.pieces.append(Piece(books, line, since))
-                held.used, held.spent = "", False
+                held.used, held.spent, held.lacking = "", False, False
                 if books is None:
                     self._plain.append(line)
 
@@ -147,7 +154,8 @@ class Ledger:
         live = self.holding(parameters)
         if not live:
             spent = any(held.spent for held in self._all(parameters))
-            self.see("no gradients, behind the step" if spent and not is_step else "no gradients", at=line)
+            kind = "no gradients, behind the step" if spent and not is_step else "no gradients"
+            self._lack(parameters, kind, at=line)
             for held in self._all(parameters):
                 held.early = books
         for held in live:
@@ -160,8 +168,7 @@ class Ledger:
                 found = self._bad(held, kind, **lines)
                 if kind == "used gradients unscaled":
                     books.late.append(found)
-                if is_step:
-                    self._note_misplaced(kind, books, lines)
+                self._note_misplaced(kind, books, lines)
             for piece in held.pieces:
                 piece.divided, piece.since, piece.infinite = (*piece.divided, line), len(books.updates), infinite
 
@@ -208,8 +215,8 @@ class Ledger:
             books.unscaled[optimizer] = place
         live = self.holding(parameters)
         unscaled = books.unscaled[optimizer].line
-        if is_unscaled and not live:
-            self.see("no gradients", at=place.line)  # cleared since: unscale_ found some, or the step would raise
+        if is_unscaled and not live:  # cleared since: unscale_ found some, or the step would raise
+            self._lack(parameters, "no gradients", at=place.line)
         for held in live:
             self._stepped_over(held)
             if is_unscaled and held.scaled:
@@ -319,7 +326,8 @@ class Ledger:
             plain = [piece.line for held in self.holding(known) for piece in held.plain] or self._plain
             self.see("no scale, behind a plain backward" if plain else "no scale", at=line, backward=plain)
         elif "No inf checks were recorded for this optimizer" in message:
-            self.see("no gradients", at=line, unscaled=books.unscaled[optimizer].line if is_unscaled else 0)
+            unscaled = books.unscaled[optimizer].line if is_unscaled else 0
+            self._lack(parameters, "no gradients", at=line, unscaled=unscaled)
         elif "No inf checks were recorded prior to update" in message:
             # A direct step, or a clip of scaled gradients, is why nothing was checked.
             clipped = any(

@@ -67,21 +67,23 @@ def observe(program: Program) -> Seen:
                 break
         if watch.ledger.stepped_unchecked and (flags, True) not in runs:
             runs.append((flags, True))
-    for each in _of_one_batch(program, places, runs):
-        found.setdefault(each, ["one batch"])
+    for each in _of_others(program, places, runs):
+        found.setdefault(each, ["other batches"])
     for each in list(found):
         if each.secondary and each._replace(secondary=False) in found:
             del found[each]
     return Seen({each: tuple(labels) for each, labels in found.items()}, events, reached.lines, len(runs))
 
 
-def _of_one_batch(program: Program, places: Places, runs: list[tuple[dict[str, Any], bool]]) -> Iterator[Observed]:
-    """What shows where a loop runs once. It may be found, and need not be: later iterations may hide it."""
+def _of_others(program: Program, places: Places, runs: list[tuple[dict[str, Any], bool]]) -> Iterator[Observed]:
+    """What shows where a loop runs once, or every batch overflows. It may be found, and need not be."""
     for flags, overflow in runs:
-        watch = _Watch(places, Counter(), "done")
-        with watch.watching(), contextlib.suppress(UnsuitableError):
-            watch.run(program, flags, _loader(overflow, batches=1))
-            yield from (each._replace(secondary=True) for each in watch.ledger.seen)
+        loader = _loader(overflow)
+        for batches in ([loader[1]], [loader[1]] * BATCHES) if overflow else ([loader[1]],):
+            watch = _Watch(places, Counter(), "done")
+            with watch.watching(), contextlib.suppress(UnsuitableError):
+                watch.run(program, flags, batches)
+                yield from (each._replace(secondary=True) for each in watch.ledger.seen)
 
 
 class _Reached:
@@ -120,11 +122,11 @@ def _make_disabled(original: Callable[..., Any], scaler: Any, *args: Any, **kwar
     original(scaler, *args, **kwargs | {"enabled": False})
 
 
-def _loader(overflow: bool, batches: int = BATCHES) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def _loader(overflow: bool) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Batches whose L1 loss has the gradient 1 for the weight and the bias of a Linear(1, 1)."""
-    inputs = [torch.ones(1, 1) for _ in range(batches)]
+    inputs = [torch.ones(1, 1) for _ in range(BATCHES)]
     if overflow:
-        inputs[min(1, batches - 1)] = torch.full((1, 1), math.inf)
+        inputs[1] = torch.full((1, 1), math.inf)
     return [(each, torch.full((1, 1), -1000.0)) for each in inputs]
 
 

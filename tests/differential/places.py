@@ -1,6 +1,7 @@
 """Where in a program's text a call is made, and in which iteration of which loops.
 
-Each loop's body is given a first statement that ticks, on the line of what follows it, so that no line moves.
+Each loop is given a statement before it that tells when it starts, and a first one in its body that ticks, on the line
+of what follows, so that no line moves.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ TICK = "__tick__"
 
 class Place(NamedTuple):
     line: int
-    # The loops round the call, outermost first, those of the callers too, each with the number of its iteration.
+    # The loops round the call, outermost first, those of the callers too, each with the number of its run, and that of
+    # the iteration.
     loops: tuple[tuple[int, int], ...]
 
     def same_iteration(self, other: Place) -> bool:
@@ -41,11 +43,12 @@ class Places:
         self._number = 0
         self._suite(tree.body, ())
         self.code: CodeType = compile(ast.fix_missing_locations(tree), FILENAME, "exec")
+        self._runs: dict[tuple[int, int], int] = {}
         self._iterations: dict[tuple[int, int], int] = {}
         self._ticks = 0
 
     def _suite(self, body: list[ast.stmt], loops: tuple[int, ...]) -> None:
-        for statement in body:
+        for statement in list(body):
             for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
                 self._loops[line] = loops
             inner = loops
@@ -60,13 +63,13 @@ class Places:
             for handler in getattr(statement, "handlers", []):
                 self._suite(handler.body, inner)
             if isinstance(statement, (ast.For, ast.While)):
-                tick = ast.Call(ast.Name(TICK, ast.Load()), [ast.Constant(inner[-1])], [])
-                statement.body.insert(0, ast.copy_location(ast.Expr(tick), statement.body[0]))
+                statement.body.insert(0, _tick(statement.body[0], inner[-1], starts=False))
+                body.insert(body.index(statement), _tick(statement, inner[-1], starts=True))
 
-    def tick(self, loop: int) -> None:
-        """A loop's next iteration starts."""
+    def tick(self, loop: int, starts: bool) -> None:
+        """A loop starts, or its next iteration."""
         self._ticks += 1
-        self._iterations[id(sys._getframe(1)), loop] = self._ticks
+        (self._runs if starts else self._iterations)[id(sys._getframe(1)), loop] = self._ticks
 
     def here(self) -> Place | None:
         """The innermost line of the text that runs."""
@@ -76,6 +79,13 @@ class Places:
             if frame.f_code.co_filename == FILENAME:
                 line = line or frame.f_lineno
                 loops = self._loops.get(frame.f_lineno, ())
-                chain[:0] = [(loop, self._iterations.get((id(frame), loop), 0)) for loop in loops]
+                chain[:0] = [
+                    (self._runs.get((id(frame), loop), 0), self._iterations.get((id(frame), loop), 0)) for loop in loops
+                ]
             frame = frame.f_back
         return Place(line, tuple(chain)) if line else None
+
+
+def _tick(before: ast.stmt, loop: int, starts: bool) -> ast.stmt:
+    call = ast.Call(ast.Name(TICK, ast.Load()), [ast.Constant(loop), ast.Constant(starts)], [])
+    return ast.copy_location(ast.Expr(call), before)
