@@ -26,6 +26,7 @@ from amplint.model.paths import Paths, joined, without_idle_facts
 from amplint.model.reads import reads_of_statement
 from amplint.model.regions import Regions
 from amplint.model.state import Abstract, State
+from amplint.model.unmet import Unmet
 from amplint.model.visits import Issue, TooManyPathsError, Visit
 
 if TYPE_CHECKING:
@@ -80,7 +81,11 @@ class Flow:
         """The events of the function, and those that were met in what it calls, in the order of the text."""
         own = {event.call.id: event for event in self._events.below(self.container.body)}
         met = {number: visit.event for number, visit in self.visits.items()}
-        return [each for _, each in sorted({**own, **met}.items())]
+        return [each for _, each in sorted({**self._unmet.events, **own, **met}.items())]
+
+    @cached_property
+    def _unmet(self) -> Unmet:
+        return Unmet(self._module, self.container.body, self._expressions.followed)
 
     def node(self, number: int) -> ir.Value:
         """The call with an id."""
@@ -113,7 +118,9 @@ class Flow:
     def call_sites(self, node: ir.Node) -> list[ir.Call]:
         """The calls that led to a node in another function."""
         function = ir.function_of(node)
-        return self._expressions.followed.get(function.id, []) if function is not None else []
+        if function is None:
+            return []
+        return self._expressions.followed.get(function.id) or self._unmet.sites.get(function.id, [])
 
     @cached_property
     def in_order(self) -> list[Visit]:

@@ -181,11 +181,15 @@ class Transfer:
         elif all(its.kind == "entry" for its in held.values()) and not state.touched():
             self._tell(Issue("AMP401", call, 0, call, "", clipped[0], "entry"), state)
         elif all(
-            its.kind in _USED and self._is_used(its) and not its.told for its in held.values()
+            its.kind in _USED and self._is_used(its) and not self._is_told_of_a_clip(its) for its in held.values()
         ) and not self.switches.disabled(first.scaler, state):
             self._tell(Issue("AMP419", call, first.used, call, first.scaler, clipped[0]), state)
         alone = certain or len(clipped) == 1
         return (self._over(event, clipped, state) if alone else state).but(pending=state.pending | {call})
+
+    def _is_told_of_a_clip(self, held: Gradients) -> bool:
+        found = self.visits.get(held.told)
+        return held.told < 0 or (found is not None and found.event.kind == "clip")
 
     def _is_used(self, held: Gradients) -> bool:
         """Whether the scaler has stepped with gradients that it unscaled."""

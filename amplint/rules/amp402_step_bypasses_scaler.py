@@ -146,7 +146,7 @@ def _misuse(module: Module, each: Found) -> _Misuse | None:
     if what is _AGAIN and not calls_of(flow, scaler, "step"):
         what = _UNCHECKED
     if what is _UNCHECKED and (
-        FINITE.search(_before(module, event.call)) or _looks_first(module, home(module, event.call) or flow, event)
+        _asks_for_finite(module, flow, event.call) or _looks_first(module, home(module, event.call) or flow, event)
     ):
         return None
     return _Misuse(what, scaler, len(bad) == len(visit.states))
@@ -213,11 +213,14 @@ def _is_the_scalers(module: Module, flow: Flow, optimizer: str) -> bool:
     )
 
 
-def _before(module: Module, node: ir.Node) -> str:
-    """The text of a function, or of the file, up to a node."""
+def _asks_for_finite(module: Module, flow: Flow, node: ir.Node, depth: int = 4) -> bool:
+    """Whether infinite gradients are looked for before a step, or before a call that leads to it."""
     function = ir.function_of(node)
     start = module.span(function)[0] if function is not None else 0
-    return module.source.text[start : module.span(node)[0]]
+    sites = flow.call_sites(node) if depth else []
+    return bool(FINITE.search(module.source.text[start : module.span(node)[0]])) or any(
+        _asks_for_finite(module, flow, site, depth - 1) for site in sites
+    )
 
 
 def _scaler_value(flow: Flow, scaler: str) -> ir.Value:

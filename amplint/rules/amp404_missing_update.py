@@ -89,6 +89,8 @@ def check(module: Module) -> Iterator[Finding]:
     """Each step that comes round to the scaler again without an update."""
     told: set[object] = set()
     for each in (*found(module, "AMP404"), *found(module, "AMP405")):
+        if each.issue.code == "AMP405" and on_micro_steps(each):
+            told.add(each.issue.at)  # AMP405 says so
         place = {objects(module).original(each.issue.scaler), each.issue.at}
         finding = _judge(module, each) if each.issue.how == "carried" and not place & told else None
         if finding is not None:
@@ -109,7 +111,7 @@ def check(module: Module) -> Iterator[Finding]:
 def _judge(module: Module, each: Found) -> Finding | None:
     """What is wrong with a call that the next iteration meets without an update."""
     flow, issue = each.flow, each.issue
-    if on_micro_steps(each) if issue.code == "AMP405" else _is_misplaced(module, each):
+    if issue.code == "AMP404" and _is_misplaced(module, each):
         return None
     updates = calls_of(flow, issue.scaler, "update")
     if not updates:
@@ -233,7 +235,7 @@ def _never_updated(module: Module, each: Found, kind: Applicability) -> Finding:
         )
     scaler = str(flow.visits[step.id].event.scaler)
     steps = calls_of(flow, scaler, "step") or calls_of(flow, scaler, "unscale_")
-    steps = [event for event in steps if flow.contains(event.call)]
+    steps = [event for event in steps if flow.contains(event.call)] or [flow.visits[step.id].event]
     steps = [event for event in steps if loop_of(event.call) is not None] or steps
     name = module.text(receiver(steps[-1]))
     offered: Fix | None = None

@@ -61,6 +61,7 @@ from amplint.rules.order import (
     conditions,
     exclusive,
     found,
+    guards,
     home,
     loop_of,
     one_for_each,
@@ -123,7 +124,11 @@ def _may_be_off(each: Found) -> bool:
     for use in _uses_since(each):
         tests = asked(flow, use, each.issue_node)
         # Where one that has nothing to do with AMP keeps the path from it, the others weren't asked.
-        failed = [test for test in tests for state in each.states if flow.conditions.came_out(test, state) is False]
+        failed = [
+            test
+            for test, holds in guards(flow, use)
+            if test in tests and any(flow.conditions.came_out(test, state) is (not holds) for state in each.states)
+        ]
         if any(map(flow.conditions.may_ask_for_amp, failed or tests)):
             return True
     return False

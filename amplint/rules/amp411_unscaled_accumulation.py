@@ -50,7 +50,7 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.clips import FINITE, in_this_file_only
-from amplint.rules.order import Found, dynamic, exclusive, found, loop_of, one_for_each, places, upwards, where
+from amplint.rules.order import Found, dynamic, exclusive, found, guards, loop_of, one_for_each, places, upwards, where
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -112,25 +112,16 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
     return bool(torchs) and not elsewhere and in_this_file_only(module, issue.scaler)
 
 
-def _is_at_the_boundary(flow: Flow, clear: ir.Value, step: ir.Value) -> bool:
+def _is_at_the_boundary(flow: Flow, clear: ir.Node, step: ir.Value) -> bool:
     """Whether a clear waits for the boundary that the step waits for, and no other one."""
-    waits = list(_boundaries(flow, clear))
+    waits = [(test, holds) for test, holds in guards(flow, clear) if flow.conditions.counts(test)]
     states = flow.visits[step.id].states
     return bool(waits) and all(
         flow.conditions.came_out(test, state) is holds for test, holds in waits for state in states
     )
 
 
-def _boundaries(flow: Flow, node: ir.Node, depth: int = 4) -> Iterator[tuple[ir.Value, bool]]:
-    """The tests for a boundary that a call waits for, or a call that leads to it, and how they have to come out."""
-    for each in upwards(ir.statement_of(node)):
-        if isinstance(each.parent, ir.If) and flow.conditions.counts(each.parent.test):
-            yield each.parent.test, each.block is each.parent.then
-    for site in flow.call_sites(node) if depth else ():
-        yield from _boundaries(flow, site, depth - 1)
-
-
-def _skips_the_step(module: Module, found: Found, clear: ir.Value, tests: list[ir.Value]) -> bool:
+def _skips_the_step(module: Module, found: Found, clear: ir.Node, tests: list[ir.Value]) -> bool:
     """Whether a clear comes only where the loop of a step ends, or in iterations that have overflowed."""
     overflows = any(FINITE.search(module.text(test)) for test in tests)
     loops = {loop_of(place) for place in places(found.flow, found.issue_node, clear)} - {None}

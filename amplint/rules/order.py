@@ -376,6 +376,15 @@ def asked(flow: Flow, node: ir.Node, without: ir.Node, depth: int = 4) -> list[i
     return tests
 
 
+def guards(flow: Flow, node: ir.Node, depth: int = 4) -> Iterator[tuple[ir.Value, bool]]:
+    """The tests of the ifs round a node, or round a call that leads to it, and how they have to come out."""
+    for each in upwards(ir.statement_of(node)):
+        if isinstance(each.parent, ir.If):
+            yield each.parent.test, each.block is each.parent.then
+    for site in flow.call_sites(node) if depth else ():
+        yield from guards(flow, site, depth - 1)
+
+
 def places(flow: Flow, node: ir.Node, other: ir.Node, depth: int = 4) -> Iterator[ir.Node]:
     """A node, or the calls that lead to it, as they stand in the function of another one."""
     if ir.function_of(node) is ir.function_of(other):

@@ -7,7 +7,8 @@ before; `stepped`, of the step that used them; `update`, of the updates in betwe
 An observation is secondary behind another one of the same gradients, up to where they are None again, and behind an
 exception: it may be found, and need not be. All others have to be, those too that show for one value of a flag only,
 whatever the flag's name. A finding on a line that no run has reached is not judged, nor one on a line that is reached
-only behind an exception. What shows where the loader has one batch only, or all overflow, may be found, and need not be.
+only behind an exception. What shows where the loader has one batch only, or where all overflow, may be found, and need
+not be.
 
 Ties, and why:
 - A scale that does not exist: nothing was scaled before (418), or the backward before it was forgotten (403), also
