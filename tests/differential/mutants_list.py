@@ -117,7 +117,12 @@ FAULTS = (
         "if stage is Stage.READY:\n            held = after_unscale(",
         'if event.kind == "unscale_":\n            held = after_unscale(',
     ),
-    Fault("a path that knows the scaler off takes it for on", "switches.py", "return not known", "return False"),
+    Fault(
+        "a path that knows the scaler off takes it for on",
+        "switches.py",
+        "return self._switched(scaler, state) is False",
+        "return False",
+    ),
     Fault(
         "a clip behind the step passes until the next clear",
         "transfer.py",
@@ -183,8 +188,8 @@ FAULTS = (
     Fault(
         "what unscaled the gradients is not remembered",
         "gradients.py",
-        'before._replace(kind="unscaled", scaler=scaler, by=call, updated=0)',
-        'before._replace(kind="unscaled", scaler=scaler, updated=0)',
+        'before._replace(kind="unscaled", scaler=scaler, by=call, used=used, updated=0)',
+        'before._replace(kind="unscaled", scaler=scaler, used=used, updated=0)',
     ),
     # --- protocol: the scaler's machine ---
     Fault(
@@ -262,7 +267,7 @@ FAULTS = (
     Fault(
         "a list in a variable is not looked up",
         "containers.py",
-        "return bindings[0].value",
+        "return sources[0]",
         "return value",
     ),
     # --- ownership ---
