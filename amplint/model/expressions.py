@@ -186,7 +186,7 @@ class Expressions:
             event = self._events.of(call) or self.tensors.by_hand_call(call, state) or measure
             after: State | None = self.regions.manual(call, state, self.conditions)
             if after is not None and self.tensors.divides(call, after):
-                after = self.transfer.by_hand(after)
+                after = after.with_unknown_gradients()
             if after is not None and event is not None:
                 after = self.transfer.visit(event, after)
             elif after is not None and not self._events.unseen.is_harmless(call):
@@ -198,8 +198,9 @@ class Expressions:
     def constructs(self, call: ir.Call, targets: tuple[ir.Value, ...]) -> bool:
         """Whether a call makes an object of this file's classes, whose constructor is followed, and keeps it there."""
         callee = self.calls.callee(call)
-        made = callee is not None and callee.function.name == "__init__" and len(targets) == 1
-        return made and callee is not None and callee.instance == self._objects.key(targets[0])
+        if callee is None or callee.function.name != "__init__" or len(targets) != 1:
+            return False
+        return callee.instance == self._objects.key(targets[0])
 
     def _follow(
         self, call: ir.Call, callee: Callee, arguments: dict[str, ir.Value | None], states: list[State]

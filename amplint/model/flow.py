@@ -9,23 +9,16 @@ many paths yields nothing at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
-from amplint.model.arms import Arms
 from amplint.model.calls import Calls
-from amplint.model.compat import block_leaves
-from amplint.model.events import Event, events, is_grad
-from amplint.model.expressions import Expressions
-from amplint.model.gradients import Gradients
-from amplint.model.loops import Loops
+from amplint.model.events import Event, events
 from amplint.model.objects import objects
-from amplint.model.paths import Paths, joined, without_idle_facts
-from amplint.model.reads import reads_of_statement
 from amplint.model.regions import Regions
-from amplint.model.state import Abstract, State
+from amplint.model.state import State
+from amplint.model.statements import Statements
 from amplint.model.unmet import Unmet
 from amplint.model.visits import Issue, TooManyPathsError, Visit
 
@@ -33,7 +26,6 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 MAX_DEPTH = 24
-FEW_STATES = 8
 MUCH_WORK = 3_000
 
 
@@ -44,16 +36,14 @@ class Flow:
         self.container = container
         self._module = module
         self._events = events(module)
-        self._objects = objects(module)
-        self._arms = module.once(Arms)
         # Where following calls makes too many paths, the function by itself is looked at; if that has too many as well,
         # nothing is said about it.
         self.given_up = not self._run(depth=MAX_DEPTH) and not self._run(depth=0)
 
     def _run(self, depth: int) -> bool:
         """Run the function, following calls `depth` levels; whether its paths were few enough."""
-        self._expressions = Expressions(self._module, self._block, depth)
-        self._loops = Loops(self._module, self._expressions, self._block)
+        statements = Statements(self._module, depth)
+        self._expressions, self._loops = statements.expressions, statements.loops
         self._transfer = self._expressions.transfer
         self.conditions = self._expressions.conditions
         self.regions: Regions = self._expressions.regions
@@ -62,8 +52,8 @@ class Flow:
         function = self.container if isinstance(self.container, ir.Function) else None
         start = State(regions=self.regions.decorators(function) if function is not None else ())
         try:
-            with self._expressions.within(self._objects.frame, function):
-                paths = self._block(self.container.body, [start])
+            with self._expressions.within(objects(self._module).frame, function):
+                paths = statements.block(self.container.body, [start])
         except TooManyPathsError:
             self._transfer.visits, self._transfer.issues = {}, {}
             return False
@@ -149,292 +139,6 @@ class Flow:
         """Whether a node stands in this function itself, and in none that is nested in it."""
         function = ir.function_of(node)
         return function is self.container or (function is None and isinstance(self.container, ir.Program))
-
-    # --- statements -------------------------------------------------------------------------------------------------
-
-    def _block(self, block: ir.Block, states: list[State]) -> Paths:
-        paths = Paths(normal=states)
-        for statement in block.statements:
-            if not paths.normal:
-                break
-            self._expressions.spend(paths.normal)
-            inner = self._statement(statement, paths.normal)
-            paths.leave(inner)
-            paths.normal = joined(state.but(result=None) if state.result else state for state in inner.normal)
-        return paths
-
-    def _then(self, block: ir.Block | None, states: list[State], paths: Paths) -> None:
-        """Run a suite on some states, and add to `paths` how it is left."""
-        inner = self._block(block, joined(states)) if block is not None else Paths(normal=states)
-        paths.leave(inner)
-        paths.normal += inner.normal
-
-    def _statement(self, statement: ir.Statement, states: list[State]) -> Paths:
-        if isinstance(statement, ir.If):
-            return self._branch(statement, states)
-        if isinstance(statement, (ir.For, ir.While)):
-            return self._loops.loop(statement, states)
-        if isinstance(statement, ir.With):
-            return self._with(statement, states)
-        if isinstance(statement, ir.Try):
-            return self._try(statement, states)
-        if isinstance(statement, ir.Match):
-            return self._match(statement, states)
-        if isinstance(statement, (ir.Function, ir.Class)):
-            return Paths(normal=states)
-        outcomes = self._expressions.outcomes
-        if isinstance(statement, ir.Assert):
-            return Paths(normal=[each.state for s in states for each in outcomes(statement.test, s) if each.holds])
-        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Conditional):
-            return Paths(normal=self._choice(statement, statement.value, states))
-        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Bool) and self._is_asked(statement):
-            return Paths(normal=[each for state in states for each in self._flagged(statement, statement.value, state)])
-        states = self._simple(statement, states)
-        if isinstance(statement, ir.Return):
-            return Paths(exits=[self._returning(statement, state) for state in states])
-        if isinstance(statement, ir.Raise):
-            return Paths(raises=states)
-        if isinstance(statement, ir.Jump) and statement.kind != "pass":
-            return Paths(breaks=states) if statement.kind == "break" else Paths(continues=states)
-        return Paths(normal=states)
-
-    def _returning(self, statement: ir.Return, state: State) -> State:
-        held = self._expressions.abstract(statement.value, state) if statement.value is not None else None
-        return state.but(result=(0, held) if held is not None else None)
-
-    def _choice(self, statement: ir.Assign, value: ir.Conditional, states: list[State]) -> list[State]:
-        """`scaler = GradScaler() if amp else None`: where it is there, the condition holds, and the other way round."""
-        keys = [self._objects.key(target) for target in statement.targets]
-        if not any(key is not None and self._objects.is_scalers(key) for key in keys):
-            return [each for state in states for each in self._store(statement, value, state)]
-        return [
-            each
-            for state in states
-            for outcome in self._expressions.outcomes(value.test, state)
-            for each in self._store(statement, value.then if outcome.holds else value.other, outcome.state)
-        ]
-
-    def _is_asked(self, statement: ir.Assign) -> bool:
-        """Whether a condition reads what is assigned."""
-        target = statement.targets[0]
-        if len(statement.targets) != 1 or not isinstance(target, ir.Name):
-            return False
-        key = self._objects.own_key(target)
-        return key in self._module.once(_asked)
-
-    def _flagged(self, statement: ir.Assign, value: ir.Bool, before: State) -> Iterator[State]:
-        """`deferred = amp and not last`: the ways in which it comes out, kept apart."""
-        for outcome in self._expressions.outcomes(value, before):
-            for state in self._store(statement, value, outcome.state):
-                yield state.with_fact(self._objects.own_key(statement.targets[0]), outcome.holds)  # type: ignore[arg-type]
-
-    def _store(self, statement: ir.Assign, value: ir.Value, before: State) -> list[State]:
-        if isinstance(value, ir.Call) and self._expressions.constructs(value, statement.targets):
-            # What the constructor stores in it has to stay.
-            return self._expressions.evaluate(value, [self._expressions.assign(statement.targets[0], None, before)])
-        return [self._bound(statement, value, state) for state in self._expressions.evaluate(value, [before])]
-
-    def _bound(self, statement: ir.Assign, value: ir.Value, state: State) -> State:
-        """The targets of an assignment bound to what its value is."""
-        held = self._expressions.abstract(value, state)
-        learned = [self.conditions.learned(target, value, state) for target in statement.targets]
-        for target, fact in zip(statement.targets, learned, strict=True):
-            if is_grad(target):
-                state = self._stored(target, value, state)
-            if not self._is_itself(target, value):
-                state = self._expressions.assign(target, self._unlike(target, held), state)
-            state = state.with_fact(*fact) if fact is not None else state
-            state = self._transfer.made(target, value, state)
-        return state
-
-    def _is_itself(self, target: ir.Value, value: ir.Value) -> bool:
-        """Whether an attribute is given the parameter that goes by its key: `self.model = model` in a constructor."""
-        if not isinstance(target, ir.Attribute) or not isinstance(value, ir.Name):
-            return False
-        return self._objects.key(target) == self._objects.key(value)
-
-    def _stored(self, target: ir.Value, value: ir.Value, state: State) -> State:
-        """`p.grad = ...`: None for all of a model's parameters clears them, of anything else nothing is known."""
-        up, roots = target.parent, frozenset[str]()
-        while isinstance(up, ir.Node) and not isinstance(up, ir.Function):
-            if isinstance(up, ir.For) and (roots := self._objects.parameters_roots(up.iter)):
-                break
-            if isinstance(up, ir.If) and not any(is_grad(each) for each in ir.walk_values(up.test)):
-                break  # some of them only
-            up = up.parent
-        if any(is_grad(each) for each in ir.walk_values(value)):
-            return state  # made of what they were
-        if isinstance(value, ir.Constant) and value.value is None and len(roots) == 1:
-            return self._transfer.visit(Event("zero_grad", target, optimizer=min(roots)), state) or state
-        return state.all_gradients(lambda _, old: Gradients("unknown", told=old.told))
-
-    def _unlike(self, target: ir.Value, held: Abstract | None) -> Abstract | None:
-        """What a target is bound to, unless that is itself: names with one binding share a key already."""
-        if held is not None and held.kind == "object":
-            key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
-            return None if key == held.key else held
-        return held
-
-    def _simple(self, statement: ir.Statement, states: list[State]) -> list[State]:
-        for event in reads_of_statement(self._module, statement):
-            states = [after for state in states if (after := self._transfer.visit(event, state)) is not None]
-        if isinstance(statement, ir.Assign):
-            value = statement.value
-            return [each for s in states for each in self._store(statement, value, s)] if value is not None else states
-        if isinstance(statement, ir.AugAssign):
-            return [each for state in states for each in self._increased(statement, state)]
-        for value in statement.values():
-            states = self._expressions.evaluate(value, states)
-        if isinstance(statement, ir.Delete):
-            for value in statement.targets:
-                states = [self._expressions.assign(value, None, state) for state in states]
-        return states
-
-    def _increased(self, statement: ir.AugAssign, before: State) -> Iterator[State]:
-        tensors = self._expressions.tensors
-        for state in self._expressions.evaluate(statement.value, [before]):
-            divides = is_grad(statement.target) and tensors.is_scale(statement.value, state)
-            divided = self._transfer.by_hand(state) if divides else state
-            clip = tensors.by_hand(statement, divided)
-            after = self._transfer.visit(clip, divided) if clip is not None else divided
-            if after is not None:
-                yield self._counted(statement, after)
-
-    def _counted(self, statement: ir.AugAssign, state: State) -> State:
-        """`n += 1`: what was known of n + 1 is known of n; a counter at 0 comes to 1."""
-        target = statement.target
-        key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
-        by = self._objects.render(statement.value)
-        bound = self._expressions.assign(target, None, state)
-        if key is None or by is None or statement.op != "Add":
-            return bound
-        if by == "1" and state.known(f"Equal({key},0)"):
-            bound = bound.with_fact(f"Equal({key},1)", True)
-        for fact, truth in state.facts:
-            renamed = fact.replace(f"Add({key},{by})", "#")
-            if renamed != fact and key not in renamed:
-                bound = bound.with_fact(renamed.replace("#", key), truth)
-        return bound
-
-    def _branch(self, statement: ir.If, states: list[State]) -> Paths:
-        paths = Paths()
-        arms = {True: statement.then, False: statement.orelse}
-        # Where an arm leaves, what stands behind the statement belongs to the other.
-        leaving = {holds: arm is not None and block_leaves(arm) for holds, arm in arms.items()}
-        behind = any(leaving.values()) and self._arms.unscales_behind(statement)
-        unscales = {holds: self._arms.unscales(arm) or (behind and not leaving[holds]) for holds, arm in arms.items()}
-        taken: dict[bool, list[State]] = {True: [], False: []}
-        decides = self._arms.decides(statement)
-        for before in states:
-            for outcome in self._expressions.outcomes(statement.test, before):
-                # What is known of other conditions would only keep paths apart.
-                after = outcome.state if decides else outcome.state.but(facts=before.facts)
-                hidden = outcome.by_flag and unscales[not outcome.holds] and not unscales[outcome.holds]
-                taken[outcome.holds].append(self._transfer.switches.uncertain(after) if hidden else after)
-        for holds, arm in arms.items():
-            if taken[holds]:
-                # An `and` fails in several ways; in a long chain of elifs they would multiply.
-                few = len(taken[holds]) <= FEW_STATES
-                self._then(arm, taken[holds] if few else without_idle_facts(taken[holds]), paths)
-        paths.normal = without_idle_facts(paths.normal)
-        return paths
-
-    def _with(self, statement: ir.With, states: list[State]) -> Paths:
-        paths = Paths()
-        outside: dict[int, list[State]] = {}
-        for state in states:
-            outside.setdefault(len(state.regions), []).append(state)
-        for depth, entering in outside.items():
-            group = entering
-            for item in statement.items:
-                group = self._expressions.evaluate(item.context, group)
-                if self._events.unseen.runs_by_entering(item.context):
-                    group = [state.unknown() for state in group]
-                group = [each for state in group for each in self._decided(item.context, statement, state)]
-                group = [self.regions.enter(item.context, state, self.conditions) for state in group]
-                if item.target is not None:
-                    group = [self._expressions.assign(item.target, None, state) for state in group]
-            inner = self._block(statement.body, joined(group))
-            for left in (inner.normal, inner.breaks, inner.continues, inner.exits, inner.raises):
-                left[:] = [state.but(regions=state.regions[:depth]) for state in left]
-            paths.leave(inner)
-            paths.normal += inner.normal
-        return paths
-
-    def _decided(self, context: ir.Value, statement: ir.With, state: State) -> list[State]:
-        """The paths into a region, on and off apart where its flag changes inside."""
-        flag = self.regions.flag(context)
-        if flag is None or not set(self._objects.assigned_in(statement)) & self._objects.names_in(flag):
-            return [state]
-        return [each.state for each in self._expressions.outcomes(flag, state)]
-
-    def _try(self, statement: ir.Try, states: list[State]) -> Paths:
-        paths = Paths()
-        body = self._block(statement.body, states)
-        paths.leave(body)
-        if statement.handlers:
-            paths.raises = []  # caught, as far as it matters
-        self._then(statement.orelse, body.normal, paths)
-        # An exception can come from anywhere in the body.
-        assigned = self._objects.assigned_in(statement)
-        caught = [state.unknown().forget(assigned) for state in states]
-        for handler in statement.handlers:
-            self._then(handler.body, caught, paths)
-        if statement.final is None:
-            return paths
-        # However the rest is left, the last suite runs, and then it goes on in the same way.
-        after = Paths()
-        for left, goes_on in (
-            (paths.normal or caught, after.normal if paths.normal else []),
-            (paths.breaks, after.breaks),
-            (paths.continues, after.continues),
-            (paths.exits, after.exits),
-            (paths.raises, after.raises),
-        ):
-            inner = self._block(statement.final, joined(left)) if left else Paths()
-            after.leave(inner)
-            goes_on.extend(inner.normal)
-        return after
-
-    def _match(self, statement: ir.Match, states: list[State]) -> Paths:
-        """A case with one value is a test for equality; what another compares can't be told."""
-        paths = Paths()
-        states = self._expressions.evaluate(statement.subject, states)
-        unscaling = [self._arms.unscales(case.body) for case in statement.cases]
-        for case, unscales in zip(statement.cases, unscaling, strict=True):
-            missed: list[State] = []
-            for name in case.binds:
-                states = [state.bind(self._objects.variable(self.container.scope, name), None) for state in states]
-            if case.equals is not None:
-                test = _equality(statement.subject, case.equals)
-                outcomes = [each for state in states for each in self._expressions.outcomes(test, state)]
-                states = [each.state for each in outcomes if each.holds]
-                missed = [each.state for each in outcomes if not each.holds]
-            elif not case.irrefutable:
-                missed = list(states)
-            if case.guard is not None:
-                outcomes = [each for state in states for each in self._expressions.outcomes(case.guard, state)]
-                states = [each.state for each in outcomes if each.holds]
-                missed += [each.state for each in outcomes if not each.holds]
-            if any(unscaling) and not unscales:
-                states = [self._transfer.switches.uncertain(state) for state in states]
-            self._then(case.body, states, paths)
-            states = joined(missed)
-        paths.normal += [self._transfer.switches.uncertain(state) for state in states] if any(unscaling) else states
-        return paths
-
-
-def _asked(module: Module) -> set[str]:
-    """The keys of the variables that conditions of the file read."""
-    known = objects(module)
-    tests = [each.test for each in module.statements if isinstance(each, (ir.If, ir.While))]
-    tests += [each.test for each in module.values if isinstance(each, ir.Conditional)]
-    return {known.own_key(each) for test in tests for each in ir.walk_values(test) if isinstance(each, ir.Name)}
-
-
-def _equality(subject: ir.Value, value: ir.Value) -> ir.Compare:
-    op = "Is" if isinstance(value, ir.Constant) and (value.value is None or isinstance(value.value, bool)) else "Equal"
-    return ir.Compare(value.id, value.node, value.parent, subject, (op,), (value,))
 
 
 def flows(module: Module) -> list[Flow]:

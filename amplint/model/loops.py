@@ -75,7 +75,7 @@ class Loops:
             todo = [_at(state.forget(assigned).next_iteration(loop.id), counter, first=False) for state in left]
             if drives:
                 todo = [state.unknown() for state in todo]
-        self._then(loop.orelse, joined(done), paths)
+        paths.then(self._block, loop.orelse, joined(done))
         paths.normal = joined(paths.normal)
         return paths
 
@@ -171,7 +171,7 @@ class Loops:
                 left = [state.bind(own, Abstract("object", key)) for state in left]
             states = joined(state.next_iteration(loop.id, before) for state in left)
         states = [state.behind_loop(loop.id) for state in states]
-        self._then(loop.orelse, states, paths)
+        paths.then(self._block, loop.orelse, states)
         paths.normal = joined(paths.normal)
         return paths
 
@@ -180,12 +180,6 @@ class Loops:
         inside = [each for each in ir.walk_statements(loop.body, into=False) if isinstance(each, ir.For)]
         names = (name for each in inside for name in ir.walk_values(each.target) if isinstance(name, ir.Name))
         return {self._objects.raw_variable(name.scope, name.name) for name in names}
-
-    def _then(self, block: ir.Block | None, states: list[State], paths: Paths) -> None:
-        """Run the suite behind a loop, and add to `paths` how it is left."""
-        inner = self._block(block, joined(states)) if block is not None else Paths(normal=states)
-        paths.leave(inner)
-        paths.normal += inner.normal
 
 
 def _at(state: State, counter: str | None, first: bool) -> State:

@@ -8,7 +8,7 @@ name has one binding. Two keys are taken for two objects, one key for one object
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
@@ -49,7 +49,6 @@ class Objects:
         self.constructed: set[str] = set()  # optimizers that the file makes
         self.owns: dict[str, set[str]] = {}
         self.wraps: dict[str, set[str]] = {}  # optimizers that were made of others -> those
-        self.holders: set[str] = set()  # objects that were given a scaler when they were made
         self._foreign: set[str] = set()
         # The functions of this file by their keys, where nothing else is bound to the name.
         self.functions = {
@@ -61,7 +60,6 @@ class Objects:
         self._read_constructions()
         self._read_uses()
         self._read_wrappers()
-        self._read_holders()
 
     # --- keys -------------------------------------------------------------------------------------------------------
 
@@ -374,37 +372,6 @@ class Objects:
                 key = self.key(target)
                 if key is not None and self.is_optimizers(key) and key not in inner:
                     self.wraps.setdefault(key, set()).update(inner)
-
-    def _read_holders(self) -> None:
-        for statement in self._module.statements:
-            if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
-                if not any(map(self._is_one, given(statement.value))):
-                    continue
-                if not self._only_calls_it(statement.value, self._is_one):
-                    self.holders |= {key for target in statement.targets if (key := self.key(target)) is not None}
-
-    def _is_one(self, value: ir.Value) -> bool:
-        return self.is_scaler(value) is not None
-
-    def _only_calls_it(self, call: ir.Call, given_one: Callable[[ir.Value], bool], depth: int = 4) -> bool:
-        """Whether a function of this file that is given a scaler does nothing with it but call its methods."""
-        function = self.functions.get(self.key(call.func) or "") if isinstance(call.func, ir.Name) else None
-        if function is None or not depth or call.unpacks("*") or call.unpacks("**"):
-            return False
-        names = [param.name for param in function.params]
-        taken = {arg.keyword for arg in call.args if arg.keyword is not None and given_one(arg.value)}
-        taken |= {name for name, value in zip(names, call.positional, strict=False) if given_one(value)}
-        keys = {self.raw_variable(function.scope, name) for name in taken}
-
-        def is_one(value: ir.Value) -> bool:
-            return isinstance(value, ir.Name) and self.own_key(value) in keys
-
-        return bool(keys) and all(
-            isinstance(each.parent, ir.Attribute)
-            or (isinstance(each.parent, ir.Call) and self._only_calls_it(each.parent, is_one, depth - 1))
-            for each in ir.values_below(function.body)
-            if is_one(each)
-        )
 
     def _is_module(self, value: ir.Value) -> bool:
         return bool(self._module.names.of(value) - {UNKNOWN, NOTHING})

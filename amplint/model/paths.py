@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.state import Abstract, State
 from amplint.model.visits import MAX_STATES, TooManyPathsError
+
+if TYPE_CHECKING:
+    from amplint.model import ir
 
 
 @dataclass(slots=True)
@@ -26,6 +29,12 @@ class Paths:
         self.continues += other.continues
         self.exits += other.exits
         self.raises += other.raises
+
+    def then(self, run: Callable[[ir.Block, list[State]], Paths], block: ir.Block | None, states: list[State]) -> None:
+        """Run a suite on some states, if there is one, and add the ways in which it is left."""
+        inner = run(block, joined(states)) if block is not None else Paths(normal=states)
+        self.leave(inner)
+        self.normal += inner.normal
 
 
 class Outcome(NamedTuple):

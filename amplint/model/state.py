@@ -113,6 +113,10 @@ class State:
             return self
         return self.all_gradients(lambda _, before: before._replace(kind="maybe") if before.is_empty() else before)
 
+    def with_unknown_gradients(self) -> State:
+        """This state where it isn't known how the gradients stand; that something was wrong with them stays."""
+        return self.all_gradients(lambda _, held: Gradients("unknown", told=held.told))
+
     def with_some_gradients(self) -> State:
         """This state where it turns out that there are gradients: a call out of sight has made them."""
 
@@ -273,10 +277,6 @@ class State:
         Two keys may name one scaler, so what asks whether gradients are still scaled asks for any.
         """
         return {optimizer for key, optimizer, _ in self._touches() if scaler in (None, key)}
-
-    def stages(self) -> set[Stage]:
-        """How far the optimizers are that a scaler has touched since its last update."""
-        return {stage for _, _, stage in self._touches()}
 
     def _touches(self) -> list[tuple[str, str, Stage]]:
         return [

@@ -33,7 +33,6 @@ class Transfer:
     def __init__(self, module: Module, conditions: Conditions, tensors: Tensors) -> None:
         self._objects = objects(module)
         self.ownership = module.once(Ownership)
-        self._conditions = conditions
         self._tensors = tensors
         self.switches = Switches(self._objects, conditions)
         self.visits: dict[int, Visit] = {}
@@ -48,11 +47,6 @@ class Transfer:
             if len(visit.states) > MAX_VISITS:
                 raise TooManyPathsError
         return self._after(event, state)
-
-    @staticmethod
-    def by_hand(state: State) -> State:
-        """Gradients multiplied or divided by the scale in the program itself: how they stand isn't known."""
-        return state.all_gradients(lambda _, held: Gradients("unknown", told=held.told))
 
     def end(self, state: State) -> None:
         """The function ends in this state."""
@@ -107,7 +101,7 @@ class Transfer:
             # `loss.backward(scaler.scale(torch.ones_like(loss)))`: the scale may be in what backward starts from.
             scaler = next((key for arg in event.call.args if (key := self._tensors.scaler_of(arg.value, state))), None)
         if scaler == "":
-            return state.all_gradients(lambda _, before: Gradients("unknown", told=before.told))
+            return state.with_unknown_gradients()
         reach = self.ownership.reach(event.subject, state) if event.subject is not None else None
         if scaler is None or self.switches.disabled(scaler, state):
             if scaler is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.holders import holders
 from amplint.model.objects import given, objects
 from amplint.model.scopes import LOCAL, NOTHING, UNBOUND, UNKNOWN, Defined, owner_class
 
@@ -40,6 +41,7 @@ class Unseen:
         self._module = module
         self._events = events
         self._objects = objects(module)
+        self._holders = holders(module)
         self._effects: dict[int, bool] = {}
         self._undoing: tuple[set[str], bool] | None = None
 
@@ -107,11 +109,11 @@ class Unseen:
 
     def _reaches_holder(self, func: ir.Value) -> bool:
         """Whether a call goes to an object that was given a scaler when it was made."""
-        if not self._objects.holders:
+        if not self._holders:
             return False
         up: ir.Value | None = func
         while up is not None:
-            if self._objects.key(up) in self._objects.holders:
+            if self._objects.key(up) in self._holders:
                 return True
             up = up.base if isinstance(up, (ir.Attribute, ir.Subscript)) else None
         return False

@@ -54,8 +54,8 @@ from amplint.model.dtypes import Region, is_false, region_of
 from amplint.model.events import events
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
-from amplint.rules.order import exclusive, upwards
 from amplint.rules.pins import module_name
+from amplint.rules.standing import exclusive, upwards
 from amplint.rules.statements import line_behind, says_the_same
 from amplint.target import nothing_declared
 

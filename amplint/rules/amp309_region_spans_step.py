@@ -56,7 +56,8 @@ from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.editing import add_last_argument
-from amplint.rules.order import loop_of, upwards, visits
+from amplint.rules.order import visits
+from amplint.rules.standing import loop_of, upwards
 
 if TYPE_CHECKING:
     from amplint.model import Module

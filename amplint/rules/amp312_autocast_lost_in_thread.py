@@ -56,7 +56,7 @@ from amplint.model.objects import objects
 from amplint.model.scopes import LOCAL, Assigned
 from amplint.model.unseen import local_class, local_function
 from amplint.rules.base import Rule
-from amplint.rules.order import upwards
+from amplint.rules.standing import upwards
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -53,6 +53,7 @@ from amplint.model import ir
 from amplint.model.dtypes import SCALER
 from amplint.model.events import Event
 from amplint.model.flow import Flow
+from amplint.model.holders import holders
 from amplint.model.objects import objects
 from amplint.model.state import State
 from amplint.model.visits import Visit
@@ -62,19 +63,16 @@ from amplint.rules.order import (
     Found,
     asked_apart,
     calls_of,
-    conditions,
-    exclusive,
     home,
-    independent,
     methods_used,
     one_for_each,
     other_arm_has,
     receiver,
-    skipping,
     stepping,
     visits,
     where,
 )
+from amplint.rules.standing import conditions, exclusive, independent, skipping
 from amplint.rules.statements import line_behind, own_statement, removed, says_the_same
 
 if TYPE_CHECKING:
@@ -135,7 +133,7 @@ def _misuse(module: Module, each: Found) -> _Misuse | None:
     sure = issue.optimizer in known.owns and all(state.gradients_of(issue.optimizer).sure for state in bad)
     if (
         not (sure or _is_the_scalers(module, flow, issue.optimizer))
-        or issue.optimizer in known.holders
+        or issue.optimizer in holders(module)
         or any(_SCALES.search(name) for name in known.classes_of(issue.optimizer))
         or reads_scale(module, event.call)
         or _is_constant(module, scaler, issue.optimizer)

@@ -57,7 +57,6 @@ from amplint.rules.order import (
     Found,
     asked_apart,
     calls_of,
-    conditions,
     one_for_each,
     other_arm_has,
     receiver,
@@ -66,6 +65,7 @@ from amplint.rules.order import (
     visits,
     where,
 )
+from amplint.rules.standing import conditions
 from amplint.rules.statements import call_removed, own_statement, says_the_same
 
 if TYPE_CHECKING:

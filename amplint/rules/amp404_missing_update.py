@@ -63,17 +63,15 @@ from amplint.rules.order import (
     calls_of,
     found,
     home,
-    loop_of,
     methods_used,
     on_micro_steps,
     places,
     receiver,
-    skipping,
-    upwards,
     used_elsewhere,
     visits,
     where,
 )
+from amplint.rules.standing import loop_of, skipping, upwards
 from amplint.rules.statements import line_behind
 
 if TYPE_CHECKING:

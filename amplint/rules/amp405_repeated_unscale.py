@@ -46,16 +46,8 @@ from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import (
-    Found,
-    backward_between,
-    calls_of,
-    dominates,
-    fix_at_home,
-    on_micro_steps,
-    one_for_each,
-    where,
-)
+from amplint.rules.order import Found, backward_between, calls_of, fix_at_home, on_micro_steps, one_for_each, where
+from amplint.rules.standing import dominates
 from amplint.rules.statements import call_removed
 
 if TYPE_CHECKING:

@@ -50,7 +50,8 @@ from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
-from amplint.rules.order import Found, calls_of, dominates, fix_at_home, one_for_each, visits, where
+from amplint.rules.order import Found, calls_of, fix_at_home, one_for_each, visits, where
+from amplint.rules.standing import dominates
 from amplint.rules.statements import call_removed
 
 if TYPE_CHECKING:

@@ -49,7 +49,8 @@ from amplint.model.objects import Made, objects
 from amplint.model.unseen import functions_by_name, local_function
 from amplint.rules.base import Rule
 from amplint.rules.editing import indentation, insert, line_start
-from amplint.rules.order import calls_of, conditions, loop_of, methods_used, upwards
+from amplint.rules.order import calls_of, methods_used
+from amplint.rules.standing import conditions, loop_of, upwards
 from amplint.rules.statements import removed, stands_alone, text_with_comment
 
 if TYPE_CHECKING:

@@ -68,7 +68,8 @@ from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import LARGE_NORM
 from amplint.rules.clip_fix import ClipFix
 from amplint.rules.clips import clips_scaled, is_compensated, only_measures, reads_scale, unscale_first
-from amplint.rules.order import Found, backward_between, calls_of, exclusive, found, loop_of, receiver, stepping, where
+from amplint.rules.order import Found, backward_between, calls_of, found, receiver, stepping, where
+from amplint.rules.standing import exclusive, loop_of
 from amplint.rules.statements import line_before, own_statement, removed, says_the_same, text_with_comment
 
 if TYPE_CHECKING:

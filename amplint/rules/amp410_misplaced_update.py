@@ -58,17 +58,14 @@ from amplint.rules.order import (
     asked,
     backward_between,
     calls_of,
-    conditions,
-    exclusive,
     found,
     guards,
     home,
-    loop_of,
     one_for_each,
     places,
-    upwards,
     where,
 )
+from amplint.rules.standing import conditions, exclusive, loop_of, upwards
 from amplint.rules.statements import call_removed, line_behind, own_statement, says_the_same
 
 if TYPE_CHECKING:

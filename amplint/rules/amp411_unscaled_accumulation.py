@@ -50,7 +50,8 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.clips import FINITE, in_this_file_only
-from amplint.rules.order import Found, dynamic, exclusive, found, guards, loop_of, one_for_each, places, upwards, where
+from amplint.rules.order import Found, dynamic, found, guards, one_for_each, places, where
+from amplint.rules.standing import exclusive, loop_of, upwards
 
 if TYPE_CHECKING:
     from amplint.model import Module

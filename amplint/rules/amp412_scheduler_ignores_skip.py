@@ -55,8 +55,9 @@ from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.clips import reads_scale
 from amplint.rules.guards import guarded
-from amplint.rules.order import always_off, calls_of, loop_of, receiver, skipping
+from amplint.rules.order import always_off, calls_of, receiver
 from amplint.rules.schedulers import Pair, asks_for, pairs
+from amplint.rules.standing import loop_of, skipping
 from amplint.rules.statements import line_before, own_statement, says_the_same
 
 if TYPE_CHECKING:

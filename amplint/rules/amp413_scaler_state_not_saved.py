@@ -58,7 +58,7 @@ from amplint.rules.checkpoints import (
 from amplint.rules.editing import indentation, insert, line_end
 from amplint.rules.guards import unit
 from amplint.rules.lives import Life, asks, float16_possible, in_reach, linked, lives, text_at
-from amplint.rules.order import loop_of
+from amplint.rules.standing import loop_of
 from amplint.rules.statements import line_behind, own_statement
 
 if TYPE_CHECKING:

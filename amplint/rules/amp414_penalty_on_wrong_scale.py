@@ -57,7 +57,8 @@ from amplint.model.sinks import Sinks, meets_scale
 from amplint.rules.base import Rule
 from amplint.rules.clips import reads_scale
 from amplint.rules.losses import Origin
-from amplint.rules.order import always_off, upwards, visits
+from amplint.rules.order import always_off, visits
+from amplint.rules.standing import upwards
 
 if TYPE_CHECKING:
     from amplint.model import Module

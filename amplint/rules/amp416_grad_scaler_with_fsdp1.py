@@ -55,7 +55,7 @@ from amplint.model.scopes import NOTHING, Imported
 from amplint.rules.base import Rule
 from amplint.rules.imports import torch_instead
 from amplint.rules.lives import Life, flags_in, float16_possible, linked, lives
-from amplint.rules.order import conditions, exclusive
+from amplint.rules.standing import conditions, exclusive
 from amplint.rules.statements import line_behind
 
 if TYPE_CHECKING:

@@ -55,7 +55,8 @@ from amplint.model.sinks import Sinks, reads_of
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clips import reads_scale
-from amplint.rules.order import always_off, conditions, dominates, exclusive, visits
+from amplint.rules.order import always_off, visits
+from amplint.rules.standing import conditions, dominates, exclusive
 from amplint.rules.statements import says_the_same
 
 if TYPE_CHECKING:

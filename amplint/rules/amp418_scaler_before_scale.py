@@ -49,7 +49,8 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.state import State
 from amplint.rules.base import Rule
-from amplint.rules.order import Found, asked, calls_of, conditions, dynamic, one_for_each, used_elsewhere, where
+from amplint.rules.order import Found, asked, calls_of, dynamic, one_for_each, used_elsewhere, where
+from amplint.rules.standing import conditions
 
 if TYPE_CHECKING:
     from amplint.model import Module

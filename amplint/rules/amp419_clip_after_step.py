@@ -54,7 +54,8 @@ from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import LARGE_NORM, agree
 from amplint.rules.clips import only_measures, unscale_for
 from amplint.rules.editing import indentation
-from amplint.rules.order import Found, calls_of, dominates, fix_at_home, loops_round, one_for_each, where
+from amplint.rules.order import Found, calls_of, fix_at_home, one_for_each, where
+from amplint.rules.standing import dominates, loops_round
 from amplint.rules.statements import line_before, own_statement, removed, says_the_same, text_with_comment
 
 if TYPE_CHECKING:

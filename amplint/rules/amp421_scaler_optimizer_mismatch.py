@@ -53,7 +53,8 @@ from amplint.model.flow import Flow, flows
 from amplint.model.objects import given, objects
 from amplint.model.scopes import node_of
 from amplint.rules.base import Rule
-from amplint.rules.order import exclusive, independent, receiver, upwards
+from amplint.rules.order import receiver
+from amplint.rules.standing import exclusive, independent, upwards
 from amplint.rules.statements import says_the_same
 
 if TYPE_CHECKING:

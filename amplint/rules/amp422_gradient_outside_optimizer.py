@@ -56,7 +56,7 @@ from amplint.model.reaching import reaching
 from amplint.model.scopes import Assigned, owner_class
 from amplint.rules.base import Rule
 from amplint.rules.clips import reads_scale
-from amplint.rules.order import exclusive
+from amplint.rules.standing import exclusive
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -49,7 +49,7 @@ from amplint.rules.base import Rule
 from amplint.rules.checkpoints import State, slot_of, states
 from amplint.rules.guards import guarded
 from amplint.rules.lives import Life, argument_of, asks, every_life, flags_in
-from amplint.rules.order import conditions, ifs_round, upwards
+from amplint.rules.standing import conditions, ifs_round, upwards
 from amplint.rules.statements import own_statement
 
 if TYPE_CHECKING:

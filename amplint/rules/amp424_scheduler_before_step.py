@@ -49,8 +49,9 @@ from amplint.model.flow import Flow, flows
 from amplint.rules.base import Rule
 from amplint.rules.dedent import last_offset
 from amplint.rules.editing import insert, line_end, line_start
-from amplint.rules.order import calls_of, conditions, visits
+from amplint.rules.order import calls_of, visits
 from amplint.rules.schedulers import Pair, asks_for, pairs
+from amplint.rules.standing import conditions
 from amplint.rules.statements import own_statement, removed, stands_alone
 
 if TYPE_CHECKING:

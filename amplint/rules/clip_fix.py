@@ -14,7 +14,8 @@ from amplint.rules.clip_doubts import doubt, ends, half_parameters, leaves_witho
 from amplint.rules.clips import clips_scaled, unscale_for
 from amplint.rules.dedent import last_offset
 from amplint.rules.editing import indentation, insert, line_end, line_start
-from amplint.rules.order import Found, found, loops_round, upwards
+from amplint.rules.order import Found, found
+from amplint.rules.standing import loops_round, upwards
 from amplint.rules.statements import says_the_same
 
 if TYPE_CHECKING:

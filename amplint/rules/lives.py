@@ -10,7 +10,7 @@ from amplint.model.dtypes import DEFAULT_DTYPE, is_false, region_devices, region
 from amplint.model.objects import Made, objects
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
 from amplint.model.unseen import bases_in_sight, functions_by_name, local_function
-from amplint.rules.order import ifs_round
+from amplint.rules.standing import ifs_round
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from amplint.model import ir
 from amplint.model.calls import Calls
 from amplint.model.flow import Flow
+from amplint.model.holders import holders
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned, Other
 from amplint.model.tensors import SCALE_READS
@@ -84,7 +85,7 @@ def surely_plain(module: Module, found: Found) -> bool:
     """
     known, calls = objects(module), module.once(Calls)
     backward = found.visit.event
-    if known.holders or backward.subject is None:
+    if holders(module) or backward.subject is None:
         return False
     function = ir.function_of(backward.call)
     for value in module.values:

@@ -10,7 +10,8 @@ from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.scopes import NOTHING
-from amplint.rules.order import exclusive, loop_of, visits
+from amplint.rules.order import visits
+from amplint.rules.standing import exclusive, loop_of
 
 if TYPE_CHECKING:
     from amplint.model import Module

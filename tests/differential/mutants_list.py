@@ -19,7 +19,7 @@ FAULTS = (
     Fault("a loop's body is run once", "loops.py", "MAX_ROUNDS = 6", "MAX_ROUNDS = 1"),
     Fault(
         "what continues comes to no next iteration",
-        "flow.py",
+        "statements.py",
         "else Paths(continues=states)",
         "else Paths()",
     ),
@@ -31,7 +31,7 @@ FAULTS = (
     ),
     Fault(
         "a branch's else is dropped",
-        "flow.py",
+        "statements.py",
         "{True: statement.then, False: statement.orelse}",
         "{True: statement.then, False: None}",
     ),
@@ -44,14 +44,14 @@ FAULTS = (
     Fault("a loop over optimizers makes one turn", "loops.py", "for aliases in rounds:", "for aliases in rounds[:1]:"),
     Fault(
         "a region is not left where its with ends",
-        "flow.py",
+        "statements.py",
         "left[:] = [state.but(regions=state.regions[:depth]) for state in left]",
         "left[:] = list(left)",
     ),
     Fault(
         "the last suite of a try is not run",
-        "flow.py",
-        "inner = self._block(statement.final, joined(left)) if left else Paths()",
+        "statements.py",
+        "inner = self.block(statement.final, joined(left)) if left else Paths()",
         "inner = Paths(normal=left)",
     ),
     # --- expressions: calls, and how tests come out ---
