@@ -94,10 +94,12 @@ def _message(flow: Flow, visit: Visit, step: Event, row: int, how: str) -> str:
 
 def _is_forgotten(each: Found) -> bool:
     """Whether an update behind a late unscale_ lets the scaler forget it."""
-    updates = [
-        event.call for event in calls_of(each.flow, each.issue.scaler, "update") if event.call.id > each.issue.at
+    behind = [
+        event
+        for event in calls_of(each.flow, each.issue.scaler, "update", "step")
+        if event.call.id > each.issue.at and ir.function_of(event.call) is ir.function_of(each.issue_node)
     ]
-    return any(ir.function_of(update) is ir.function_of(each.issue_node) for update in updates)
+    return bool(behind) and behind[0].kind == "update"
 
 
 def _is_a_round_of_its_own(flow: Flow, visit: Visit, step: Event) -> bool:

@@ -147,18 +147,21 @@ def _uses_since(each: Found) -> list[ir.Value]:
     flow, update = each.flow, each.issue_node
     uses = [event.call for event in calls_of(flow, each.issue.scaler, "unscale_", "step")]
     before = flow.node(each.issue.cause) if each.issue.cause else None
-    if before is None or ir.function_of(before) is not ir.function_of(update) or exclusive(before, update):
+    start = next(places(flow, before, update), None) if before is not None else None
+    if before is None or start is None or exclusive(start, update):
         return [use for use in uses if use.id < update.id]
     loop = loop_of(update)
     since = []
     for use in uses:
         standing = list(places(flow, use, update))
-        if before.id < update.id:
-            between = any(before.id < place.id < update.id for place in standing)
+        if start.id < update.id:
+            between = any(start.id < place.id < update.id for place in standing)
+            # Both in what one call leads to: there the text says which comes first.
+            between |= start in standing and (use.id > before.id or ir.function_of(use) is not ir.function_of(before))
         else:
             between = (
                 loop is None
-                or loop not in upwards(ir.statement_of(before))
+                or loop not in upwards(ir.statement_of(start))
                 or any(loop in upwards(ir.statement_of(place)) for place in standing)
             )
         if between or not standing:

@@ -60,7 +60,7 @@ class Held:
     used: Books | str = ""  # the scaler that stepped since the last backward, or "directly"
     used_since: int = 0  # the scaler's updates before that step
     lacking: bool = False  # the scaler has said that there is none
-    early: Books | None = None  # the scaler that has found nothing to divide since its last update
+    early: Books | None = None  # the scaler that has found nothing to divide since
     spent: bool = False  # a scaler has stepped since the last backward, the gradient may be cleared
     tainted: bool = False  # something was wrong before: what follows is secondary
 
@@ -134,6 +134,7 @@ class Ledger:
         """Gradients are set to None, or to zero."""
         for held in self._all(parameters):
             held.clear()
+            held.early = None
 
     def look(self) -> None:
         """Which gradients are None is looked up, before there are new ones."""
@@ -301,8 +302,6 @@ class Ledger:
             for found in books.late:  # no step has used them again: the update forgets that they were unscaled
                 self._excuse(found)
         books.late = []
-        for held in self.held.values():
-            held.early = None if held.early is books else held.early
         books.updates.append(line)
         books.owed = False
         books.bypassed, books.misplaced = [], []
