@@ -61,6 +61,25 @@ def joined(states: Iterable[State]) -> list[State]:
     return found
 
 
+def without_complements(states: list[State]) -> list[State]:
+    """States that differ in how one condition came out only, joined: nothing else is known less of them."""
+    groups: dict[State, list[frozenset[tuple[str, bool]]]] = {}
+    for state in states:
+        groups.setdefault(state.but(facts=frozenset()), []).append(state.facts)
+    return [bare.but(facts=facts) for bare, every in groups.items() for facts in _reduced(every)]
+
+
+def _reduced(every: list[frozenset[tuple[str, bool]]]) -> list[frozenset[tuple[str, bool]]]:
+    found = list(dict.fromkeys(every))
+    for one in found:
+        for key, truth in one:
+            other = one - {(key, truth)} | {(key, not truth)}
+            if other in found:
+                rest = [each for each in found if each not in (one, other)]
+                return _reduced([*rest, one - {(key, truth)}])
+    return found
+
+
 def without_idle_facts(states: list[State]) -> list[State]:
     """States that differ in what they know of conditions only, joined: both arms of the test did the same."""
     groups: dict[State, frozenset[tuple[str, bool]]] = {}

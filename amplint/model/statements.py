@@ -12,7 +12,7 @@ from amplint.model.events import Event, events, is_grad
 from amplint.model.expressions import Expressions
 from amplint.model.loops import Loops
 from amplint.model.objects import objects
-from amplint.model.paths import Paths, joined, without_idle_facts
+from amplint.model.paths import Paths, joined, without_complements, without_idle_facts
 from amplint.model.reads import reads_of_statement
 from amplint.model.state import Abstract, State
 
@@ -215,7 +215,8 @@ class Statements:
                 # An `and` fails in several ways; in a long chain of elifs they would multiply.
                 few = len(taken[holds]) <= FEW_STATES
                 paths.then(self.block, arm, taken[holds] if few else without_idle_facts(taken[holds]))
-        paths.normal = without_idle_facts(paths.normal)
+        apart = without_complements(paths.normal)
+        paths.normal = apart if len(apart) <= FEW_STATES else without_idle_facts(apart)
         return paths
 
     def _with(self, statement: ir.With, states: list[State]) -> Paths:
