@@ -47,7 +47,8 @@ class Arms:
                 key = self._objects.key(target)
                 if is_grad(target) or (key and (self._objects.is_scalers(key) or self._objects.is_optimizers(key))):
                     return True
-        return calls.trains(arm)
+        below = (each for each in ir.values_below(arm) if isinstance(each, ir.Call))
+        return calls.trains(arm) or any(calls.callee(each) is not None for each in below)
 
     def unscales(self, arm: ir.Block | None) -> bool:
         """Whether a suite holds what could unscale gradients."""

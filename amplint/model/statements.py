@@ -19,7 +19,7 @@ from amplint.model.state import Abstract, State
 if TYPE_CHECKING:
     from amplint.model import Module
 
-FEW_STATES = 8
+FEW_STATES = 16
 
 
 class Statements:
