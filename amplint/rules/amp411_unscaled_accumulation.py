@@ -68,8 +68,11 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _judge(module: Module, each: Found) -> Finding | None:
-    behind_step = any(other.issue.at == each.issue.at for other in found(module, "AMP406"))  # that is why
-    if behind_step or not _stays_in_sight(module, each):
+    # That is why: it comes behind the step, or before the first backward.
+    early = found(module, "AMP418") if each.issue.how == "behind" else []
+    if any(other.issue.at == each.issue.at for other in (*found(module, "AMP406"), *early)):
+        return None
+    if not _stays_in_sight(module, each):
         return None
     return rule.finding(
         module.span(each.issue_node),
