@@ -19,7 +19,8 @@ from amplint.model.state import Abstract, State
 if TYPE_CHECKING:
     from amplint.model import Module
 
-FEW_STATES = 16
+FEW_STATES = 8  # into an arm
+FEW_APART = 4  # behind an if, where they differ in what is known of conditions only
 
 
 class Statements:
@@ -216,7 +217,7 @@ class Statements:
                 few = len(taken[holds]) <= FEW_STATES
                 paths.then(self.block, arm, taken[holds] if few else without_idle_facts(taken[holds]))
         apart = without_complements(paths.normal)
-        paths.normal = apart if len(apart) <= FEW_STATES else without_idle_facts(apart)
+        paths.normal = apart if len(apart) <= FEW_APART else without_idle_facts(apart)
         return paths
 
     def _with(self, statement: ir.With, states: list[State]) -> Paths:
