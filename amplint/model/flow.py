@@ -146,9 +146,10 @@ class Flow:
             held = [state.gradients_of(optimizer) for state in states]
         return all(of.kind not in ("entry", "unknown", "maybe") for of in held)
 
-    def sees_scaler(self, call: int, scaler: str) -> bool:
-        """Whether in each state that reaches a call all that was done with a scaler is in sight, or it is off."""
-        return all(scaler in state.in_sight or self.disabled(scaler, state) for state in self.visits[call].states)
+    def sees_scaler(self, call: int) -> bool:
+        """Whether in each state that reaches a scaler's call all that was done with it is in sight, or it is off."""
+        scaler, states = self.visits[call].event.scaler, self.visits[call].states
+        return scaler is not None and all(scaler in each.in_sight or self.disabled(scaler, each) for each in states)
 
     def contains(self, node: ir.Node) -> bool:
         """Whether a node stands in this function itself, and in none that is nested in it."""

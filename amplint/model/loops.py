@@ -47,8 +47,9 @@ class Loops:
         if drives:
             states = [state.unknown() for state in states]
         seen: set[State] = set()
-        counter = self._counter(loop)
-        counted = self._counted_from_outside(loop)
+        asked = self._asked_numbers(loop)
+        counter = self._counter(loop, asked)
+        counted = self._counted_from_outside(loop, asked)
         first = [key for key in assigned if key not in counted]
         todo = [_at(state.forget(first), counter, first=True) for state in states]
         held_back: list[State] = []
@@ -87,7 +88,7 @@ class Loops:
         count = source.args[0].value if len(source.args) == 1 else None
         return isinstance(count, ir.Constant) and isinstance(count.value, int) and count.value > 1
 
-    def _counter(self, loop: ir.For | ir.While) -> str | None:
+    def _counter(self, loop: ir.For | ir.While, asked: dict[str, set[object]]) -> str | None:
         """The variable that counts a loop's iterations from 0, if its conditions compare it with numbers."""
         source = loop.iter if isinstance(loop, ir.For) else None
         if not isinstance(loop, ir.For) or not isinstance(source, ir.Call) or len(source.args) != 1:
@@ -100,17 +101,15 @@ class Loops:
         if not isinstance(target, ir.Name):
             return None
         key = self._objects.own_key(target)
-        asked = self._asked_numbers(loop)
         if 0 in asked.get(key, ()):
             self.counters.add(key)
         return key if key in asked else None
 
-    def _counted_from_outside(self, loop: ir.For | ir.While) -> set[str]:
+    def _counted_from_outside(self, loop: ir.For | ir.While, asked: dict[str, set[object]]) -> set[str]:
         """The variables that a loop adds 1 to, if its conditions compare them with numbers.
 
         What they are before the loop is so still in its first iteration.
         """
-        asked = self._asked_numbers(loop)
         return {
             self._objects.own_key(each.target)
             for each in ir.walk_statements(loop.body, into=False)

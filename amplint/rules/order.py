@@ -82,6 +82,10 @@ def one_for_each(module: Module, code: str, judge: Judge) -> Iterator[Finding]:
             yield finding
 
 
+# What has to do with the scaler's own books, whatever the gradients are.
+_OF_ORDER = ("AMP404", "AMP405", "AMP406", "AMP418")
+
+
 def _is_refuted(module: Module, each: Found) -> bool:
     """Whether all that call a function show that what it does is right there: the scaler that they pass is off."""
     callers = [
@@ -93,19 +97,10 @@ def _is_refuted(module: Module, each: Found) -> bool:
     outer = [flow for flow in callers if not any(other.leads_to(flow.container) for other in callers)]
     of_order = each.issue.code in _OF_ORDER or (each.issue.code, each.issue.how) == ("AMP410", "unchecked")
     return bool(outer) and all(
-        (_sees_scaler(flow, each.issue.at) if of_order else flow.sees_gradients(each.issue.at))
+        (flow.sees_scaler(each.issue.at) if of_order else flow.sees_gradients(each.issue.at))
         and not any(issue.at == each.issue.at for issue, _ in flow.found(each.issue.code))
         for flow in outer
     )
-
-
-# What has to do with the scaler's own books, whatever the gradients are.
-_OF_ORDER = ("AMP404", "AMP405", "AMP406", "AMP418")
-
-
-def _sees_scaler(flow: Flow, call: int) -> bool:
-    event = flow.visits[call].event
-    return event.scaler is not None and flow.sees_scaler(call, event.scaler)
 
 
 _NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}
