@@ -71,7 +71,9 @@ class Flow:
         """The events of the function, and those that were met in what it calls, in the order of the text."""
         own = {event.call.id: event for event in self._events.below(self.container.body)}
         met = {number: visit.event for number, visit in self.visits.items()}
-        return [each for _, each in sorted({**self._unmet.events, **self._passed_by, **own, **met}.items())]
+        first = {**self._unmet.events, **self._passed_by, **own, **met}
+        others = {number: visit.others for number, visit in self.visits.items()}
+        return [event for number in sorted(first) for event in (first[number], *others.get(number, ()))]
 
     @property
     def _passed_by(self) -> dict[int, Event]:

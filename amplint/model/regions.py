@@ -10,11 +10,13 @@ from amplint.model.conditions import Conditions
 from amplint.model.dtypes import is_false, region_of
 from amplint.model.objects import objects
 from amplint.model.state import Abstract, Opened, State
+from amplint.model.unseen import local_function
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 _PRECISION = re.compile(r"(?i)autocast|amp(?![a-z])|fp32|float32|precision")
+_MANAGER = "contextlib.contextmanager"
 # Switches the state behind the regions' backs.
 _SETS = re.compile(r"torch\.set_autocast_(\w+_)?enabled")
 
@@ -64,6 +66,8 @@ class Regions:
     def _opened(self, value: ir.Value, state: State, conditions: Conditions) -> Opened | None:
         if isinstance(value, ir.Call):
             region = region_of(self._module, value)
+            if region is None and (inside := self._in_manager(value)) is not None:
+                return inside
             if region is None:
                 held = state.returned(value)
                 known = held is not None and held.kind == "region" and held.flag
@@ -91,6 +95,32 @@ class Regions:
                     else Opened(int(held.key), None)
                 )
             return self._stored(value, state, conditions)
+        return None
+
+    def _in_manager(self, call: ir.Call) -> Opened | None:
+        """The region round the one `yield` of a function of this file that is a `@contextmanager`.
+
+        Only one whose arguments the function doesn't get from its caller.
+        """
+        function = local_function(self._module, call.func)
+        if function is None or not function.is_generator or len(function.decorators) != 1:
+            return None
+        if self._module.names.only(function.decorators[0]) != _MANAGER:
+            return None
+        suspends = [each for each in ir.values_below(function.body) if isinstance(each, ir.Suspend)]
+        if len(suspends) != 1:
+            return None
+        up: ir.Node | None = ir.statement_of(suspends[0])
+        while isinstance(up, (ir.Statement, ir.Block)) and up is not function:
+            if isinstance(up, (ir.If, ir.For, ir.While, ir.Match)):
+                return None
+            for item in reversed(up.items) if isinstance(up, ir.With) else ():
+                region = region_of(self._module, item.context) if isinstance(item.context, ir.Call) else None
+                if region is not None:
+                    known = region.enabled is None or isinstance(region.enabled, ir.Constant)
+                    enabled = region.enabled is None or not is_false(region.enabled)
+                    return Opened(region.call.id, enabled) if known and not region.opaque else None
+            up = up.parent
         return None
 
     def _stored(self, value: ir.Name | ir.Attribute, state: State, conditions: Conditions) -> Opened | None:

@@ -42,6 +42,8 @@ class Transfer:
         """The state after an event, whose visit is recorded; None where it raises."""
         event = self._resolved(event, state)
         visit = self.visits.setdefault(event.call.id, Visit(event))
+        if event != visit.event and event not in visit.others:
+            visit.others.append(event)
         if state not in visit.states:
             visit.states.append(state)
             if len(visit.states) > MAX_VISITS:

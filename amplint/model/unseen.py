@@ -34,6 +34,10 @@ _QUIET = {
 _UNDOES = ("unscale_", "step", "update")
 
 
+# What a function is called by: its name, and whether it is a method's.
+_Called = tuple[str, bool]
+
+
 class Unseen:
     """Judges the calls of one module that are no events themselves."""
 
@@ -43,7 +47,7 @@ class Unseen:
         self._objects = objects(module)
         self._holders = holders(module)
         self._effects: dict[int, bool] = {}
-        self._undoing: tuple[set[str], bool] | None = None
+        self._undoing: tuple[set[_Called], bool] | None = None
 
     def is_opaque(self, call: ir.Call) -> bool:
         """Whether a call may do something to the gradients or the scaler that can't be seen here."""
@@ -61,7 +65,7 @@ class Unseen:
         if isinstance(func, ir.Attribute) and self._is_torchs(func.base):
             return False
         names, anywhere = self._undoing_names()
-        if name in names or (anywhere and self._is_unknown(func, name)):
+        if (name, isinstance(func, ir.Attribute)) in names or (anywhere and self._is_unknown(func, name)):
             return True
         return isinstance(func, ir.Attribute) and self._unseen_method(func)
 
@@ -88,7 +92,7 @@ class Unseen:
     def runs_by_reading(self, value: ir.Attribute) -> bool:
         """Whether reading an attribute may run a property of this file that unscales or steps."""
         called = isinstance(value.parent, ir.Call) and value.parent.func is value
-        return not called and value.attr in self._undoing_names()[0]
+        return not called and (value.attr, True) in self._undoing_names()[0]
 
     def runs_by_entering(self, context: ir.Value) -> bool:
         """Whether `with context:` may run a method of this file that unscales or steps."""
@@ -152,14 +156,14 @@ class Unseen:
 
     # --- functions that unscale or step, and run from where that can't be seen ---------------------------------------
 
-    def _undoing_names(self) -> tuple[set[str], bool]:
+    def _undoing_names(self) -> tuple[set[_Called], bool]:
         """The names of the file's functions that unscale or step, and whether one of them may run at any call.
 
         That is so where a function is handed around as a value, decorated, run by an operator or a `with`, or a lambda.
         """
         if self._undoing is None:
             self._undoing = set(), False  # asked for again while it is being made
-            names: set[str] = set()
+            names: set[_Called] = set()
             anywhere = False
             for value in self._module.values:
                 if isinstance(value, ir.Attribute) and value.attr in _UNDOES:
@@ -171,12 +175,14 @@ class Unseen:
             self._undoing = names, anywhere or self._passed_around(names)
         return self._undoing
 
-    def _note(self, value: ir.Value, names: set[str]) -> bool:
+    def _note(self, value: ir.Value, names: set[_Called]) -> bool:
         """Add the name of the function round a call; whether calls of it can't be told by a name."""
         function = ir.function_of(value)
         if function is None:
             return False
-        names.add(function.name)
+        names.add((function.name, function.cls is not None))
+        if function.name == "__call__" and self._is_given_its_optimizer(function):
+            return False  # a call that is given an optimizer can't be seen anyway
         special = function.name == "<lambda>" or (function.name.startswith("__") and function.name != "__init__")
         return special or any(
             not name.startswith(("torch.", "builtins.staticmethod", "builtins.classmethod"))
@@ -184,10 +190,21 @@ class Unseen:
             for name in self._module.names.of(each.func if isinstance(each, ir.Call) else each)
         )
 
-    def _passed_around(self, names: set[str]) -> bool:
-        """Whether one of the functions is used as a value. Other objects' attributes of that name count too."""
+    def _is_given_its_optimizer(self, function: ir.Function) -> bool:
+        """Whether who calls a function has to give it an optimizer."""
+        known = self._objects
+        return any(
+            param.default is None
+            and param.kind != "*"
+            and known.is_optimizers(known.variable(function.scope, param.name))
+            for param in function.params
+        )
+
+    def _passed_around(self, names: set[_Called]) -> bool:
+        """Whether one of the functions is used as a value. Other objects' attributes of a method's name count too."""
         for value in self._module.values:
-            if isinstance(value, (ir.Name, ir.Attribute)) and ir.last_name(value) in names:
+            of_object = isinstance(value, ir.Attribute)
+            if isinstance(value, (ir.Name, ir.Attribute)) and (ir.last_name(value), of_object) in names:
                 called = isinstance(value.parent, ir.Call) and value.parent.func is value
                 if not called and not (isinstance(value, ir.Name) and value.bound):
                     if isinstance(value, ir.Attribute) or any(

@@ -105,7 +105,7 @@ def _judge(module: Module, each: Found) -> Finding | None:
     offered, withheld = (
         _fix(module, flow, visit, misuse) if each.here else (None, "the loss is scaled in another function")
     )
-    name, optimizer = module.text(_scaler_value(flow, misuse.scaler)), module.text(receiver(visit.event))
+    name, optimizer = module.text(_scaler_value(module, flow, misuse.scaler)), module.text(receiver(visit.event))
     only = " only" if misuse.what is _AGAIN else ""
     return rule.finding(
         module.span(visit.event.call),
@@ -221,9 +221,12 @@ def _asks_for_finite(module: Module, flow: Flow, node: ir.Node, depth: int = 4) 
     )
 
 
-def _scaler_value(flow: Flow, scaler: str) -> ir.Value:
+def _scaler_value(module: Module, flow: Flow, scaler: str) -> ir.Value:
+    """The scaler, as the function calls it; as it passes it on, where a helper calls it, one for several scalers."""
     calls = calls_of(flow, scaler, "scale", "step", "unscale_", "update")
-    return receiver(next((event for event in calls if flow.contains(event.call)), calls[0]))
+    own = [receiver(event) for event in calls if flow.contains(event.call)]
+    given = (value for value in ir.values_below(flow.container.body) if objects(module).is_scaler(value) == scaler)
+    return next(iter(own), None) or next(given, None) or receiver(calls[0])
 
 
 def _fix(module: Module, flow: Flow, visit: Visit, misuse: _Misuse) -> tuple[Fix | None, str | None]:
@@ -247,7 +250,7 @@ def _fix(module: Module, flow: Flow, visit: Visit, misuse: _Misuse) -> tuple[Fix
         return None, "the optimizer steps directly more than once: step once, through the scaler"
     if not misuse.always:
         return None, "the gradients are scaled on some paths only: step through the scaler on those"
-    value = _scaler_value(flow, scaler)
+    value = _scaler_value(module, flow, scaler)
     if not says_the_same(module, value, value, call):
         return None, "the scaler's name says something else here"
     name, optimizer = module.text(value), module.text(receiver(visit.event))

@@ -4,8 +4,8 @@
 Finds a `GradScaler(...)` in the loop whose iterations step with it, and in a function that makes one step with it: one
 that is called in a loop of the file, or a method of the object that keeps the optimizer.
 
-It is silent where the scaler is made under a condition, for a training run of its own (the model or optimizer is made
-beside it), and once for an inner loop of steps.
+It is silent where the scaler is made under a condition that may change in the loop, for a training run of its own (the
+model or optimizer is made beside it), and once for an inner loop of steps.
 
 ## Why is this bad?
 The scale adapts over thousands of steps: it halves when gradients overflow, and grows when they don't. A new scaler
@@ -83,15 +83,41 @@ def _judge(module: Module, flow: Flow, scaler: str, made: Made) -> Iterator[Find
     if "load_state_dict" in methods_used(module, scaler):  # it is the old one, in a new object
         return
     if loop is not None:
-        same = all(loop_of(step.call) is loop and not conditions(made.call, step.call) for step in steps)
+        same = all(loop_of(step.call) is loop for step in steps)
         same = same and bool(steps or _stepped_by_a_function(module, loop, scaler))
         again = not any(isinstance(each, (ir.Jump, ir.Return)) for each in loop.body.statements)
-        own = statement.block is loop.body and not _starts_anew(module, loop) and not _is_tried_out(module, made, loop)
+        always = all(each is loop or _is_the_same_in(module, loop, each) for each in _round(made.call, loop))
+        own = always and not _starts_anew(module, loop) and not _is_tried_out(module, made, loop)
         if same and again and own:
             offered, withheld = _fix(module, flow, statement, loop)
             yield _finding(module, made, "in each iteration", offered, withheld)
     elif len(steps) == 1 and loop_of(steps[0].call) is None and _is_a_step(module, flow, made, steps[0]):
         yield _finding(module, made, "in each call", None, "make it once, and pass it in")
+
+
+def _round(call: ir.Call, loop: ir.For | ir.While) -> Iterator[ir.Node]:
+    """What stands round a call in a loop, up to the loop itself."""
+    for each in upwards(ir.statement_of(call)):
+        assert each.parent is not None
+        yield each.parent
+        if each.parent is loop:
+            return
+
+
+def _is_the_same_in(module: Module, loop: ir.For | ir.While, each: ir.Node) -> bool:
+    """Whether an if decides alike in every iteration: it asks for plain variables that the loop leaves alone."""
+    if not isinstance(each, ir.If):
+        return False
+    known = objects(module)
+    values = list(ir.walk_values(each.test))
+    plain = not any(isinstance(value, ir.Call) or _is_of_self(value) for value in values)
+    names = known.names_in(each.test)
+    return plain and bool(names) and not names & {*known.assigned_in(loop), *known.made}
+
+
+def _is_of_self(value: ir.Value) -> bool:
+    """Whether a method that the loop calls may change a value."""
+    return isinstance(value, ir.Attribute) and isinstance(value.base, ir.Name) and value.base.name in ("self", "cls")
 
 
 def _stepped_by_a_function(module: Module, loop: ir.For | ir.While, scaler: str) -> bool:
@@ -167,6 +193,8 @@ def _fix(module: Module, flow: Flow, statement: ir.Assign, loop: ir.For | ir.Whi
     assigned = set(known.assigned_in(loop))
     assert statement.value is not None
     target = statement.targets[0]
+    if statement.block is not loop.body:
+        return None, "it is made under a condition"
     if known.names_in(statement.value) & assigned or len(statement.targets) != 1:
         return None, "what it is made of changes in the loop"
     if isinstance(target, ir.Name) and len(known.bindings(target)) > 1:

@@ -1,10 +1,10 @@
 """Of two arms, one with the scaler and one without, only one clips, clears, accumulates or steps the scheduler.
 
 ## What it does
-Compares the arms of `if use_amp: ... else: ...` where each holds a backward and a step, one through a scaler and one
-without, and where they are the same but for AMP, statement by statement. What one arm does and the other doesn't is
-found: clearing the gradients, clipping, dividing the loss, stepping at every k-th iteration only, stepping the
-scheduler. So is a name in one arm that the file binds nowhere.
+Compares the arms of `if use_amp: ... else: ...` where each holds a step, one through a scaler and one without, and
+where they are the same but for AMP, statement by statement. What one arm does and the other doesn't is found: clearing
+the gradients, clipping, dividing the loss, stepping at every k-th iteration only, stepping the scheduler. So is a name
+in one arm that the file binds nowhere.
 
 It is silent where the function does the same before or behind the `if`, or its callers in the file do, and where the
 arms differ in anything else: then each may have a purpose of its own. Clipping with the scaler only can be one, too:
@@ -127,10 +127,10 @@ def _blocks(statement: ir.If) -> list[ir.Block]:
 
 
 def _read(module: Module, block: ir.Block) -> _Arm | None:
-    """An arm that holds a whole step, all with the scaler or all without; None for another."""
+    """An arm that holds a step, all with the scaler or all without; None for another."""
     kinds = {event.kind for event in events(module).below(block)}
-    scaled = {"scale", "backward", "step"} <= kinds and "optimizer_step" not in kinds
-    plain = {"backward", "optimizer_step"} <= kinds and not kinds & {"scale", "unscale_", "step", "update"}
+    scaled = "step" in kinds and "optimizer_step" not in kinds and ("scale" in kinds or "backward" not in kinds)
+    plain = "optimizer_step" in kinds and not kinds & {"scale", "unscale_", "step", "update"}
     if not scaled and not plain:
         return None
     reader = _Reader(module)
