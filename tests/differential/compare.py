@@ -47,6 +47,8 @@ class Verdict(NamedTuple):
         if any((code, line) in self.found for code in ("AMP406", "AMP407") for line in lines.get("unscaled", ())):
             # That unscale_ comes behind the step, or the clear.
             return "unscale_ again" in kind or kind == "a sum of unscaled and scaled"
+        if kind == "no scale" and any(("AMP407", line) in self.found for line in lines.get("at", ())):
+            return True  # the call comes before its backward, and for this iteration before any
         if kind == "update owed at the end":
             return True  # in each iteration but the last, another update has made it good
         told = {of.kind for of in self.seen.observed if of.allowed() & self.found}
