@@ -52,6 +52,7 @@ from amplint.rules.base import Rule
 from amplint.rules.clips import FINITE, in_this_file_only
 from amplint.rules.order import Found, dynamic, found, guards, one_for_each, places, where
 from amplint.rules.standing import exclusive, loop_of, upwards
+from amplint.rules.twins import CLEARS, differences
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -102,10 +103,10 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
             continue
         if not all(flow.conditions.counts(test) for test in tests) or dynamic(module, flow, step, backward):
             return False
-    if clears and all(exclusive(clear.call, step) and _steps_beside(flow, clear.call, step) for clear in clears):
-        return False  # only one arm of an if clears: AMP420
     if clears:
-        return True
+        # Of twin arms only the other one clears: AMP420.
+        twins = {each.statement.id for each in module.once(differences) if each.what == CLEARS}
+        return not any(each.id in twins for each in upwards(ir.statement_of(step)))
     every = objects(module)
     torchs = {issue.optimizer, every.original(issue.optimizer)} & every.constructed
     # One that a call leads to, and that no path of the flow comes to, stands behind what raises.
@@ -135,12 +136,6 @@ def _skips_the_step(module: Module, found: Found, clear: ir.Node, tests: list[ir
         if isinstance(last := each.block.statements[-1], ir.Jump) and loop_of(last) in loops
     }
     return "break" in leaves or ("continue" in leaves and overflows)
-
-
-def _steps_beside(flow: Flow, clear: ir.Value, step: ir.Value) -> bool:
-    """Whether the arm that clears has a step of its own."""
-    steps = (event.call for event in flow.events if event.kind in ("step", "optimizer_step"))
-    return any(exclusive(each, step) and not exclusive(each, clear) for each in steps)
 
 
 def _is_written(value: ir.Value, events: set[int]) -> bool:
