@@ -50,8 +50,10 @@ def after_plain(before: Gradients, call: int, sure: bool, alone: bool, in_betwee
     """
     kind = before.kind
     if kind in ("plain", "mixed") and before.origin and call and call not in (before.origin, *before.more):
-        return before._replace(more=(*before.more, call))
-    if kind in ("unknown", "plain", "mixed", "over") or (kind == "unscaled" and in_between):
+        return before._replace(more=(*before.more, call), used=0)
+    if kind in ("plain", "mixed", "over"):
+        return before._replace(used=0)
+    if kind == "unknown" or (kind == "unscaled" and in_between):
         return before  # what comes on top of unscaled gradients has no scale, rightly
     if not sure and (kind == "scaled" or not alone):
         return UNKNOWN
@@ -64,9 +66,9 @@ def after_scaled(before: Gradients, scaler: str, call: int, sure: bool) -> Gradi
     """After a backward of a loss times the scale."""
     kind = before.kind
     if kind in ("mixed", "over"):
-        return before
+        return before._replace(used=0)
     if kind == "plain":
-        return before._replace(kind="mixed", scaler=scaler) if sure and before.sure else UNKNOWN
+        return before._replace(kind="mixed", scaler=scaler, used=0) if sure and before.sure else UNKNOWN
     if kind == "scaled" and before.scaler != scaler:
         return Gradients("mixed", scaler, told=before.told)
     if kind == "unscaled":

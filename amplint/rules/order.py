@@ -82,8 +82,12 @@ def one_for_each(module: Module, code: str, judge: Judge) -> Iterator[Finding]:
             yield finding
 
 
-# What has to do with the scaler's own books, whatever the gradients are.
 _OF_ORDER = ("AMP404", "AMP405", "AMP406", "AMP418")
+
+
+def _is_of_order(issue: Issue) -> bool:
+    """Whether a misuse has to do with the scaler's own books, whatever the gradients are."""
+    return issue.code in _OF_ORDER or (issue.code, issue.how) == ("AMP410", "unchecked")
 
 
 def _is_refuted(module: Module, each: Found) -> bool:
@@ -95,10 +99,10 @@ def _is_refuted(module: Module, each: Found) -> bool:
     ]
     # What callers in between show by themselves, those who call them know better.
     outer = [flow for flow in callers if not any(other.leads_to(flow.container) for other in callers)]
-    of_order = each.issue.code in _OF_ORDER or (each.issue.code, each.issue.how) == ("AMP410", "unchecked")
+    code, of_order = each.issue.code, _is_of_order(each.issue)
     return bool(outer) and all(
         (flow.sees_scaler(each.issue.at) if of_order else flow.sees_gradients(each.issue.at))
-        and not any(issue.at == each.issue.at for issue, _ in flow.found(each.issue.code))
+        and not any(issue.at == each.issue.at and _is_of_order(issue) is of_order for issue, _ in flow.found(code))
         for flow in outer
     )
 

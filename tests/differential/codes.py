@@ -32,7 +32,8 @@ Ties, and why:
 - A clip between two steps: it is right if the first one goes (406), and comes too late if the second one does (419).
 - A clip behind the step that finds gradients cleared does nothing either way: it may be found (419), and need not.
 - A direct step of unscaled gradients is wrong where it takes infinite ones, which the scaler would have skipped: such
-  programs are run with a batch that overflows. Where the norm is asked first, the program checks by itself.
+  programs are run with a batch that overflows. Where the norm is asked first, the program checks by itself. Where a
+  clip of scaled ones has made them finite, it may be found, and need not.
 - A plain backward on top of unscaled gradients, and the sum divided again: any of the reasons.
 - Scaled gradients added to unscaled ones and clipped: 411 alone. The clip stands where it should, `unscale_` does not.
 - Scaled gradients added to those of an earlier step and clipped: the clip comes behind the step (419), or before

@@ -253,7 +253,7 @@ class Ledger:
                 raise UnsuitableError("plain gradients added to those of an earlier step")
             elif held.unscaled:
                 self.stepped_unchecked = True
-                if any(piece.infinite for piece in held.unscaled):
+                if held.tainted or any(piece.infinite for piece in held.unscaled):
                     self._bad(held, "unscaled gradients stepped directly", at=line)
                 for books in self.books.values():
                     books.bypassed.append(line)
