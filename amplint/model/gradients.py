@@ -58,8 +58,8 @@ def after_plain(before: Gradients, call: int, sure: bool, alone: bool, in_betwee
     if not sure and (kind == "scaled" or not alone):
         return UNKNOWN
     if kind == "scaled":
-        return before._replace(kind="mixed", origin=call, updated=0)
-    return Gradients("plain", origin=call, told=before.told, sure=sure)
+        return before._replace(kind="mixed", origin=call)
+    return Gradients("plain", origin=call, told=_told(before), sure=sure)
 
 
 def after_scaled(before: Gradients, scaler: str, call: int, sure: bool) -> Gradients:
@@ -76,9 +76,13 @@ def after_scaled(before: Gradients, scaler: str, call: int, sure: bool) -> Gradi
             return UNKNOWN._replace(told=before.told)
         return before._replace(kind="over", scaler=scaler, origin=call, updated=0)
     kept = before.updated if kind == "scaled" and before.sure else 0
-    return Gradients(
-        "scaled", scaler, call, updated=kept, told=before.told, sure=sure or (kind == "scaled" and before.sure)
-    )
+    sure = sure or (kind == "scaled" and before.sure)
+    return Gradients("scaled", scaler, call, updated=kept, told=_told(before), sure=sure)
+
+
+def _told(before: Gradients) -> int:
+    """The misuse that was found of gradients to which a backward adds; of none nothing follows."""
+    return 0 if before.is_empty() else before.told
 
 
 def after_unscale(before: Gradients, scaler: str, call: int) -> Gradients:

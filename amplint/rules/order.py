@@ -238,18 +238,27 @@ def other_arm_has(module: Module, node: ir.Node, *kinds: str) -> bool:
 
     An arm that leaves has what stands behind the if for its other arm.
     """
-    recogniser = events(module)
-    wanted = {*kinds, "opaque"}
     for each in upwards(ir.statement_of(node)):
         outer = each.parent
         if isinstance(outer, ir.If):
             other = outer.orelse if each.block is outer.then else outer.then
-            if other is not None and any(event.kind in wanted for event in recogniser.below(other)):
+            if other is not None and _may_have(module, other, kinds):
                 return True
         for before in each.block.statements[: each.block.statements.index(each)]:
-            if isinstance(before, ir.If) and block_leaves(before.then):
-                if any(event.kind in wanted for event in recogniser.below(before.then)):
-                    return True
+            if isinstance(before, ir.If) and block_leaves(before.then) and _may_have(module, before.then, kinds):
+                return True
+    return False
+
+
+def _may_have(module: Module, block: ir.Block, kinds: tuple[str, ...], depth: int = 4) -> bool:
+    """Whether a suite, or a function that it calls, has events of some kinds, or calls what can't be seen."""
+    calls = module.once(Calls)
+    for event in events(module).below(block):
+        callee = calls.callee(event.call) if event.kind == "opaque" and isinstance(event.call, ir.Call) else None
+        if event.kind in kinds or (event.kind == "opaque" and (callee is None or not depth)):
+            return True
+        if callee is not None and _may_have(module, callee.function.body, kinds, depth - 1):
+            return True
     return False
 
 

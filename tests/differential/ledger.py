@@ -190,7 +190,7 @@ class Ledger:
                 "plain gradients stepped directly, then divided",
                 {"at": line, "backward": [p.line for p in held.plain]},
             )
-        elif held.unscaled and held.scaled:
+        elif held.unscaled and held.scaled and not held.plain:
             yield "a sum of unscaled and scaled", {"unscaled": held.unscaled_at}
         elif held.unscaled and held.plain:
             backwards = [piece.line for piece in held.plain]
