@@ -130,7 +130,8 @@ def _misuse(module: Module, each: Found) -> _Misuse | None:
     flow, issue, visit, bad = each.flow, each.issue, each.visit, each.states
     event, scaler = visit.event, issue.scaler
     known = objects(module)
-    sure = issue.optimizer in known.owns and all(state.gradients_of(issue.optimizer).sure for state in bad)
+    owned = bool({issue.optimizer, known.original(issue.optimizer)} & known.owns.keys())
+    sure = owned and all(state.gradients_of(issue.optimizer).sure for state in bad)
     if (
         not (sure or _is_the_scalers(module, flow, issue.optimizer))
         or issue.optimizer in holders(module)

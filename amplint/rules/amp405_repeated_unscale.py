@@ -103,7 +103,7 @@ def _comes_behind_the_update(each: Found) -> bool:
 def _fix(module: Module, flow: Flow, visit: Visit, first: Event) -> tuple[Fix | None, str | None]:
     if not dominates(first.call, visit.event.call):
         return None, "on some paths it is the only one: unscale once, before both, under no condition"
-    if backward_between(flow, first.call, visit.event.call):
+    if backward_between(module, flow, first.call, visit.event.call):
         return None, "a backward stands in between: unscale once, behind the last one"
     edit = call_removed(module, visit.event.call)
     if edit is None:

@@ -173,7 +173,7 @@ class ReadFix(ClipFix):
         place = self._place(unscale.call)
         if statement is None or isinstance(place, str) or place.block is not statement.block:
             return None, refusal
-        if backward_between(self._flow, place, statement) or _leaves_between(place, statement):
+        if backward_between(self._module, self._flow, place, statement) or _leaves_between(place, statement):
             return None, refusal
         names = receiver(unscale), unscale.call.args[0].value
         gone = removed(module, statement)

@@ -45,6 +45,7 @@ The fixtures raise before, or let the scale change between the steps: the second
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
@@ -65,7 +66,7 @@ from amplint.rules.order import (
     places,
     where,
 )
-from amplint.rules.standing import conditions, exclusive, loop_of, upwards
+from amplint.rules.standing import conditions, dominates, exclusive, loop_of, upwards
 from amplint.rules.statements import call_removed, line_behind, own_statement, says_the_same
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def check(module: Module) -> Iterator[Finding]:
 def _judge(module: Module, each: Found) -> Finding | None:
     if each.issue.at not in each.flow.visits:
         return None
-    own, step = home(module, each.issue_node), _step_behind(each)
+    own, step = home(module, each.issue_node), _step_behind(module, each)
     if step is not None:
         own = own if own is not None and own.contains(step.call) else None
         offered, withheld = _fix_early(module, own, own.visits[each.issue.at], step) if own else (None, _ELSEWHERE)
@@ -110,7 +111,7 @@ def _judge(module: Module, each: Found) -> Finding | None:
 
 def _is_early(module: Module, update: int) -> bool:
     """Whether an update is reported as too early: then it is that one which has closed the books."""
-    return any(each.issue.at == update and _step_behind(each) is not None for each in found(module, "AMP410"))
+    return any(each.issue.at == update and _step_behind(module, each) is not None for each in found(module, "AMP410"))
 
 
 def _may_be_off(each: Found) -> bool:
@@ -147,6 +148,8 @@ def _uses_since(each: Found) -> list[ir.Value]:
     flow, update = each.flow, each.issue_node
     uses = [event.call for event in calls_of(flow, each.issue.scaler, "unscale_", "step")]
     before = flow.node(each.issue.cause) if each.issue.cause else None
+    if before is update and _comes_twice(flow, update, uses):
+        return []
     start = next(places(flow, before, update), None) if before is not None else None
     if before is None or start is None or exclusive(start, update):
         return [use for use in uses if use.id < update.id]
@@ -169,7 +172,18 @@ def _uses_since(each: Found) -> list[ir.Value]:
     return since
 
 
-def _step_behind(each: Found) -> Event | None:
+def _comes_twice(flow: Flow, update: ir.Value, uses: list[ir.Value]) -> bool:
+    """Whether a helper that updates is called twice on end, with no step in between."""
+    sites = flow.call_sites(update)
+    return any(
+        dominates(first, second)
+        and not any(first.id < place.id < second.id for use in uses for place in places(flow, use, second))
+        for first, second in pairwise(sites)
+        if first.id < second.id
+    )
+
+
+def _step_behind(module: Module, each: Found) -> Event | None:
     """The step whose gradients an update comes before, though they were scaled with the scale that it changes."""
     flow, issue = each.flow, each.issue
     if issue.how != "unchecked":
@@ -182,7 +196,7 @@ def _step_behind(each: Found) -> Event | None:
         for event in calls_of(flow, issue.scaler, "step")
         if event.call.id > update.id and ir.function_of(event.call) is ir.function_of(update)
     ]
-    return behind[0] if behind and not backward_between(flow, update, behind[0].call) else None
+    return behind[0] if behind and not backward_between(module, flow, update, behind[0].call) else None
 
 
 def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:

@@ -159,9 +159,14 @@ def calls_of(flow: Flow, scaler: str, *kinds: str) -> list[Event]:
     return [event for event in flow.events if event.kind in kinds and event.scaler == scaler]
 
 
-def backward_between(flow: Flow, first: ir.Node, second: ir.Node) -> bool:
-    """Whether a backward, or what may run one, stands between two nodes."""
-    return any(first.id < each.call.id < second.id for each in flow.events if each.kind in ("backward", "opaque"))
+def backward_between(module: Module, flow: Flow, first: ir.Node, second: ir.Node) -> bool:
+    """Whether a backward, or a call that may run one, stands between two nodes of one function."""
+    return any(
+        first.id < place.id < second.id
+        for each in flow.events
+        if each.kind == "backward" or (each.kind == "opaque" and _may_be(module, each, ("backward",)))
+        for place in places(flow, each.call, second)
+    )
 
 
 def always_off(flow: Flow, visit: Visit) -> bool:
@@ -252,14 +257,14 @@ def other_arm_has(module: Module, node: ir.Node, *kinds: str) -> bool:
 
 def _may_have(module: Module, block: ir.Block, kinds: tuple[str, ...], depth: int = 4) -> bool:
     """Whether a suite, or a function that it calls, has events of some kinds, or calls what can't be seen."""
-    calls = module.once(Calls)
-    for event in events(module).below(block):
-        callee = calls.callee(event.call) if event.kind == "opaque" and isinstance(event.call, ir.Call) else None
-        if event.kind in kinds or (event.kind == "opaque" and (callee is None or not depth)):
-            return True
-        if callee is not None and _may_have(module, callee.function.body, kinds, depth - 1):
-            return True
-    return False
+    return any(_may_be(module, event, kinds, depth) for event in events(module).below(block))
+
+
+def _may_be(module: Module, event: Event, kinds: tuple[str, ...], depth: int = 4) -> bool:
+    if event.kind != "opaque" or not isinstance(event.call, ir.Call):
+        return event.kind in kinds
+    callee = module.once(Calls).callee(event.call)
+    return callee is None or not depth or _may_have(module, callee.function.body, kinds, depth - 1)
 
 
 def asked_apart(flow: Flow, node: ir.Node, without: ir.Node) -> bool:
