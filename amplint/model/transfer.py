@@ -223,7 +223,7 @@ class Transfer:
     def _after_direct_step(self, event: Event, state: State) -> State:
         optimizer = event.optimizer or ""
         held = state.gradients_of(optimizer)
-        for clip in state.pending:
+        for clip in () if held.is_empty() else state.pending:
             self.visits[clip].followed.add((optimizer, state.facts))
             if held.kind not in ("plain", "none", "zeros", "maybe") and event.call not in self.visits[clip].bypasses:
                 self.visits[clip].bypasses.append(event.call)

@@ -50,7 +50,7 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.clips import FINITE, in_this_file_only
-from amplint.rules.order import Found, dynamic, found, guards, one_for_each, places, where
+from amplint.rules.order import Found, dynamic, found, guards, one_for_each, places, side_by_side, where
 from amplint.rules.standing import exclusive, loop_of, upwards
 from amplint.rules.twins import CLEARS, differences
 
@@ -129,11 +129,11 @@ def _is_at_the_boundary(flow: Flow, clear: ir.Node, step: ir.Value) -> bool:
 def _skips_the_step(module: Module, found: Found, clear: ir.Node, tests: list[ir.Value]) -> bool:
     """Whether a clear comes only where the loop of a step ends, or in iterations that have overflowed."""
     overflows = any(FINITE.search(module.text(test)) for test in tests)
-    loops = {loop_of(place) for place in places(found.flow, found.issue_node, clear)} - {None}
     leaves = {
         last.kind
-        for each in upwards(ir.statement_of(clear))
-        if isinstance(last := each.block.statements[-1], ir.Jump) and loop_of(last) in loops
+        for place, step in side_by_side(found.flow, clear, found.issue_node)
+        for each in upwards(ir.statement_of(place))
+        if isinstance(last := each.block.statements[-1], ir.Jump) and loop_of(last) is loop_of(step) is not None
     }
     return "break" in leaves or ("continue" in leaves and overflows)
 

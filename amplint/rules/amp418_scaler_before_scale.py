@@ -49,7 +49,7 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.state import State
 from amplint.rules.base import Rule
-from amplint.rules.order import Found, asked, calls_of, dynamic, one_for_each, places, used_elsewhere, where
+from amplint.rules.order import Found, asked, calls_of, dynamic, one_for_each, side_by_side, used_elsewhere, where
 from amplint.rules.standing import conditions, dominates
 
 if TYPE_CHECKING:
@@ -93,29 +93,20 @@ def _is_early(module: Module, each: Found) -> bool:
     ):
         return True
     # A scale that stands before it, under a condition of its own, may well come first whenever it matters.
-    sites = _early_sites(flow, call, scales)
-    before = [place for scale in scales for site in sites for place in places(flow, scale, site) if place.id < site.id]
-    tests = [test for place in before for site in sites for test in conditions(place, site)]
+    pairs = [pair for scale in scales for pair in side_by_side(flow, scale, call)]
+    behind = {site for place, site in pairs if place.id < site.id and dominates(place, site)}
+    pairs = [(place, site) for place, site in pairs if site not in behind] or pairs
+    sites = {site for _, site in pairs} or {call}
+    before = [(place, site) for place, site in pairs if place.id < site.id]
+    tests = [test for place, site in before for test in conditions(place, site)]
     tests += [test for of in made for site in sites for test in conditions(site, of.call)]
-    if any(dynamic(module, flow, place, site) for place in before for site in sites) or any(
+    if any(dynamic(module, flow, place, site) for place, site in before) or any(
         dynamic(module, flow, site, of.call) for of in made for site in sites
     ):
         return False
     return flow.surely_enabled(scaler, each.states) or not any(
         flow.conditions.may_ask_for_amp(test.test) for test in tests
     )
-
-
-def _early_sites(flow: Flow, call: ir.Node, scales: list[ir.Value], depth: int = 4) -> list[ir.Node]:
-    """The call, or the calls that lead to it from a function that scales too, where they stand behind no scale."""
-    sites = [call]
-    while depth and sites and not any(True for scale in scales for _ in places(flow, scale, sites[0])):
-        sites = [site for each in sites for site in flow.call_sites(each)]
-        depth -= 1
-    if not depth or not sites:
-        return [call]
-    own = [place for scale in scales for place in places(flow, scale, sites[0])]
-    return [site for site in sites if not any(dominates(scale, site) for scale in own if scale.id < site.id)] or [call]
 
 
 def _never_runs(flow: Flow, state: State, tests: list[ir.Value]) -> bool:

@@ -329,6 +329,17 @@ def places(flow: Flow, node: ir.Node, other: ir.Node, depth: int = 4) -> Iterato
         yield from places(flow, site, other, depth - 1)
 
 
+def side_by_side(flow: Flow, one: ir.Node, other: ir.Node, depth: int = 4) -> list[tuple[ir.Node, ir.Node]]:
+    """Two nodes, or the calls that lead to them, as they stand in one function: the innermost that has both."""
+    level = [other]
+    while level and depth:
+        if found := [(place, each) for each in level for place in places(flow, one, each)]:
+            return found
+        level = [site for each in level for site in flow.call_sites(each)]
+        depth -= 1
+    return []
+
+
 def counts(flow: Flow, tests: list[ir.If]) -> bool:
     """Whether one of some ifs asks for the accumulation boundary (`(i + 1) % k == 0`), by itself or among others."""
     return any(flow.conditions.counts(part) for each in tests for part in _parts(each.test))
