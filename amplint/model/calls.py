@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.dtypes import region_of
 from amplint.model.events import Events
-from amplint.model.objects import objects
+from amplint.model.objects import given, objects
 from amplint.model.scopes import Assigned, Defined, owner_class
 from amplint.model.slices import asked_attributes
-from amplint.model.unseen import bases_in_sight, local_class, method
+from amplint.model.unseen import bases_in_sight, local_class, local_function, method
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -32,12 +32,18 @@ _WORDS = {
 
 
 class Callee(NamedTuple):
-    """A function of this file that a call runs; for a method the key of its `self` and that one's class."""
+    """A function of this file that a call runs; for a method the key of its `self` and that one's class.
+
+    `made`: the call that made what is called, `partial(function, ...)` or one of `maker`, a function of this file whose
+    parameters the nested function that it returns sees.
+    """
 
     function: ir.Function
     instance: str | None = None
     cls: ir.Class | None = None
     bound: bool = False  # the first parameter isn't among the arguments
+    made: ir.Call | None = None
+    maker: Callee | None = None
 
 
 class Calls:
@@ -83,10 +89,36 @@ class Calls:
             return self._of_class(only.what, "__init__", self._target(call))
         if isinstance(only, Assigned) and isinstance(only.value, ir.Lambda):
             return Callee(only.value.function)
+        if isinstance(only, Assigned) and isinstance(only.value, ir.Call):
+            made = self._made(only.value, call)
+            if made is not None:
+                return made
         key = self._objects.key(func)
         if key is not None and key in self._functions:
             return Callee(self._functions[key])  # a function that was passed in
         return self._of_instance(key, "__call__")
+
+    def _made(self, made: ir.Call, call: ir.Call) -> Callee | None:
+        """What a variable stands for that holds `partial(function, ...)`, or a function that one of this file returns.
+
+        Only where it is called in the function that it is made in, and what it is made of is bound once.
+        """
+        names = (each for each in given(made) if isinstance(each, ir.Name))
+        if ir.function_of(made) is not ir.function_of(call) or any(
+            len(self._objects.bindings(each)) != 1 for each in names
+        ):
+            return None
+        if self._module.names.only(made.func) == "functools.partial":
+            function = local_function(self._module, made.positional[0]) if made.positional else None
+            return Callee(function, made=made) if function is not None and function.cls is None else None
+        maker = self.find(made)
+        if maker is None or maker.function.is_generator or maker.function.is_async or maker.function.decorators:
+            return None
+        returns = [each for each in ir.walk_statements(maker.function.body, into=False) if isinstance(each, ir.Return)]
+        value = returns[0].value if len(returns) == 1 else None
+        function = local_function(self._module, value) if isinstance(value, ir.Name) else None
+        nested = function is not None and function.outer is maker.function
+        return Callee(function, made=made, maker=maker) if function is not None and nested else None
 
     def _target(self, call: ir.Call) -> str:
         """The key of what a construction is assigned to."""
@@ -237,21 +269,23 @@ class Calls:
 
     def arguments(self, call: ir.Call, callee: Callee) -> dict[str, ir.Value | None] | None:
         """What each parameter is given, its default where it is given nothing; None where that can't be told."""
-        if call.unpacks("*") or call.unpacks("**"):
+        before = callee.made if callee.maker is None else None  # partial's
+        if any(each.unpacks("*") or each.unpacks("**") for each in (call, before) if each is not None):
             return None
         params = list(callee.function.params)
         if callee.bound:
             params = params[1:]
         positional = [param for param in params if param.kind == "positional"]
-        given: dict[str, ir.Value | None] = {param.name: param.default for param in params}
-        if len(call.positional) > len(positional):
+        found: dict[str, ir.Value | None] = {param.name: param.default for param in params}
+        values = [*(before.positional[1:] if before is not None else ()), *call.positional]
+        if len(values) > len(positional):
             return None  # they go into `*args`
-        for param, value in zip(positional, call.positional, strict=False):
-            given[param.name] = value
-        for arg in call.args:
-            if arg.keyword is not None and arg.keyword in given:
-                given[arg.keyword] = arg.value
-        return {name: value for name, value in given.items() if not self._is_pack(params, name)}
+        for param, value in zip(positional, values, strict=False):
+            found[param.name] = value
+        for arg in (*(before.args if before is not None else ()), *call.args):
+            if arg.keyword is not None and arg.keyword in found:
+                found[arg.keyword] = arg.value
+        return {name: value for name, value in found.items() if not self._is_pack(params, name)}
 
     @staticmethod
     def _is_pack(params: list[ir.Param], name: str) -> bool:

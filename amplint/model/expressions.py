@@ -214,16 +214,28 @@ class Expressions:
         groups: dict[tuple[tuple[str, str], ...], list[State]] = {}
         for state in states:
             aliases, bound = self._bound(function, arguments, state)
+            aliases, bound = self._closed_over(callee, aliases, bound)
             bound = self._kept(callee, aliases, bound)
             groups.setdefault(tuple(sorted(aliases.items())), []).append(bound)
+        before, self.transfer.site = self.transfer.site, call.id
         for aliases_of_group, group in groups.items():
             with self.within(self._frame(callee, dict(aliases_of_group)), function):
                 found += self._body(function, group)
-        prefix = known.prefix(function.scope)
-        done = [state.without(prefix) for state in found]
+        self.transfer.site = before
+        done = [state.without(known.prefix(function.scope)) for state in found]
+        if callee.maker is not None:
+            done = [state.without(known.prefix(callee.maker.function.scope)) for state in done]
         return joined(
             [state.but(result=(call.id, state.result[1]) if state.result is not None else None) for state in done]
         )
+
+    def _closed_over(self, callee: Callee, aliases: dict[str, str], state: State) -> tuple[dict[str, str], State]:
+        """What the parameters of the function stand for that made the callee."""
+        if callee.maker is None or callee.made is None:
+            return aliases, state
+        arguments = self.calls.arguments(callee.made, callee.maker)
+        outer, state = self._bound(callee.maker.function, arguments or {}, state)
+        return {**outer, **aliases}, state
 
     def _frame(self, callee: Callee, aliases: dict[str, str]) -> Frame:
         """The frame of a call: `self` is the instance, in the class that has the method and in its own."""

@@ -45,6 +45,13 @@ class Opened(NamedTuple):
     holder: str = ""
 
 
+class Clipped(NamedTuple):
+    """A clip on a path: the call, and the call of a helper that led to it (0: none)."""
+
+    clip: int
+    site: int
+
+
 _USED_BEFORE = Machine(scaled=True)
 
 
@@ -62,7 +69,7 @@ class State:
     regions: tuple[Opened, ...] = ()
     facts: frozenset[tuple[str, bool]] = frozenset()
     env: frozenset[tuple[str, Abstract]] = frozenset()
-    pending: frozenset[int] = frozenset()  # clips since which no update came
+    pending: frozenset[Clipped] = frozenset()  # clips since which no update came
     result: tuple[int, Abstract] | None = None  # what the call that was followed last returned, with its id
 
     def but(self, **changes: object) -> State:

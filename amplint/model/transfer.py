@@ -13,10 +13,10 @@ from amplint.model.gradients import Gradients, after_clear, after_plain, after_s
 from amplint.model.objects import objects
 from amplint.model.ownership import Ownership
 from amplint.model.protocol import TABLE, Call, Error, Stage
-from amplint.model.state import State
+from amplint.model.state import Clipped, State
 from amplint.model.switches import Switches
 from amplint.model.tensors import Tensors
-from amplint.model.visits import MAX_VISITS, Issue, TooManyPathsError, Visit
+from amplint.model.visits import MAX_VISITS, Followed, Issue, TooManyPathsError, Visit
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -37,6 +37,7 @@ class Transfer:
         self.switches = Switches(self._objects, conditions)
         self.visits: dict[int, Visit] = {}
         self.issues: dict[Issue, list[State]] = {}
+        self.site = 0  # the call that is being followed
 
     def visit(self, event: Event, state: State) -> State | None:
         """The state after an event, whose visit is recorded; None where it raises."""
@@ -52,7 +53,7 @@ class Transfer:
 
     def end(self, state: State) -> None:
         """The function ends in this state."""
-        for clip in state.pending:
+        for clip, _ in state.pending:
             self.visits[clip].ends.append(state)
 
     @staticmethod
@@ -118,7 +119,7 @@ class Transfer:
                 return after_plain(before, origin, hits is True, self.ownership.is_alone(state), in_between)
 
             return state.all_gradients(plain)
-        for clip in state.pending:
+        for clip, _ in state.pending:
             self.visits[clip].backward_first = True
         enabled = scaler
 
@@ -160,7 +161,7 @@ class Transfer:
             each
             for each, its in held.items()
             if (its.kind == "scaled" or (its.kind == "mixed" and its.origin and (certain or len(state.groups) <= 1)))
-            and (not its.told or its.told in state.pending)
+            and (not its.told or any(its.told == each.clip for each in state.pending))
             and not self.switches.disabled(its.scaler, state)
         ]
         first = held[clipped[0]]
@@ -179,9 +180,11 @@ class Transfer:
         elif all(
             its.kind in _USED and self._is_used(its) and not self._is_told_of_a_clip(its) for its in held.values()
         ) and not self.switches.disabled(first.scaler, state):
-            self._tell(Issue("AMP419", call, first.used, call, first.scaler, clipped[0]), state)
+            self._tell(Issue("AMP419", call, first.used, call, first.scaler, clipped[0], site=self.site), state)
         alone = certain or len(clipped) == 1
-        return (self._over(event, clipped, state) if alone else state).but(pending=state.pending | {call})
+        return (self._over(event, clipped, state) if alone else state).but(
+            pending=state.pending | {Clipped(call, self.site)}
+        )
 
     def _is_told_of_a_clip(self, held: Gradients) -> bool:
         found = self.visits.get(held.told)
@@ -207,7 +210,7 @@ class Transfer:
             self._tell(Issue("AMP409", call, its.origin, call, its.scaler, scaled[0], event.how), state)
         elif all(its.kind == "entry" for its in held.values()) and not state.touched():
             self._tell(Issue("AMP409", call, 0, call, "", read[0], "entry"), state)
-        return state.but(pending=state.pending | {call})
+        return state.but(pending=state.pending | {Clipped(call, self.site)})
 
     def _over(self, event: Event, optimizers: Iterable[str], state: State) -> State:
         """Scaled gradients on top of unscaled ones meet what uses them."""
@@ -223,8 +226,8 @@ class Transfer:
     def _after_direct_step(self, event: Event, state: State) -> State:
         optimizer = event.optimizer or ""
         held = state.gradients_of(optimizer)
-        for clip in () if held.is_empty() else state.pending:
-            self.visits[clip].followed.add((optimizer, state.facts))
+        for clip, site in () if held.is_empty() else state.pending:
+            self.visits[clip].followed.add(Followed(optimizer, state.facts, site))
             if held.kind not in ("plain", "none", "zeros", "maybe") and event.call not in self.visits[clip].bypasses:
                 self.visits[clip].bypasses.append(event.call)
         state = self._over(event, [optimizer], state)
@@ -388,11 +391,11 @@ class Transfer:
 
     def _note_step(self, event: Event, optimizer: str, state: State) -> None:
         assert event.scaler is not None
-        for clip in state.pending:
+        for clip, site in state.pending:
             clipped = self.visits[clip].clipped
             steps = state.stage(event.scaler, optimizer) is not Stage.STEPPED  # else it raises
             if steps and (not clipped or optimizer in clipped):
-                self.visits[clip].followed.add((optimizer, state.facts))
+                self.visits[clip].followed.add(Followed(optimizer, state.facts, site))
             if state.stage(event.scaler, optimizer) is Stage.READY:
                 self.visits[clip].stepped.add((event.scaler, optimizer))
                 if event.call not in self.visits[clip].steps:

@@ -21,7 +21,7 @@ class Issue(NamedTuple):
     """A misuse that a path shows.
 
     `at`: the call that the finding stands at; `cause`: the other call that takes part (0: none); `meets`: the call in
-    which it shows; `how` tells kinds of one code apart.
+    which it shows; `how` tells kinds of one code apart, `site` for a clip the calls of the helper that it is in.
     """
 
     code: str
@@ -31,6 +31,15 @@ class Issue(NamedTuple):
     scaler: str
     optimizer: str
     how: str = ""
+    site: int = 0
+
+
+class Followed(NamedTuple):
+    """A step behind a clip: whose it is, what is known on its path, the call that led to the clip (0: none)."""
+
+    optimizer: str
+    facts: frozenset[tuple[str, bool]]
+    site: int
 
 
 @dataclass(slots=True)
@@ -42,8 +51,8 @@ class Visit:
     others: list[Event] = field(default_factory=list)  # the same call for other objects: in a helper called for each
     stepped: set[tuple[str, str]] = field(default_factory=set)  # (scaler, optimizer) stepped before the next update
     steps: list[ir.Value] = field(default_factory=list)
-    # the steps of what is clipped that come before the next backward: whose they are, what is known on their paths
-    followed: set[tuple[str, frozenset[tuple[str, bool]]]] = field(default_factory=set)
+    # the steps of what is clipped that come before the next backward
+    followed: set[Followed] = field(default_factory=set)
     clipped: set[str] = field(default_factory=set)  # the optimizers that own what is clipped, where that is known
     bypasses: list[ir.Value] = field(default_factory=list)  # direct steps before the next update
     backward_first: bool = False  # a scaled backward comes before the next update on some path

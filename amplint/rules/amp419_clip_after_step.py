@@ -84,8 +84,8 @@ def _judge(module: Module, each: Found) -> Finding | None:
     visit, step = each.visit, each.cause
     if step is None or not _clips_the_models(module, visit):
         return None
-    mine = [facts for optimizer, facts in visit.followed if optimizer == each.issue.optimizer or not visit.clipped]
-    if any(agree(state, facts) for state in each.states for facts in mine):
+    mine = [step for step in visit.followed if step.optimizer == each.issue.optimizer or not visit.clipped]
+    if any(agree(state, of.facts) for state in each.states for of in mine if of.site == each.issue.site):
         return None
     offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
     return rule.finding(
