@@ -141,8 +141,11 @@ class Flow:
         )
 
     def sees_gradients(self, call: int) -> bool:
-        """Whether in each state that reaches a call it is known what the gradients are."""
-        optimizer, states = self.visits[call].event.optimizer, self.visits[call].states
+        """Whether in each state that reaches a call it is known what the gradients are, or all scalers are off."""
+        optimizer, every = self.visits[call].event.optimizer, self.visits[call].states
+        states = [
+            each for each in every if not each.in_sight or not all(self.disabled(of, each) for of in each.in_sight)
+        ]
         held = [of for state in states for of in ([of for _, of in state.groups] or [state.rest])]
         if optimizer is not None:
             held = [state.gradients_of(optimizer) for state in states]

@@ -72,7 +72,7 @@ from amplint.rules.order import (
     visits,
     where,
 )
-from amplint.rules.standing import conditions, exclusive, independent, skipping
+from amplint.rules.standing import conditions, exclusive, independent, skipping, upwards
 from amplint.rules.statements import line_behind, own_statement, removed, says_the_same
 
 if TYPE_CHECKING:
@@ -144,9 +144,8 @@ def _misuse(module: Module, each: Found) -> _Misuse | None:
     what = _SAYS[issue.how]
     if what is _AGAIN and not calls_of(flow, scaler, "step"):
         what = _UNCHECKED
-    if what is _UNCHECKED and (
-        _asks_for_finite(module, flow, event.call) or _looks_first(module, home(module, event.call) or flow, event)
-    ):
+    looks = _asks_for_finite(module, flow, event.call) or _looks_first(module, home(module, event.call) or flow, event)
+    if what is _UNCHECKED and looks and not _is_where_they_are_infinite(event.call):
         return None
     return _Misuse(what, scaler, len(bad) == len(visit.states))
 
@@ -210,6 +209,18 @@ def _is_the_scalers(module: Module, flow: Flow, optimizer: str) -> bool:
         and known.key(call.positional[0]) == optimizer
         for call in module.calls
     )
+
+
+def _is_where_they_are_infinite(step: ir.Value) -> bool:
+    """Whether a step stands just in the arm that is for infinite gradients: `if not torch.isfinite(norm):`."""
+    for each in upwards(ir.statement_of(step)):
+        test, infinite = each.parent.test if isinstance(each.parent, ir.If) else None, False
+        while isinstance(test, ir.Unary) and test.op == "Not":
+            test, infinite = test.operand, not infinite
+        name = ir.last_name(test.func) if isinstance(test, ir.Call) else ""
+        if name in ("isfinite", "isinf", "isnan") and isinstance(each.parent, ir.If):
+            return (infinite is (name == "isfinite")) is (each.block is each.parent.then)
+    return False
 
 
 def _asks_for_finite(module: Module, flow: Flow, node: ir.Node, depth: int = 4) -> bool:
