@@ -109,17 +109,18 @@ def check(module: Module) -> Iterator[Finding]:
 def _judge(module: Module, each: Found) -> Finding | None:
     """What is wrong with a call that the next iteration meets without an update."""
     flow, issue = each.flow, each.issue
-    if issue.code == "AMP404" and _is_misplaced(module, each):
-        return None
     updates = calls_of(flow, issue.scaler, "update")
+    here = [place for update in updates for place in places(flow, update.call, each.issue_node)]
+    loop = loop_of(each.issue_node)
+    outside = bool(here) and loop is not None and not any(loop in upwards(ir.statement_of(place)) for place in here)
+    if issue.code == "AMP404" and not outside and _is_misplaced(module, each):
+        return None
     if not updates:
         if not _misses_one(module, each) or _updated_elsewhere(module, flow, issue.scaler):
             return None
         sure = in_this_file_only(module, issue.scaler)
         return _never_updated(module, each, Applicability.SAFE if sure else Applicability.UNSAFE)
-    loop = loop_of(each.issue_node)
-    here = [place for update in updates for place in places(flow, update.call, each.issue_node)]
-    if here and loop is not None and not any(loop in upwards(ir.statement_of(place)) for place in here):
+    if outside:
         return rule.finding(
             module.span(each.issue_node),
             "no update() comes before the next iteration, which raises; call it in the loop, behind the last step",

@@ -87,7 +87,7 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
     """Whether the gradients are cleared nowhere out of sight: the flow shows a clear, or all that has the optimizer."""
     flow, issue = each.flow, each.issue
     events = {event.call.id for event in flow.events}
-    if any(is_grad(value) and _is_written(value, events) for value in module.values):
+    if any(is_grad(value) and _is_written(value, events) and _may_run(module, value) for value in module.values):
         return False
     if any(name[0] == "." for name in objects(module).classes_of(issue.optimizer)):
         return False  # a class of the file's own may clear in its step
@@ -136,6 +136,16 @@ def _skips_the_step(module: Module, found: Found, clear: ir.Node, tests: list[ir
         if isinstance(last := each.block.statements[-1], ir.Jump) and loop_of(last) is loop_of(step) is not None
     }
     return "break" in leaves or ("continue" in leaves and overflows)
+
+
+def _may_run(module: Module, value: ir.Value) -> bool:
+    """Whether what stands in a function may run while the file trains: it is a method, or something names it."""
+    function = ir.function_of(value)
+    return function is None or function.cls is not None or function.name in module.once(_names_read)
+
+
+def _names_read(module: Module) -> set[str]:
+    return {value.name for value in module.values if isinstance(value, ir.Name) and not value.bound}
 
 
 def _is_written(value: ir.Value, events: set[int]) -> bool:
