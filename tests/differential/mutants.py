@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import amplint
-from tests.differential.codes import CODES
-from tests.differential.compare import Verdict, all_tried
+from tests.differential.compare import ASKED, Verdict, all_tried
 from tests.differential.mutants_list import FAULTS, Fault
 from tests.differential.program import FILENAME
 
@@ -67,7 +66,7 @@ def planted(fault: Fault, text: str) -> str:
 def found_by(root: Path, texts: list[str]) -> Found:
     """What the copy of amplint below a folder finds in each text."""
     environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONHASHSEED": "0"}
-    given = json.dumps([sorted(CODES), texts])
+    given = json.dumps([sorted(ASKED), texts])
     command = [sys.executable, "-c", CHILD]
     try:
         ran = subprocess.run(
@@ -80,7 +79,7 @@ def found_by(root: Path, texts: list[str]) -> Found:
 
 def _is_whole(found: frozenset[tuple[str, int]]) -> bool:
     """Whether no rule has failed: who notices a fault by that only hasn't noticed it."""
-    return all(code in CODES for code, _ in found)
+    return all(code in ASKED for code, _ in found)
 
 
 def _agrees(verdict: Verdict, found: frozenset[tuple[str, int]]) -> bool:

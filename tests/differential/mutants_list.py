@@ -176,7 +176,7 @@ FAULTS = (
     Fault(
         "a plain backward on scaled gradients is overlooked",
         "gradients.py",
-        'return before._replace(kind="mixed", origin=call, updated=0)',
+        'return before._replace(kind="mixed", origin=call)',
         "return before",
     ),
     Fault(
@@ -246,7 +246,7 @@ FAULTS = (
     Fault(
         "arguments by name are overlooked",
         "calls.py",
-        "given[arg.keyword] = arg.value",
+        "found[arg.keyword] = arg.value",
         "continue",
     ),
     Fault(
