@@ -5,11 +5,9 @@ First the observer is tried by hand on programs whose misuse is known, and on te
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import textwrap
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import torch
@@ -21,7 +19,7 @@ from tests.differential.fixing import fixed
 from tests.differential.generate import generate
 from tests.differential.ledger import UnsuitableError
 from tests.differential.observe import learned, observe
-from tests.differential.program import Program
+from tests.differential.program import Program, kept
 from tests.differential.tree import MUTATIONS
 
 HEAD = """\
@@ -326,15 +324,10 @@ def test_every_kind_of_observation_is_tried_by_hand() -> None:
 
 # --- programs on which the verdicts differed once ---------------------------------------------------------------------
 
-KEPT = sorted((Path(__file__).parent / "differential" / "kept").glob("*.py"))
 
-
-@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
-def test_programs_that_were_kept(path: Path) -> None:
-    """The first line names the flags and their values, `# flags: {"k": (1, 2)}`."""
-    text = path.read_text()
-    flags = ast.literal_eval(text.partition("\n")[0].removeprefix("# flags: "))
-    verdict = compare(Program(text, flags, entry="main" if "def main(loader" in text else "train"))
+@pytest.mark.parametrize("program", kept(), ids=lambda program: program.family)
+def test_programs_that_were_kept(program: Program) -> None:
+    verdict = compare(program)
     assert verdict.agrees, str(verdict)
 
 

@@ -33,6 +33,6 @@ def test_faults_are_noticed() -> None:
     # The same text again is no fault: nobody notices it.
     nothing = FAULTS[0]._replace(new=FAULTS[0].old)
     first, second, third = all_outcomes([*chosen, nothing], 40, jobs=1)
-    assert first.seeds
-    assert second.seeds
+    assert first.by
+    assert second.by
     assert third == ([], "")

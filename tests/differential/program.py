@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -32,3 +34,14 @@ class Program(NamedTuple):
     def numbered(self) -> str:
         """The text with its line numbers."""
         return "\n".join(f"{number:3} {line}" for number, line in enumerate(self.text.splitlines(), 1))
+
+
+def kept() -> list[Program]:
+    """The programs on which the verdicts differed once; the first line names the flags, `# flags: {"k": (1, 2)}`."""
+    found = []
+    for path in sorted((Path(__file__).parent / "kept").glob("*.py")):
+        text = path.read_text()
+        flags = ast.literal_eval(text.partition("\n")[0].removeprefix("# flags: "))
+        entry = "main" if "def main(loader" in text else "train"
+        found.append(Program(text, flags, entry, family=path.stem, chosen=True))
+    return found
