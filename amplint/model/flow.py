@@ -71,28 +71,13 @@ class Flow:
         """The events of the function, and those that were met in what it calls, in the order of the text."""
         own = {event.call.id: event for event in self._events.below(self.container.body)}
         met = {number: visit.event for number, visit in self.visits.items()}
-        first = {**self._unmet.events, **self._passed_by, **own, **met}
+        first = {**self._unmet.events, **own, **met}
         others = {number: visit.others for number, visit in self.visits.items()}
         return [event for number in sorted(first) for event in (first[number], *others.get(number, ()))]
 
-    @property
-    def _passed_by(self) -> dict[int, Event]:
-        """The events of functions that were followed which no path came to, with the caller's objects."""
-        found: dict[int, Event] = {}
-        for function in self._module.functions:
-            if function.id in self._expressions.followed:
-                every = list(self._events.below(function.body))
-                met = [(each, self.visits[each.call.id].event) for each in every if each.call.id in self.visits]
-                names = {raw.scaler: each.scaler for raw, each in met}
-                names |= {raw.optimizer: each.optimizer for raw, each in met}
-                for each in every:
-                    scaler, optimizer = names.get(each.scaler, each.scaler), names.get(each.optimizer, each.optimizer)
-                    found[each.call.id] = each._replace(scaler=scaler, optimizer=optimizer)
-        return found
-
     @cached_property
     def _unmet(self) -> Unmet:
-        return Unmet(self._module, self.container.body, self._expressions.followed)
+        return Unmet(self._module, self.container.body, self._expressions.followed, self.visits)
 
     def node(self, number: int) -> ir.Value:
         """The call with an id."""
