@@ -93,6 +93,10 @@ class Ownership:
                 roots.update(filter(None, held.roots.split("|")))
                 return held.whole
             return isinstance(value, ir.Name) and held is None and self._is_input(value)
+        if isinstance(value, ir.Comprehension):  # a penalty: `sum(p.square().sum() for p in model.parameters())`
+            found = {root for clause in value.clauses for root in self._objects.parameters_roots(clause.iter)}
+            roots |= {state.object_of(self._objects.frame.translate(root)) for root in found - {UNKNOWN}}
+            return bool(found) and UNKNOWN not in found and self._collect_all(list(value.elements), state, roots)
         if isinstance(value, (ir.Binary, ir.Unary, ir.Subscript, ir.Sequence, ir.Starred)):
             return self._collect_all(list(value.children()), state, roots)
         return False
