@@ -94,9 +94,9 @@ class Ownership:
                 return held.whole
             return isinstance(value, ir.Name) and held is None and self._is_input(value)
         if isinstance(value, ir.Comprehension):  # a penalty: `sum(p.square().sum() for p in model.parameters())`
-            found = {root for clause in value.clauses for root in self._objects.parameters_roots(clause.iter)}
-            roots |= {state.object_of(self._objects.frame.translate(root)) for root in found - {UNKNOWN}}
-            return bool(found) and UNKNOWN not in found and self._collect_all(list(value.elements), state, roots)
+            models = {root for clause in value.clauses for root in self._objects.parameters_roots(clause.iter)}
+            roots |= {state.object_of(self._objects.frame.translate(root)) for root in models - {UNKNOWN}}
+            return bool(models) and UNKNOWN not in models and self._collect_all(list(value.elements), state, roots)
         if isinstance(value, (ir.Binary, ir.Unary, ir.Subscript, ir.Sequence, ir.Starred)):
             return self._collect_all(list(value.children()), state, roots)
         return False
@@ -161,6 +161,8 @@ class Ownership:
             return None
         if what == optimizer or (optimizer and self._wraps(what, optimizer)):
             return True
+        if optimizer.startswith(f"{what}."):
+            return None  # a part of it: `optimizer.first_step`
         owned = self._owned(optimizer, state) if optimizer else set()
         if what.endswith("]") and not optimizer:
             return None  # one of a container's: which of them can't be told
@@ -169,7 +171,8 @@ class Ownership:
         if self.is_optimizer(what):
             mine = self._owned(what, state)
             if not optimizer:
-                return False
+                parts = f"{self._objects.original(what)}."  # `optimizer.first_step`
+                return None if any(each.startswith(parts) for each in self._objects.optimizers) else False
             if not mine and what.endswith("]"):
                 return None  # one of a container's: which of them can't be told
             if not mine or not owned:

@@ -42,6 +42,8 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.dtypes import region_of
+from amplint.model.objects import objects
+from amplint.model.scopes import Assigned
 from amplint.rules.base import Rule
 
 if TYPE_CHECKING:
@@ -99,9 +101,23 @@ def _is_context(module: Module, value: ir.Value) -> bool:
     if isinstance(value, ir.Bool):
         return _is_context(module, value.left) and _is_context(module, value.right)
     if not isinstance(value, ir.Call):
-        return False
+        arms = _arms(module, value)
+        return bool(arms) and all(_is_context(module, each) for each in arms)
     names = module.names.of(value.func)
     return _is_region(module, value) or bool(names & _CONTEXTS) or ir.last_name(value.func) == "no_sync"
+
+
+def _arms(module: Module, value: ir.Value, depth: int = 3) -> list[ir.Call]:
+    """The calls that a value comes from, through choices and variables; none where something else may be in it."""
+    if isinstance(value, ir.Call):
+        return [value]
+    parts: list[ir.Value] = []
+    if isinstance(value, ir.Conditional):
+        parts = [value.then, value.other]
+    elif isinstance(value, ir.Name) and all(isinstance(each, Assigned) for each in module.names.bindings(value)):
+        parts = list(objects(module).sources(value))
+    found = [_arms(module, each, depth - 1) for each in parts if depth]
+    return [call for calls in found for call in calls] if all(found) else []
 
 
 def _joined(module: Module, item: ir.Item) -> Iterator[Finding]:
@@ -109,7 +125,8 @@ def _joined(module: Module, item: ir.Item) -> Iterator[Finding]:
     context = item.context
     if not isinstance(context, ir.Bool) or context.op != "and":
         return
-    regions = [value for value in (context.left, context.right) if _is_region(module, value)]
+    both = (context.left, context.right)
+    regions = [value for value in both if any(_is_region(module, each) for each in _arms(module, value))]
     if not regions or not _is_context(module, context.left):
         return
     (_, end), (start, _) = module.span(context.left), module.span(context.right)

@@ -99,7 +99,7 @@ def _judge(module: Module, each: Found) -> Finding | None:
         )
     if _is_early(module, each.issue.cause) or _may_be_off(each) or _steps_at_a_break(each):
         return None
-    offered, withheld = _fix_again(module, own, own.visits[each.issue.at]) if own else (None, _ELSEWHERE)
+    offered, withheld = _fix_again(module, own, each) if own else (None, _ELSEWHERE)
     return rule.finding(
         module.span(each.issue_node),
         "nothing was unscaled or stepped since the last update(), which raises; call it once, behind the "
@@ -221,9 +221,16 @@ def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[F
     return Fix(Applicability.UNSAFE, "Move it behind the last step", tuple(sorted((edit, behind)))), None
 
 
-def _fix_again(module: Module, flow: Flow, visit: Visit) -> tuple[Fix | None, str | None]:
+def _fix_again(module: Module, flow: Flow, each: Found) -> tuple[Fix | None, str | None]:
     """It goes: wherever it is reached it raises. That some update is left has to be in sight."""
+    visit = flow.visits[each.issue.at]
     call = visit.event.call
+    updates = [event.call for event in calls_of(flow, each.issue.scaler, "update")]
+    if not all(
+        any(use.id < other.id < call.id and not conditions(other, use) for other in updates)
+        for use in _uses_since(each)
+    ):
+        return None, "a step comes before it on other paths: update there, behind the step"
     if not any(event.call.id < call.id for event in calls_of(flow, str(visit.event.scaler), "update")):
         return None, "call it once, behind the last step"
     edit = call_removed(module, call)

@@ -52,6 +52,7 @@ from amplint.model import ir
 from amplint.model.dtypes import OLD_SCALER, SCALER
 from amplint.model.objects import Made, objects
 from amplint.model.scopes import NOTHING, Imported
+from amplint.model.unseen import local_function
 from amplint.rules.base import Rule
 from amplint.rules.imports import torch_instead
 from amplint.rules.lives import Life, flags_in, float16_possible, linked, lives
@@ -100,25 +101,48 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _wrapped(module: Module) -> dict[str, list[ir.Call]]:
     """The calls that shard a model, by the keys of what holds it."""
-    known = objects(module)
     found: dict[str, list[ir.Call]] = {}
     for call in module.calls:
         names = module.names.of(call.func) - {NOTHING}
         if not names or not names <= _FSDP or not _shards(module, call):
             continue
-        at: ir.Value = call
-        # `FSDP(model).to(device)`, `FSDP(model) if sharded else model`
-        while isinstance(at.parent, (ir.Attribute, ir.Call, ir.Conditional)):
-            up = at.parent
-            if isinstance(up, ir.Call) and up.func is not at:
-                break
-            at = up
-        statement = at.parent
-        if isinstance(statement, ir.Assign) and statement.value is at:
-            for key in map(known.key, statement.targets):
-                if key is not None:
-                    found.setdefault(key, []).append(call)
+        for key in _kept(module, call):
+            found.setdefault(key, []).append(call)
     return found
+
+
+def _kept(module: Module, call: ir.Call, depth: int = 3) -> Iterator[str]:
+    """The keys of what holds the result of a call, through a function of this file that returns it."""
+    at: ir.Value = call
+    # `FSDP(model).to(device)`, `FSDP(model) if sharded else model`
+    while isinstance(at.parent, (ir.Attribute, ir.Call, ir.Conditional)):
+        up = at.parent
+        if isinstance(up, ir.Call) and up.func is not at:
+            break
+        at = up
+    statement = at.parent
+    if isinstance(statement, ir.Assign) and statement.value is at:
+        known = objects(module)
+        keys = set(filter(None, map(known.key, statement.targets)))
+        yield from keys
+        for each in module.statements if depth else ():
+            if isinstance(each, ir.Return) and isinstance(each.value, ir.Name) and known.key(each.value) in keys:
+                yield from _called(module, each, depth - 1)
+    elif isinstance(statement, ir.Return) and depth:
+        yield from _called(module, statement, depth - 1)
+
+
+def _called(module: Module, returned: ir.Return, depth: int) -> Iterator[str]:
+    """The keys of what holds the results of a function that returns in one place only."""
+    function = ir.function_of(returned)
+    if (
+        function is None
+        or sum(isinstance(each, ir.Return) for each in ir.walk_statements(function.body, into=False)) > 1
+    ):
+        return
+    for call in module.calls:
+        if local_function(module, call.func) is function:
+            yield from _kept(module, call, depth)
 
 
 def _shards(module: Module, call: ir.Call) -> bool:

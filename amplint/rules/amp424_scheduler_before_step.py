@@ -57,7 +57,7 @@ from amplint.rules.statements import own_statement, removed, stands_alone
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("lr_scheduler & scaler & step(",))
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("sched & scaler & step(",))
 
 
 @rule.check

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 _TORCHS = "torch.optim.lr_scheduler."
 # What it watches is a metric, not the optimizer's steps.
 _BY_METRIC = _TORCHS + "ReduceLROnPlateau"
+
+
+# Functions that make one of torch's, a LambdaLR, of the optimizer that they are given first.
+_MAKES = re.compile(r"(transformers|diffusers)(\.optimization)?\.get_\w*schedule(_with_\w+)?")
+
+
+def _is_known(name: str) -> bool:
+    return (name.startswith(_TORCHS) and name != _BY_METRIC) or _MAKES.fullmatch(name) is not None
 
 
 class Pair(NamedTuple):
@@ -48,7 +57,7 @@ class Schedulers:
             self._read(key, value.other)
             return
         names = self._module.names.of(value.func if isinstance(value, ir.Call) else value)
-        torchs = bool(names) and all(name.startswith(_TORCHS) and name != _BY_METRIC for name in names)
+        torchs = bool(names) and all(_is_known(name) for name in names)
         if isinstance(value, ir.Call) and torchs:
             given = value.positional[0] if value.positional else value.keyword("optimizer")
             optimizer = self._known.key(given) if given is not None else None

@@ -35,6 +35,7 @@ class Arm(NamedTuple):
     scaled: bool
     rest: list[str]
     does: dict[str, ir.Node]
+    may_do: set[str]  # under conditions
 
 
 class Difference(NamedTuple):
@@ -88,7 +89,7 @@ def _read(module: Module, block: ir.Block) -> Arm | None:
     if not scaled and not plain:
         return None
     reader = _Reader(module)
-    return Arm(block, scaled, reader.read(block), reader.does)
+    return Arm(block, scaled, reader.read(block), reader.does, reader.may_do)
 
 
 class _Reader:
@@ -101,6 +102,7 @@ class _Reader:
         self._conditions = Conditions(self._known)
         self._losses: dict[str, str] = {}  # `scaled = scaler.scale(loss)`
         self.does: dict[str, ir.Node] = {}
+        self.may_do: set[str] = set()
 
     def read(self, block: ir.Block) -> list[str]:
         """What a suite does, as text, without AMP and without what is compared; that goes to `does`."""
@@ -112,7 +114,9 @@ class _Reader:
             inner = self.read(statement.body)
             return [*(f"with {self._text(item.context)}" for item in contexts), *inner]
         if isinstance(statement, ir.If) and statement.orelse is None:
+            before = set(self.does)
             inner = self.read(statement.then)
+            self.may_do |= self.does.keys() - before
             if self._conditions.counts(statement.test) and any(each.startswith("step ") for each in inner):
                 self._note(WAITS, statement.test)
                 return inner
@@ -210,7 +214,15 @@ def _compare(module: Module, statement: ir.If, arms: list[Arm]) -> Iterator[Diff
         for plain in arms:
             if not scaled.scaled or plain.scaled or scaled.rest != plain.rest:
                 continue
-            differing = (scaled.does.keys() ^ plain.does.keys()) - ({CLIPS} if CLIPS in scaled.does else set())
+            differing = scaled.does.keys() ^ plain.does.keys()
+            differing -= {CLIPS} if CLIPS in scaled.does else set()
+            # What one arm does for some settings only, as another of the arms without (or with) the scaler does.
+            differing -= {
+                what
+                for one in (scaled, plain)
+                for what in one.may_do
+                if any(what in each.does for each in arms if each.scaled is not one.scaled)
+            }
             if not 0 < len(differing) <= _MOST:
                 continue
             for what in differing - told:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from amplint import fix
@@ -36,13 +37,18 @@ def fixed(program: Program) -> Fixed | None:
     try:
         seen = observe(after_program)
     except UnsuitableError as error:
+        name = re.match("NameError: name '(.*)' is not defined", str(error))
+        if name is not None and not re.search(rf"\b{name[1]} = ", program.text):
+            return None  # what stood before it raised
         return Fixed(program, text, [], [f"unsuitable: {error}"])
     after = _told(after_program, seen)
     known = set().union(*before.values())
     # What an exception hid may come to light: it was seen behind it, and was secondary.
     new = [each for each in seen.observed if not each.secondary and not after[str(each)] & known]
-    if any(code in ("AMP402", "AMP411") for code, _ in known):
-        # That gradients are never cleared shows once the scaler unscales them, and at the call that does.
+    # In each iteration but the last, another update makes it good.
+    new = [each for each in new if each.kind != "update owed at the end"]
+    if any(code in ("AMP402", "AMP404", "AMP411") for code, _ in known):
+        # That gradients are never cleared shows once the scaler unscales them in each iteration, at the call that does.
         new = [each for each in new if each.kind != "a sum of unscaled and scaled"]
     still = set().union(*after.values())
     return Fixed(program, text, [each for each, told in before.items() if not told & still], [*map(str, new)])
