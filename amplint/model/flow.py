@@ -34,6 +34,7 @@ class Flow:
 
     def __init__(self, module: Module, container: ir.Function | ir.Program) -> None:
         self.container = container
+        self.ends: list[State] = []  # in which the function returns
         self._module = module
         self._events = events(module)
         # Where following calls makes too many paths, the function by itself is looked at; if that has too many as well,
@@ -59,6 +60,7 @@ class Flow:
             return False
         for state in (*paths.normal, *paths.exits, *paths.raises):
             self._transfer.end(state)
+        self.ends = [*paths.normal, *paths.exits]
         return True
 
     @property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.conditions import Conditions
-from amplint.model.dtypes import is_false, region_of
+from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, is_false, region_of
 from amplint.model.objects import objects
 from amplint.model.state import Abstract, Opened, State
 from amplint.model.unseen import local_function
@@ -66,7 +66,7 @@ class Regions:
     def _opened(self, value: ir.Value, state: State, conditions: Conditions) -> Opened | None:
         if isinstance(value, ir.Call):
             region = region_of(self._module, value)
-            if region is None and (inside := self._in_manager(value)) is not None:
+            if region is None and (inside := self._in_manager(value) or self._of_partial(value)) is not None:
                 return inside
             if region is None:
                 held = state.returned(value)
@@ -122,6 +122,22 @@ class Regions:
                     return Opened(region.call.id, enabled) if known and not region.opaque else None
             up = up.parent
         return None
+
+    def _of_partial(self, call: ir.Call) -> Opened | None:
+        """The region that `made()` is where `made = partial(torch.autocast, ...)`."""
+        func = call.func
+        sources = self._objects.sources(func) if isinstance(func, (ir.Name, ir.Attribute)) else ()
+        made = sources[0] if len(sources) == 1 else None
+        if not isinstance(made, ir.Call) or self._module.names.only(made.func) != "functools.partial":
+            return None
+        if not made.positional or self._module.names.only(made.positional[0]) not in (AUTOCAST, *OLD_AUTOCAST):
+            return None
+        given = [each.keyword("enabled") for each in (call, made) if each.keyword("enabled") is not None]
+        if any(each.unpacks("*") or each.unpacks("**") for each in (call, made)) or len(made.positional) > 1:
+            return None
+        if call.positional or not all(isinstance(each, ir.Constant) for each in given):
+            return None
+        return Opened(call.id, not given or not is_false(given[0]))
 
     def _stored(self, value: ir.Name | ir.Attribute, state: State, conditions: Conditions) -> Opened | None:
         """A region made in another method or at module level and kept in an attribute or a variable."""

@@ -6,6 +6,7 @@ what it gets, whose method it is and what it is called tell of the others.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
@@ -30,6 +31,8 @@ _QUIET = {
     "detach", "set_epoch", "size", "view", "mean", "sum", "format", "write", "set_description", "dim", "items",
     "values", "keys", "get",
 }  # fmt: skip
+# Functions that make one of torch's schedulers, a LambdaLR, of the optimizer that they are given first.
+MAKES_SCHEDULER = re.compile(r"(transformers|diffusers)(\.optimization)?\.get_\w*schedule(_with_\w+)?")
 # What makes gradients other than `scaler.scale(loss).backward()` left them.
 _UNDOES = ("unscale_", "step", "update")
 
@@ -59,13 +62,15 @@ class Unseen:
         if callee is not None:
             return self.has_events(callee)
         if any(self._gives_access(value) for value in given(call)):
-            return not any(each.startswith(("builtins.", "torch.optim.")) for each in self._module.names.of(func))
+            names = self._module.names.of(func)
+            known = any(each.startswith(("builtins.", "torch.optim.")) for each in names)
+            return not known and not any(map(MAKES_SCHEDULER.fullmatch, names))
         if self._reaches_holder(func):
             return True
         if isinstance(func, ir.Attribute) and self._is_torchs(func.base):
             return False
-        names, anywhere = self._undoing_names()
-        if (name, isinstance(func, ir.Attribute)) in names or (anywhere and self._is_unknown(func, name)):
+        called, anywhere = self._undoing_names()
+        if (name, isinstance(func, ir.Attribute)) in called or (anywhere and self._is_unknown(func, name)):
             return True
         return isinstance(func, ir.Attribute) and self._unseen_method(func)
 

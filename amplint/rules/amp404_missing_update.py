@@ -4,7 +4,8 @@
 Follows each loop and finds a `scaler.step(optimizer)` that meets itself (or `unscale_`) in the next iteration without
 `scaler.update()` in between: because the function never calls it, or because some path round the loop skips it, for
 example the `continue` behind a bad gradient norm. A function that steps with a scaler which lives longer than the call
-counts too, where this file makes the scaler, keeps it to itself and updates it nowhere.
+counts too, where this file makes the scaler, keeps it to itself and updates it nowhere. So does a method that makes one
+step with the scaler of its object, and returns before the update where the gradients are not finite.
 
 It is silent where another function of the file calls `update()`, where the scaler is given to code that can't be seen,
 and where only a flag that no iteration changes decides.
@@ -53,10 +54,11 @@ from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
-from amplint.model.visits import Issue
+from amplint.model.protocol import Stage
+from amplint.model.visits import Issue, Visit
 from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import agree
-from amplint.rules.clips import escapes, in_this_file_only
+from amplint.rules.clips import FINITE, escapes, in_this_file_only
 from amplint.rules.order import (
     Found,
     always_off,
@@ -104,6 +106,15 @@ def check(module: Module) -> Iterator[Finding]:
                 told |= {scaler, call}
                 issue = Issue("AMP404", call, 0, call, scaler, str(visit.event.optimizer))
                 yield _never_updated(module, Found(flow, issue, visit.states), Applicability.UNSAFE)
+        for visit in visits(flow, "unscale_", "step"):
+            if visit.event.call.id not in told and _returns_first(module, flow, visit):
+                told.add(visit.event.call.id)
+                yield rule.finding(
+                    module.span(visit.event.call),
+                    f"where the gradients are not finite this returns without `{module.text(receiver(visit.event))}"
+                    ".update()`, so that the next call raises here; call it on every path",
+                    withheld="what else to do with such gradients is yours to say",
+                )
 
 
 def _judge(module: Module, each: Found) -> Finding | None:
@@ -138,6 +149,26 @@ def _judge(module: Module, each: Found) -> Finding | None:
         f"{module.row(flow.node(issue.meets))} raises in the next iteration; call it on every path"
         f"{where(module, each)}",
         withheld="on which paths to update, and what to do with the gradients there, is yours to say",
+    )
+
+
+def _returns_first(module: Module, flow: Flow, visit: Visit) -> bool:
+    """Whether a method that makes one step, with the scaler of its object, returns before the update of one."""
+    function, event = flow.container, visit.event
+    scaler, optimizer = str(event.scaler), str(event.optimizer)
+    if not isinstance(function, ir.Function) or function.cls is None or scaler not in objects(module).made:
+        return False
+    if not scaler.startswith(f"self{function.cls.id}.") or not flow.contains(event.call) or loop_of(event.call):
+        return False
+    updates = [each.call for each in calls_of(flow, scaler, "update") if each.call.id > event.call.id]
+    if not updates or not all(map(flow.contains, updates)) or used_elsewhere(module, flow, scaler, "update"):
+        return False
+    tests = [each.test for update in updates for each in skipping(event.call, update, "return")]
+    return any(FINITE.search(module.text(test)) for test in tests) and any(
+        state.doer(scaler, optimizer) == event.call.id
+        and state.stage(scaler, optimizer) is not Stage.READY
+        and not flow.disabled(scaler, state)
+        for state in flow.ends
     )
 
 

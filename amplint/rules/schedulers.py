@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +10,7 @@ from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.scopes import NOTHING
+from amplint.model.unseen import MAKES_SCHEDULER
 from amplint.rules.order import visits
 from amplint.rules.standing import exclusive, loop_of
 
@@ -22,12 +22,8 @@ _TORCHS = "torch.optim.lr_scheduler."
 _BY_METRIC = _TORCHS + "ReduceLROnPlateau"
 
 
-# Functions that make one of torch's, a LambdaLR, of the optimizer that they are given first.
-_MAKES = re.compile(r"(transformers|diffusers)(\.optimization)?\.get_\w*schedule(_with_\w+)?")
-
-
 def _is_known(name: str) -> bool:
-    return (name.startswith(_TORCHS) and name != _BY_METRIC) or _MAKES.fullmatch(name) is not None
+    return (name.startswith(_TORCHS) and name != _BY_METRIC) or MAKES_SCHEDULER.fullmatch(name) is not None
 
 
 class Pair(NamedTuple):
