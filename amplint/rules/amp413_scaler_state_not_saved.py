@@ -44,6 +44,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.unseen import local_function
 from amplint.rules.base import Rule
 from amplint.rules.checkpoints import (
     Slot,
@@ -157,10 +158,12 @@ def _loads(module: Module, life: Life) -> list[State]:
 
 
 def _beside_a_model(module: Module, call: ir.Call) -> bool:
-    """Whether a model's state is taken in the same function, or an entry is called like one."""
+    """Whether a model's state is taken in the same function or one that it calls, or an entry is called like one."""
     function = ir.function_of(call)
+    own = [each for each in module.calls if ir.function_of(each) is function]
+    places = {function, *(local_function(module, each.func) for each in own)} - ({None} if function else set())
     for value in module.values:
-        if ir.function_of(value) is not function:
+        if ir.function_of(value) not in places:
             continue
         if isinstance(value, ir.Attribute) and value.attr in ("state_dict", "save_pretrained"):
             words = [ir.last_name(each) for each in ir.walk_values(value.base)]
