@@ -137,11 +137,16 @@ def _report(read: Read, backwards: list[Read]) -> str:
     if read.found & {"backward", "compensated", "divisor", "lost"}:
         return ""
     # Before backward, what is returned or kept may be what backward starts from elsewhere.
-    late = any(each.value.id < read.value.id for each in backwards)
+    late = _is_detached(read.value) or any(each.value.id < read.value.id for each in backwards)
     function = ir.function_of(read.value)
     nested = function is not None and function.outer is not None  # a closure: an optimizer may take what it returns
     told = {"logged", "compared", *(["stored"] if late else []), *(["returned"] if late and not nested else [])}
     return next((_WORDS[each] for each in _WORDS if each in read.found & told), "")
+
+
+def _is_detached(value: ir.Name) -> bool:
+    """Whether no backward can start from what is read: `loss.item()`, `loss.detach()`."""
+    return isinstance(value.parent, ir.Attribute) and value.parent.attr in ("item", "detach", "data", "tolist")
 
 
 def _fix(
