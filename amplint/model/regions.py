@@ -127,7 +127,8 @@ class Regions:
         """The region that `made()` is where `made = partial(torch.autocast, ...)`."""
         func = call.func
         sources = self._objects.sources(func) if isinstance(func, (ir.Name, ir.Attribute)) else ()
-        made = sources[0] if len(sources) == 1 else None
+        bound = self._objects.bindings(func) if isinstance(func, ir.Name) else sources
+        made = sources[0] if len(sources) == len(bound) == 1 else None
         if not isinstance(made, ir.Call) or self._module.names.only(made.func) != "functools.partial":
             return None
         if not made.positional or self._module.names.only(made.positional[0]) not in (AUTOCAST, *OLD_AUTOCAST):
