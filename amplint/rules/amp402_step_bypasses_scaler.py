@@ -144,8 +144,13 @@ def _misuse(module: Module, each: Found) -> _Misuse | None:
     what = _SAYS[issue.how]
     if what is _AGAIN and not calls_of(flow, scaler, "step"):
         what = _UNCHECKED
-    looks = _asks_for_finite(module, flow, event.call) or _looks_first(module, home(module, event.call) or flow, event)
-    if what is _UNCHECKED and looks and not _is_where_they_are_infinite(event.call):
+    if (
+        what is _UNCHECKED
+        and not _is_where_they_are_infinite(event.call)
+        and (
+            _asks_for_finite(module, flow, event.call) or _looks_first(module, home(module, event.call) or flow, event)
+        )
+    ):
         return None
     return _Misuse(what, scaler, len(bad) == len(visit.states))
 

@@ -38,6 +38,7 @@ The fixtures compare the scale at the end: where it started before, adapted afte
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
@@ -86,22 +87,14 @@ def _judge(module: Module, flow: Flow, scaler: str, made: Made) -> Iterator[Find
         same = all(loop_of(step.call) is loop for step in steps)
         same = same and bool(steps or _stepped_by_a_function(module, loop, scaler))
         again = not any(isinstance(each, (ir.Jump, ir.Return)) for each in loop.body.statements)
-        always = all(each is loop or _is_the_same_in(module, loop, each) for each in _round(made.call, loop))
+        around = list(takewhile(lambda each: each is not loop, upwards(statement)))[1:]
+        always = all(_is_the_same_in(module, loop, each) for each in around)
         own = always and not _starts_anew(module, loop) and not _is_tried_out(module, made, loop)
         if same and again and own:
             offered, withheld = _fix(module, flow, statement, loop)
             yield _finding(module, made, "in each iteration", offered, withheld)
     elif len(steps) == 1 and loop_of(steps[0].call) is None and _is_a_step(module, flow, made, steps[0]):
         yield _finding(module, made, "in each call", None, "make it once, and pass it in")
-
-
-def _round(call: ir.Call, loop: ir.For | ir.While) -> Iterator[ir.Node]:
-    """What stands round a call in a loop, up to the loop itself."""
-    for each in upwards(ir.statement_of(call)):
-        assert each.parent is not None
-        yield each.parent
-        if each.parent is loop:
-            return
 
 
 def _is_the_same_in(module: Module, loop: ir.For | ir.While, each: ir.Node) -> bool:

@@ -84,7 +84,7 @@ def _judge(module: Module, each: Found) -> Finding | None:
     visit, step = each.visit, each.cause
     if step is None or not _clips_the_models(module, visit):
         return None
-    mine = [step for step in visit.followed if step.optimizer == each.issue.optimizer or not visit.clipped]
+    mine = [of for of in visit.followed if of.optimizer == each.issue.optimizer or not visit.clipped]
     if any(agree(state, of.facts) for state in each.states for of in mine if of.site == each.issue.site):
         return None
     offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")

@@ -58,7 +58,7 @@ from amplint.findings import Finding, Severity
 from amplint.model import ir
 from amplint.model.scopes import UNBOUND
 from amplint.rules.base import Rule
-from amplint.rules.twins import Arm, arms_of, differences
+from amplint.rules.twins import Arm, differences, twins
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -86,10 +86,8 @@ def check(module: Module) -> Iterator[Finding]:
             "though they do the same otherwise; do it in both, or outside of them",
             withheld="which of the arms is right is yours to say",
         )
-    for statement in module.statements:
-        arms = arms_of(module, statement) if isinstance(statement, ir.If) else []
-        if arms:
-            yield from _unbound(module, arms)
+    for _, arms in module.once(twins):
+        yield from _unbound(module, arms)
 
 
 def _unbound(module: Module, arms: list[Arm]) -> Iterator[Finding]:

@@ -261,9 +261,9 @@ def _may_have(module: Module, block: ir.Block, kinds: tuple[str, ...], depth: in
 
 
 def _may_be(module: Module, event: Event, kinds: tuple[str, ...], depth: int = 4) -> bool:
-    if event.kind != "opaque" or not isinstance(event.call, ir.Call):
+    if event.kind != "opaque":
         return event.kind in kinds
-    callee = module.once(Calls).callee(event.call)
+    callee = module.once(Calls).callee(event.call) if isinstance(event.call, ir.Call) else None
     return callee is None or not depth or _may_have(module, callee.function.body, kinds, depth - 1)
 
 

@@ -47,22 +47,20 @@ class Difference(NamedTuple):
     other: Arm
 
 
-def arms_of(module: Module, statement: ir.If) -> list[Arm]:
-    """The arms of an if, of all its elifs too, that hold a step each, if some have a scaler and some have none."""
-    if statement.elif_ or statement.orelse is None:
-        return []
-    arms = [arm for block in _blocks(statement) if (arm := _read(module, block)) is not None]
-    return arms if {arm.scaled for arm in arms} == {True, False} else []
+def twins(module: Module) -> list[tuple[ir.If, list[Arm]]]:
+    """The ifs of which some arms step with a scaler and some without, and those arms, of all elifs too."""
+    found = []
+    for statement in module.statements:
+        if isinstance(statement, ir.If) and not statement.elif_ and statement.orelse is not None:
+            arms = [arm for block in _blocks(statement) if (arm := _read(module, block)) is not None]
+            if {arm.scaled for arm in arms} == {True, False}:
+                found.append((statement, arms))
+    return found
 
 
 def differences(module: Module) -> list[Difference]:
     """What arms of the file do that their twins don't, and nothing round them does."""
-    return [
-        each
-        for statement in module.statements
-        if isinstance(statement, ir.If)
-        for each in _compare(module, statement, arms_of(module, statement))
-    ]
+    return [each for statement, arms in module.once(twins) for each in _compare(module, statement, arms)]
 
 
 def _blocks(statement: ir.If) -> list[ir.Block]:
