@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint import analysis, gate
@@ -19,6 +19,8 @@ from amplint.trial import try_out
 if TYPE_CHECKING:
     from amplint.settings import Settings
 
+# Whether a finding is to be fixed: of the text, and where in it the finding starts.
+Wanted = Callable[[str, int], bool]
 # A file settles after two or three rounds; one whose fixes undo each other never would.
 ROUNDS = 100
 
@@ -68,8 +70,13 @@ def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = 
     return _check(source, settings, noqa=noqa) if gate.matters(data, settings.codes) else Result(filename, None, ())
 
 
-def fix_bytes(data: bytes, filename: str, settings: Settings, *, unsafe: bool) -> FixResult:
-    """Make a file's safe fixes, and with `unsafe` the unsafe ones too, until there is nothing left to fix."""
+def fix_bytes(
+    data: bytes, filename: str, settings: Settings, *, unsafe: bool, wanted: Wanted | None = None
+) -> FixResult:
+    """Make a file's safe fixes, and with `unsafe` the unsafe ones too, until there is nothing left to fix.
+
+    With `wanted` only those of findings that it says yes to; it is given the text and where in it a finding starts.
+    """
     before = check_bytes(data, filename, settings)
     if before.source is None or not _offered(before, unsafe):
         return FixResult(data, Counter(), before)
@@ -77,7 +84,7 @@ def fix_bytes(data: bytes, filename: str, settings: Settings, *, unsafe: bool) -
         withheld = f"{before.source.encoding} text can't be written back as it was"
         findings = tuple(each._replace(fix=None, withheld=withheld) if each.fix else each for each in before.findings)
         return FixResult(data, Counter(), before._replace(findings=findings))
-    fixed, applied, result = _fix(before.source, settings, unsafe)
+    fixed, applied, result = _fix(before.source, settings, unsafe, wanted)
     return FixResult(fixed.encode(fixed.text), applied, result)
 
 
@@ -160,12 +167,14 @@ def _offered(result: Result, unsafe: bool) -> list[Finding]:
     return [each for each in result.findings if each.fix and each.fix.edits and each.fix.applicability in wanted]
 
 
-def _fix(source: Source, settings: Settings, unsafe: bool) -> tuple[Source, Counter[str], Result]:
+def _fix(
+    source: Source, settings: Settings, unsafe: bool, wanted: Wanted | None = None
+) -> tuple[Source, Counter[str], Result]:
     """Rounds of finding and fixing, until a round changes nothing."""
     applied: Counter[str] = Counter()
     for _ in range(ROUNDS):
         result = _check(source, settings)
-        offered = _offered(result, unsafe)
+        offered = [each for each in _offered(result, unsafe) if wanted is None or wanted(source.text, each.start)]
         text, done, broken = _round(source, [each.fix for each in offered if each.fix])
         if text == source.text:
             return source, applied, _with_broken(result, broken, settings)

@@ -3,59 +3,106 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from amplint.report.proofs import as_json, as_table
-from amplint.verify.fixtures import DEVICES, Fixture, NotAFixture
+from amplint.discovery import discover
+from amplint.report import proofs, steps
+from amplint.selection import Selection
+from amplint.settings import Overrides, Resolver
+from amplint.verify.fixtures import DEVICES, Fixture, NotAFixture, has_fixtures
 from amplint.verify.proof import REFUTED
-from amplint.verify.run import MEMORY, TIMEOUT, CannotRun, verify
+from amplint.verify.run import MEMORY, TIMEOUT, CannotRun, Row, verify
+from amplint.verify.training import Limits, StepRow, Verifier
+from amplint.verify.verdict import MISBEHAVES
 
 _DESCRIPTION = """\
-Run fixtures under the real torch.amp: does the bad half misbehave in the way that its first line says, and is the fixed
-half right? Programs without such a line are not run; verify can't check them yet."""
+Check the AMP training steps of a program on real tensors, as they are and with amplint's fixes. Nothing of the program
+is executed: its steps are interpreted on a small model, over the values of the conditions that matter. Folders of
+fixtures, programs whose first line says what they show, are run instead."""
 _EPILOG = """\
-Errors are relative to the same program with AMP switched off: regions and scalers made with enabled=False. JSON is a
-list of objects: rule, variant, path, shows, device, simulated, verdict, reason, before, after, seconds, and the numbers
-of both halves, bad and fixed. Exit codes: 0 all confirmed, 1 something refuted, 2 could not run."""
+Verdicts: confirmed (misbehaves before, right after the fix), clean (right as it stands), misbehaves (and no fix changes
+it), refuted (the fix leaves it wrong, or makes it so), not checkable (and why). Errors are relative to the same step
+with AMP switched off: regions and scalers made with enabled=False. JSON is a list of objects, one a step: path, step,
+line, verdict, reason, device, simulated, before, after, findings, only_run, functions, runs, seconds, notes; or one a
+fixture: rule, variant, path, shows, device, simulated, verdict, reason, before, after, seconds, bad, fixed. Exit codes:
+0 nothing refuted and nothing misbehaves without a fix, 1 something does, 2 could not run."""
 
 
 def run_verify(arguments: list[str], parser: Callable[..., argparse.ArgumentParser]) -> int:
     """Verify what `arguments` name, print what was found and return the exit code."""
     command = parser(prog="amplint verify", description=_DESCRIPTION, epilog=_EPILOG)
     add = command.add_argument
-    add("paths", nargs="+", metavar="PATH", help="folder of fixtures, of a rule, of a variant, or a file bad.py")
-    add("--device", choices=DEVICES, help="device for fixtures that name none; simulated where it is missing")
+    add("paths", nargs="+", metavar="PATH", help="file or folder of training code, or of fixtures")
+    add("--device", choices=("cpu", *DEVICES), help="simulated where it is missing [default: the one the code names]")
+    add("--unsafe-fixes", action="store_true", help="take in fixes that may change behaviour")
+    add("--explain", action="store_true", help="print what was run, line by line, and what stood in for what")
     add("--timeout", type=_seconds, default=TIMEOUT, metavar="SECONDS", help="for each half [default: 60]")
     add("--memory", type=_size, default=MEMORY, metavar="MIB", help="for each half, beyond torch's [default: 2048]")
     add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     options = command.parse_intermixed_args(arguments)
+    fixtures = [path for path in options.paths if has_fixtures(path)]
+    code = [path for path in options.paths if path not in fixtures]
     try:
-        rows = verify(
-            options.paths,
-            device=options.device,
-            timeout=options.timeout,
-            memory=options.memory,
-            progress=_progress if sys.stderr.isatty() else None,
-        )
+        rows = _fixtures(fixtures, options) if fixtures else []
+        found, errors = _code(code, options) if code else ([], [])
     except (NotAFixture, CannotRun) as error:
         print(f"amplint: error: {error}", file=sys.stderr)
         return 2
     finally:
-        if sys.stderr.isatty():
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        _progress("")
+    for each in errors:
+        print(f"amplint: error: {each}", file=sys.stderr)
     if options.output_format == "json":
-        sys.stdout.write(as_json(rows))
+        objects = [*proofs.as_json(rows), *steps.as_json(found)]
+        sys.stdout.write(json.dumps(objects, indent=2, allow_nan=False) + "\n")
     else:
-        sys.stdout.write(as_table(rows, shutil.get_terminal_size((160, 24)).columns))
-    return 1 if any(row.verdict == REFUTED for row in rows) else 0
+        width = shutil.get_terminal_size((160, 24)).columns
+        sys.stdout.write(proofs.as_table(rows, width) if fixtures else "")
+        sys.stdout.write(steps.as_tables(found, min(width, 160), explain=options.explain) if code else "")
+    if errors:
+        return 2
+    wrong = any(row.verdict == REFUTED for row in rows) or any(row.verdict in (REFUTED, MISBEHAVES) for row in found)
+    return 1 if wrong else 0
 
 
-def _progress(done: int, total: int, fixture: Fixture) -> None:
-    text = f"[{done + 1}/{total}] {fixture.rule} {fixture.name}"
-    print(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+def _fixtures(paths: Sequence[str], options: argparse.Namespace) -> list[Row]:
+    def tell(done: int, total: int, fixture: Fixture) -> None:
+        _progress(f"[{done + 1}/{total}] {fixture.rule} {fixture.name}")
+
+    device = options.device if options.device in DEVICES else None
+    return verify(paths, device=device, timeout=options.timeout, memory=options.memory, progress=tell)
+
+
+def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[list[StepRow], list[str]]:
+    resolver = Resolver(Overrides(Selection(None, (), ()), None, False))
+    files = discover(paths, resolver)
+    errors = list(files.errors)
+    rows: list[StepRow] = []
+    with Verifier(options.device, Limits(options.timeout, options.memory)) as verifier:
+        for at, path in enumerate(files.files):
+
+            def tell(text: str, at: int = at) -> None:
+                _progress(f"[{at + 1}/{len(files.files)}] {text}")
+
+            try:
+                with open(path, "rb") as file:
+                    data = file.read()
+            except OSError as error:
+                errors.append(f"{path}: {error.strerror or error}")
+                continue
+            settings = resolver.for_file(path)
+            rows += verifier.verify(path, data, settings, unsafe=options.unsafe_fixes, progress=tell)
+    return rows, errors
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns - 1
+        print(f"\r\x1b[K{text[:width]}", end="", file=sys.stderr, flush=True)
 
 
 def _seconds(text: str) -> float:

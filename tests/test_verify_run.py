@@ -184,7 +184,7 @@ def test_table(rows: dict[str, Row]) -> None:
 
 
 def test_json(rows: dict[str, Row]) -> None:
-    (found,) = json.loads(as_json([rows["good"]]))
+    (found,) = as_json([rows["good"]])
     assert list(found) == [
         *("rule", "variant", "path", "shows", "device", "simulated", "verdict", "reason"),
         *("before", "after", "seconds", "bad", "fixed"),
@@ -192,7 +192,7 @@ def test_json(rows: dict[str, Row]) -> None:
     assert (found["rule"], found["variant"], found["verdict"], found["reason"]) == ("AMP900", "good", "confirmed", None)
     assert found["bad"]["clip"]["factor"] > 60000
     rows["good"].fixed.update.error = float("inf")  # type: ignore[union-attr]
-    assert json.loads(as_json([rows["good"]]))[0]["fixed"]["update"]["error"] is None
+    assert as_json([rows["good"]])[0]["fixed"]["update"]["error"] is None
 
 
 @LINUX
@@ -253,37 +253,49 @@ def test_no_process_is_left_behind(tmp_path: Path, number: int) -> None:
 TRACE = "open('TRACE', 'w').close()"
 
 
-@pytest.mark.parametrize(
-    ("files", "said"),
-    [
-        ({"bad.py": "\n# amplint-fixture: fix=safe shows=update\nRUN", "fixed.py": "RUN"}, "no fixture's marker"),
-        ({"bad.py": "# amplint-fixture: fix=safe shows=update\nRUN"}, "there is no such file"),
-        ({"bad.py": "RUN", "fixed.py": "RUN"}, "no fixture's marker"),
-        ({"main.py": "# amplint-fixture: fix=safe shows=update\nRUN"}, "can't check other code yet"),
-        ({"bad.py": "# amplint-fixture: fix=safe shows=everything\nRUN", "fixed.py": "RUN"}, "is unknown"),
-        ({"bad.py": "# amplint-fixture: shows=update device=tpu\nRUN", "fixed.py": "RUN"}, "is unknown"),
-        ({"bad.py": " # amplint-fixture: shows=update\nRUN", "fixed.py": "RUN"}, "no fixture's marker"),
-        ({"bad/main.py": "RUN", "fixed/main.py": "RUN"}, "no fixture's marker"),
-        ({"bad/main.py": "# amplint-fixture: shows=update\nRUN"}, "there is no such file"),
-        (
-            {"a/b/c/bad.py": "# amplint-fixture: shows=update\nRUN", "a/b/c/fixed.py": "RUN"},
-            "can't check other code yet",
-        ),
-        ({}, "can't check other code yet"),
-    ],
-)
-def test_what_is_no_fixture_is_not_executed(amplint: Amplint, tmp_path: Path, files: dict[str, str], said: str) -> None:
-    good = fixture(tmp_path / "good", TRACE.replace("TRACE", str(tmp_path / "trace")))
-    folder = tmp_path / "folder"
+def _write(folder: Path, files: dict[str, str], trace: Path) -> None:
     folder.mkdir()
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.replace("RUN", TRACE).replace("TRACE", str(tmp_path / "trace")))
-    ran = amplint("verify", good, folder)
+        path.write_text(text.replace("RUN", TRACE).replace("TRACE", str(trace)))
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"bad.py": "# amplint-fixture: fix=safe shows=update\nRUN"}, "there is no such file"),
+        ({"bad.py": "# amplint-fixture: fix=safe shows=everything\nRUN", "fixed.py": "RUN"}, "is unknown"),
+        ({"bad.py": "# amplint-fixture: shows=update device=tpu\nRUN", "fixed.py": "RUN"}, "is unknown"),
+        ({"bad/main.py": "# amplint-fixture: shows=update\nRUN"}, "there is no such file"),
+    ],
+)
+def test_a_broken_fixture_is_not_executed(amplint: Amplint, tmp_path: Path, files: dict[str, str], said: str) -> None:
+    good = fixture(tmp_path / "good", TRACE.replace("TRACE", str(tmp_path / "trace")))
+    _write(tmp_path / "folder", files, tmp_path / "trace")
+    ran = amplint("verify", good, tmp_path / "folder")
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert ran.err.count("\n") == 1
+    assert not (tmp_path / "trace").exists()
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"bad.py": "\n# amplint-fixture: fix=safe shows=update\nRUN", "fixed.py": "RUN"},
+        {"bad.py": "RUN", "fixed.py": "RUN"},
+        {"main.py": "# amplint-fixture: fix=safe shows=update\nRUN"},
+        {"bad.py": " # amplint-fixture: shows=update\nRUN", "fixed.py": "RUN"},
+        {"bad/main.py": "RUN", "fixed/main.py": "RUN"},
+        {"a/b/c/bad.py": "# amplint-fixture: shows=update\nRUN", "a/b/c/fixed.py": "RUN"},
+        {},
+    ],
+)
+def test_what_is_no_fixture_is_not_executed(amplint: Amplint, tmp_path: Path, files: dict[str, str]) -> None:
+    _write(tmp_path / "folder", files, tmp_path / "trace")
+    ran = amplint("verify", tmp_path / "folder")
+    assert (ran.code, ran.out, ran.err) == (0, "no training step\n", "")
     assert not (tmp_path / "trace").exists()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import textwrap
 from collections.abc import Sequence
@@ -43,15 +42,16 @@ def _table(folder: str, rows: Sequence[Row], width: int) -> str:
     # What one of the two sentences doesn't need, the other one has.
     after = min(most[3], max(left // 2, left - most[2]))
     widths = [most[0], most[1], min(most[2], left - after), after, most[4], most[5]]
-    lines = [folder.replace("_", " ", 1), *_lines(_HEAD, widths)]
+    lines = [folder.replace("_", " ", 1), *lines_of(_HEAD, widths)]
     for row, each in zip(rows, cells, strict=True):
-        lines += _lines(each, widths)
+        lines += lines_of(each, widths)
         if row.reason and row.bad:
             lines.append(f"  {row.verdict}: {row.reason}")
     return "\n".join(lines) + "\n"
 
 
-def _lines(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+def lines_of(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """A row of a table, its cells wrapped to the widths of their columns."""
     wrapped = [
         textwrap.wrap(cell, width, max_lines=_MOST, placeholder=" ...") if len(cell) > width else [cell]
         for cell, width in zip(cells, widths, strict=True)
@@ -79,7 +79,7 @@ def _sum(rows: Sequence[Row]) -> str:
     return f"{said}; {sum(row.seconds for row in rows):.1f} s"
 
 
-def as_json(rows: Sequence[Row]) -> str:
+def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """A list of objects, one a fixture.
 
     `rule` is a code or null, `variant` a name, `path` the file of the bad half. `shows` names the observable, `device`
@@ -88,7 +88,7 @@ def as_json(rows: Sequence[Row]) -> str:
     what both halves took. `bad` and `fixed` hold the numbers: the fields of `amplint.verify.proof.Observed`, null if
     not executed. Numbers that are not finite are null.
     """
-    return json.dumps([_finite(_object(row)) for row in rows], indent=2, allow_nan=False) + "\n"
+    return [finite(_object(row)) for row in rows]
 
 
 def _object(row: Row) -> dict[str, Any]:
@@ -109,9 +109,10 @@ def _object(row: Row) -> dict[str, Any]:
     }
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """A value for JSON, with null for numbers that are not finite."""
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: finite(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_finite(each) for each in value]
+        return [finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from amplint.guard import with_room
+from amplint.verify.answers import Answers
 from amplint.verify.bench import on_device, reset, switched_off
 from amplint.verify.proof import BARE, FREE, LOCK_STEP, OVERFLOW, Observed
 from amplint.verify.record import Recorder
@@ -55,9 +57,14 @@ def main(folder: str) -> None:
         os.dup2(output, descriptor)
     torch.set_num_threads(1)
     print(json.dumps({"torch": torch.__version__}), file=answers, flush=True)
+    answers_of = Answers()
     for line in jobs:
         os.ftruncate(output, 0)
-        observed = _run(Job(**json.loads(line)), folder, output)
+        asked = json.loads(line)
+        if "ask" in asked:
+            print(json.dumps(_answer(answers_of, asked)), file=answers, flush=True)
+            continue
+        observed = _run(Job(**asked), folder, output)
         closed = sys.stdout.closed or sys.stderr.closed
         # A thread that goes on would be heard in the next program, and that would miss a closed stream.
         last = closed or threading.active_count() > 1
@@ -65,6 +72,17 @@ def main(folder: str) -> None:
         if last:
             break
     os._exit(0)
+
+
+def _answer(answers: Answers, asked: dict[str, Any]) -> dict[str, Any]:
+    """What is asked of a program that isn't run but interpreted."""
+    _limit(asked["timeout"], asked["memory"], real_cuda=torch.cuda.is_available())
+    try:
+        return with_room(lambda: answers.answer(asked))
+    except Exception as error:
+        return {"failed": _said(error)[1]}
+    finally:
+        reset()
 
 
 def _die_with_the_parent() -> None:
@@ -75,7 +93,7 @@ def _die_with_the_parent() -> None:
 def _run(job: Job, folder: str, output: int) -> Observed:
     started = time.perf_counter()
     there = job.device is not None and _available(job.device)
-    _limit(job, real_cuda=job.device == "cuda" and there)
+    _limit(job.timeout, job.memory, real_cuda=job.device == "cuda" and there)
     observed = _observe(job, there, folder)
     observed.output = _end_of(output)
     if job.right and observed.end == "finished" and job.shows not in LOCK_STEP:
@@ -187,7 +205,7 @@ def _said(error: BaseException) -> tuple[str, str]:
     return ("out of memory" if no_memory else "exception"), text
 
 
-def _limit(job: Job, *, real_cuda: bool) -> None:
+def _limit(timeout: float, memory: int, *, real_cuda: bool) -> None:
     """Limit what the next program may use, where the platform can; the parent's clock is there in any case."""
     try:
         import resource  # noqa: PLC0415 - not on every platform
@@ -195,14 +213,14 @@ def _limit(job: Job, *, real_cuda: bool) -> None:
         return
 
     used = time.process_time()
-    limits = {"CPU": int(used + job.timeout) + 2, "FSIZE": _FILE, "CORE": 0}
+    limits = {"CPU": int(used + timeout) + 2, "FSIZE": _FILE, "CORE": 0}
     if not real_cuda:  # it maps far more than it uses
         try:
             pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
         except OSError:
             pages = 0
         if pages:
-            limits["AS"] = pages * resource.getpagesize() + (job.memory << 20)
+            limits["AS"] = pages * resource.getpagesize() + (memory << 20)
     for name, soft in limits.items():
         kind = getattr(resource, f"RLIMIT_{name}", None)
         if kind is not None:

@@ -37,6 +37,24 @@ class Fixture(NamedTuple):
         return folder.name
 
 
+def has_fixtures(path: str) -> bool:
+    """Whether a path is one of fixtures, and not of other code: what looks like a bad half says what it shows."""
+    return any(_marker(_first(bad)) for bad in _halves(Path(path)))
+
+
+def _first(bad: Path) -> Path:
+    """The file of a bad half that has the marker."""
+    return min(bad.glob("*.py"), default=bad / "main.py") if bad.is_dir() else bad
+
+
+def _marker(first: Path) -> re.Match[str] | None:
+    try:
+        with first.open(encoding="utf-8", errors="replace", newline="") as file:
+            return _MARKER.match(file.readline(400))
+    except OSError:
+        return None
+
+
 def find_fixtures(paths: Sequence[str]) -> list[Fixture]:
     """All fixtures of `paths`: folders of rules, of variants, a folder of such folders, or a file bad.py.
 
@@ -51,9 +69,7 @@ def find_fixtures(paths: Sequence[str]) -> list[Fixture]:
         for bad in _halves(path):
             found[bad.resolve()] = _fixture(bad)
         if len(found) == before and not any(each.resolve() in found for each in _halves(path)):
-            raise NotAFixture(
-                f"{path}: no fixture there; verify runs amplint's fixtures only and can't check other code yet"
-            )
+            raise NotAFixture(f"{path}: no fixture there")
     return list(found.values())
 
 
@@ -77,18 +93,15 @@ def _folders(path: Path) -> list[Path]:
 def _fixture(bad: Path) -> Fixture:
     bad = Path(os.path.abspath(bad))  # without `..`, and links as they are: folders give the names
     fixed = bad.with_name("fixed.py" if bad.suffix else "fixed")
+    first = _first(bad)
     if bad.is_dir():
-        first = min(bad.glob("*.py"), default=bad / "main.py")
         bad, fixed = bad / "main.py", fixed / "main.py"
-    else:
-        first = bad
     for half in (bad, fixed):
         if not half.is_file():
             raise NotAFixture(f"{half}: there is no such file, so this is no fixture")
-    with first.open(encoding="utf-8", errors="replace", newline="") as file:
-        marker = _MARKER.match(file.readline(400))
+    marker = _marker(first)
     if not marker:
-        raise NotAFixture(f"{first}: the first line is no fixture's marker, and verify can't check other code yet")
+        raise NotAFixture(f"{first}: the first line is no fixture's marker")
     says = dict(each.split("=") for each in marker[1].split())
     if says.get("shows") not in SHOWS or says.get("device") not in (None, CPU, *DEVICES):
         raise NotAFixture(f"{first}: the marker's shows= or device= is unknown")

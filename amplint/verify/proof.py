@@ -166,7 +166,7 @@ def _by_itself(shows: str, half: Observed) -> bool:
 
 def _exception(half: Observed, other: Observed) -> Shown:
     if half.end == "exception":
-        return Shown(True, _without_places(half.detail))
+        return Shown(True, without_places(half.detail))
     # A fixed half that warns is not right either.
     about = _about_amp(half) if other.end == "exception" else []
     return Shown(bool(about), about[0] if about else "no exception")
@@ -178,10 +178,10 @@ def _warning(half: Observed, other: Observed) -> Shown:
 
 
 def _about_amp(half: Observed) -> list[str]:
-    return [_without_places(each) for each in half.warnings if ABOUT_AMP.match(each)]
+    return [without_places(each) for each in half.warnings if ABOUT_AMP.match(each)]
 
 
-def _without_places(text: str) -> str:
+def without_places(text: str) -> str:
     """A message of torch's without the place in its sources or on this machine's disk."""
     return _PLACE.sub("", text)
 

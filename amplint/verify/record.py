@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -46,6 +46,7 @@ class Recorder(Listener):
         self._reference = reference
         self._leave_out = leave_out
         self._inject = overflow
+        self.may_overflow: Callable[[Any], bool] = lambda optimizer: True
         self._scalers: list[torch.amp.GradScaler] = []
         self._optimizers: list[Any] = []
         self._places: dict[int, tuple[int, int]] = {}  # by a parameter's id: its optimizer, its number there
@@ -170,7 +171,7 @@ class Recorder(Listener):
         self._since.clear()
         if self._reference:
             self._match(optimizer, parameters, self._steps[key], self._reference._steps.get(key))
-        if self._inject:
+        if self._inject and self.may_overflow(optimizer):
             target = next((each for each in parameters if each.requires_grad and gradient(each) is not None), None)
             if target is not None:
                 self._inject = False

@@ -37,6 +37,16 @@ class CannotRun(Exception):
     """Programs can't be run here; the message, a line, says why."""
 
 
+class Lost(Exception):
+    """The worker was lost over a job: it took too long, or died."""
+
+    def __init__(self, end: str, detail: str, seconds: float = 0.0) -> None:
+        super().__init__(f"{end}: {detail}")
+        self.end = end
+        self.detail = detail
+        self.seconds = seconds
+
+
 @dataclass(frozen=True)
 class Row:
     """A fixture's verdict: `confirmed`, `refuted` or `not executed`, and what it rests on."""
@@ -81,7 +91,7 @@ def verify(
     fixtures = find_fixtures([os.fspath(path) for path in paths])
     runnable = [each for each in fixtures if each.shows != "none"]
     if runnable:
-        _need_torch()
+        need_torch()
     done = 0
     rows = []
     with TemporaryDirectory(prefix="amplint-", ignore_cleanup_errors=True) as folder, Runner(folder) as runner:
@@ -101,7 +111,8 @@ def verify(
     return rows
 
 
-def _need_torch() -> None:
+def need_torch() -> None:
+    """Raise CannotRun where torch is missing or too old."""
     how = "pip install 'amplint[verify]'"
     if importlib.util.find_spec("torch") is None:
         raise CannotRun(f"verify needs torch, which is not installed: {how}")
@@ -133,14 +144,37 @@ class Runner:
         Raises:
             CannotRun: the worker doesn't start.
         """
+        try:
+            answer = self.ask(job)
+            observed, last = Observed.of(answer["observed"]), bool(answer["last"])
+        except Lost as lost:
+            return Observed(end=lost.end, detail=lost.detail, seconds=lost.seconds)
+        except (TypeError, KeyError):  # an answer, and none of ours
+            observed, last = Observed(end="died", detail="it no longer answers"), True
+        if last:
+            self._drop()
+        return observed
+
+    def ask(self, job: dict[str, Any]) -> dict[str, Any]:
+        """The worker's answer to a job, which has a `timeout`.
+
+        Raises:
+            CannotRun: the worker doesn't start.
+            Lost: it was lost over the job; the next one gets another worker.
+        """
         if self._worker is None:
             self._worker = _Worker(self._folder)
             self._worker.wait_until_ready()
-        observed, usable = self._worker.run(job)
-        if not usable:
+        try:
+            return self._worker.ask(job)
+        except Lost:
+            self._drop()
+            raise
+
+    def _drop(self) -> None:
+        if self._worker:
             self._worker.kill()
-            self._worker = None
-        return observed
+        self._worker = None
 
 
 class _Worker:
@@ -184,8 +218,7 @@ class _Worker:
             said = b"".join(self._errors).decode("utf-8", "replace").strip().splitlines()
             raise CannotRun(f"the process that imports torch did not start: {said[-1] if said else 'it said nothing'}")
 
-    def run(self, job: dict[str, Any]) -> tuple[Observed, bool]:
-        """What was observed, and whether this worker can go on."""
+    def ask(self, job: dict[str, Any]) -> dict[str, Any]:
         timeout = job["timeout"]
         assert self._process.stdin
         try:
@@ -193,14 +226,14 @@ class _Worker:
             self._process.stdin.flush()
             line = self._lines.get(timeout=timeout)
         except queue.Empty:
-            return Observed(end="timed out", detail=f"after {timeout:g} s", seconds=timeout), False
+            raise Lost("timed out", f"after {timeout:g} s", timeout) from None
         except OSError:
             line = None
         try:
-            answer = json.loads(line or b"")
-            return Observed.of(answer["observed"]), not answer["last"]
-        except (ValueError, TypeError, KeyError):  # no answer, or none of ours
-            return Observed(end="died", detail=self._fate()), False
+            answer: dict[str, Any] = json.loads(line or b"")
+        except ValueError:  # no answer, or none of ours
+            raise Lost("died", self._fate()) from None
+        return answer
 
     def _fate(self) -> str:
         try:

@@ -1,0 +1,137 @@
+"""What `amplint verify` found of training code: a table a step for people, a list of JSON objects for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from amplint.report.proofs import finite, lines_of
+
+if TYPE_CHECKING:
+    from amplint.verify.judge import Judged
+    from amplint.verify.training import StepRow
+
+_HEAD = ("shows", "before", "after", "reference")
+# What a right step shows; the numbers are relative to it.
+_REFERENCE = {
+    "exception": "none",
+    "warning": "none",
+    "gradient": "1.00 x, off by 0%",
+    "update": "off by 0%",
+    "autocast-state": "no region open",
+    "skips": "left out, scale backed off",
+    "learning": "as without AMP",
+    "scale": "one scaler",
+}
+_LEAST = 20  # characters of a column of words
+
+
+def as_tables(rows: Sequence[StepRow], width: int = 120, *, explain: bool = False) -> str:
+    """A block for each step, and a sum."""
+    blocks = ["\n".join(_block(row, width, explain=explain)) + "\n" for row in rows]
+    return "\n".join([*blocks, _sum(rows)]) + "\n"
+
+
+def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
+    where = f"{row.device}{', simulated' if row.simulated else ''}" if row.device else ""
+    yield f"{row.path}:{row.row} {row.name}: {row.verdict}{f' ({where})' if where else ''}"
+    if row.reason:
+        yield from textwrap.wrap(row.reason, width, initial_indent="  ", subsequent_indent="  ")
+    cells = list(_cells(row))
+    if cells:
+        yield from _table(cells, width - 2)
+    elif row.before.numbers:
+        yield f"  {row.before.numbers}"
+    for path in dict.fromkeys(each.path for each in row.before.faults if each.path):
+        yield from textwrap.wrap(f"where {path}", width, initial_indent="  ", subsequent_indent="    ")
+    for each in row.findings:
+        shown = {True: "the run shows it", False: "the run doesn't show it", None: "no run can show it"}[each.shown]
+        yield f"  {each.code} line {each.row}: {shown}{', fixed' if each.fixed else ''}"
+    if row.only_run:
+        yield f"  found by the run only: {', '.join(row.only_run)}"
+    if explain:
+        yield from _explanation(row)
+
+
+def _cells(row: StepRow) -> Iterator[tuple[str, ...]]:
+    before, after = (
+        {each.shows: each.text for each in half.faults} if half else {} for half in (row.before, row.after)
+    )
+    for shows in dict.fromkeys([*before, *after]):
+        is_right = "" if row.after is None else _state(row.after)
+        yield shows, before.get(shows, "right"), after.get(shows, is_right), _REFERENCE.get(shows, "")
+
+
+def _state(after: Judged) -> str:
+    return after.state if after.state != "wrong" else "right"
+
+
+def _table(cells: Sequence[tuple[str, ...]], width: int) -> Iterator[str]:
+    shown = [*range(4)] if any(each[2] for each in cells) else [0, 1, 3]
+    rows = [tuple(each[at] for at in shown) for each in (_HEAD, *cells)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    while sum(widths) + 2 * len(widths) > width and max(widths) > _LEAST:
+        widths[widths.index(max(widths))] -= 1
+    for row in rows:
+        yield from (f"  {line}" for line in lines_of(row, widths))
+
+
+def _explanation(row: StepRow) -> Iterator[str]:
+    """What was run, line by line, and what was put in the place of what."""
+    if not row.notes:
+        return
+    last = max(len(str(number)) for number, _, _ in row.notes)
+    yield "  what was run:"
+    for number, text, what in row.notes:
+        short = text if len(text) <= 70 else f"{text[:67]}..."
+        yield f"    {number:>{last}}  {short}{f'  -> {what}' if what else ''}"
+
+
+def _sum(rows: Sequence[StepRow]) -> str:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row.verdict] = counts.get(row.verdict, 0) + 1
+    runs, seconds = sum(row.runs for row in rows), sum(row.seconds for row in rows)
+    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "no training step"
+    speed = f"; {runs} runs in {seconds:.1f} s, {runs / seconds:,.0f} a second" if seconds else ""
+    return f"{said}{speed}"
+
+
+def as_json(rows: Sequence[StepRow]) -> list[dict[str, Any]]:
+    """A list of objects, one a step.
+
+    `path`, `step` (its qualified name) and `line` say which. `verdict` is "confirmed", "clean", "misbehaves", "refuted"
+    or "not checkable", `reason` says why, else null. `device`, and whether it was `simulated`. `before` and `after`
+    (null where no fix touches the step) have a `state` (right, wrong, not checkable) with its `reason`, `faults`
+    (`shows`: an observable, `text`: its numbers, `path`: the conditions under which it showed) and `numbers` where it
+    is right. `findings` have `code`, `row`, `message`, `fixed` and `shown` (null: no run can show it). `only_run`:
+    observables that show something which no finding is about. `runs`, `seconds`, and `notes`: what was run, as line,
+    text, and what it was replaced by.
+    """
+    return [finite(_object(row)) for row in rows]
+
+
+def _object(row: StepRow) -> dict[str, Any]:
+    return {
+        "path": row.path,
+        "step": row.name,
+        "line": row.row,
+        "verdict": row.verdict,
+        "reason": row.reason or None,
+        "device": row.device or None,
+        "simulated": row.simulated,
+        "before": _half(row.before),
+        "after": _half(row.after) if row.after else None,
+        "findings": [each._asdict() for each in row.findings],
+        "only_run": row.only_run,
+        "functions": row.functions,
+        "runs": row.runs,
+        "seconds": row.seconds,
+        "notes": [list(each) for each in row.notes],
+    }
+
+
+def _half(judged: Judged) -> dict[str, Any]:
+    return {**dataclasses.asdict(judged), "faults": [each._asdict() for each in judged.faults]}

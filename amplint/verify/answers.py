@@ -1,0 +1,97 @@
+"""The worker's answers about the training steps of a program: which there are, and what running one shows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from typing import Any
+
+import torch
+
+from amplint.analysis import UnreadableError, read
+from amplint.model import ir
+from amplint.model.dtypes import OLD_SCALER, SCALER, devices, region_devices, regions
+from amplint.settings import Settings
+from amplint.source import Source
+from amplint.verify.program import Code, Step
+from amplint.verify.trials import judged, run_step
+
+_SIMULATED = ("cuda", "xpu", "mps")
+
+
+class Answers:
+    """Answers for one file after the other; the last texts are kept, lowered."""
+
+    def __init__(self) -> None:
+        self._codes: dict[tuple[str, str], Code] = {}
+
+    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """What is `asked`: the steps of a text, or what running one shows.
+
+        Either has `path`, `text` and `device` (None: the one that the text trains on); a run has the step's `name` and
+        `number` among those of that name.
+        """
+        try:
+            code = self._code(asked["path"], asked["text"])
+        except UnreadableError as error:
+            return {"steps": [], "error": error.finding.message}
+        steps = code.steps()
+        device = asked["device"] or trained_on(code)
+        if asked["ask"] == "steps":
+            return {"steps": [_described(code, each) for each in steps], "device": device, "error": ""}
+        named = [each for each in steps if each.name == asked["name"]]
+        return self._run(code, named[asked["number"]], device)
+
+    def _code(self, path: str, text: str) -> Code:
+        known = self._codes.get((path, text))
+        if known is None:
+            while len(self._codes) >= 2:  # before and after
+                del self._codes[next(iter(self._codes))]
+            known = Code(read(Source(path, text), Settings(frozenset(), isolated=True).target(path)))
+            self._codes[path, text] = known
+        return known
+
+    def _run(self, code: Code, step: Step, device: str) -> dict[str, Any]:
+        real = device != "cpu" and _is_there(device)
+        runs = run_step(code, step, device, real=real)
+        return {
+            **dataclasses.asdict(judged(code, step, runs)),
+            "device": device,
+            "simulated": device != "cpu" and not real,
+            "runs": runs.runs,
+            "paths": len(runs.paths),
+            "seconds": round(runs.seconds, 3),
+            "notes": [[row, text, what] for (row, text), what in sorted(runs.notes.items())],
+        }
+
+
+def _described(code: Code, step: Step) -> dict[str, Any]:
+    return {
+        "name": step.name,
+        "row": step.row,
+        "functions": [code.name(each) for each in step.reach],
+        "rows": [code.rows(each) for each in step.reach],
+    }
+
+
+def trained_on(code: Code) -> str:
+    """The device of a file's regions and scalers, by most of them; cuda where none says one."""
+    module = code.module
+    found = [each.type for region in regions(module) for each in region_devices(module, region)]
+    for call in module.calls:
+        name = module.names.only(call.func)
+        if name in OLD_SCALER:
+            found.append(OLD_SCALER[name])
+        elif name == SCALER:
+            given = call.positional[0] if call.positional else call.keyword("device")
+            found += [each.type for each in devices(module, given)] if isinstance(given, ir.Value) else []
+    known = Counter(each for each in found if each in (*_SIMULATED, "cpu"))
+    if not known:
+        return "cuda"
+    accelerators = [each for each, _ in known.most_common() if each != "cpu"]
+    return accelerators[0] if accelerators else "cpu"
+
+
+def _is_there(device: str) -> bool:
+    module: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None), "mps": torch.backends.mps}[device]
+    return bool(module and module.is_available())

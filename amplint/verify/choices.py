@@ -1,0 +1,102 @@
+"""Conditions that the text doesn't decide: the values they are given, and which combinations are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import combinations, product
+from typing import Any
+
+# All combinations of so many conditions are run; of more, each pair.
+FEW = 4
+# Runs that a step is given at most.
+MOST = 24
+
+Options = tuple[Any, ...]
+
+
+@dataclass
+class Choices:
+    """The answers of one run, by question. A question that nothing hangs on always has its first answer."""
+
+    wanted: dict[str, Any] = field(default_factory=dict)
+    answers: dict[str, Any] = field(default_factory=dict)
+    open: dict[str, Options] = field(default_factory=dict)  # the questions that something hangs on
+
+    def ask(self, question: str, options: Options, *, matters: bool) -> Any:
+        """The answer of this run."""
+        if matters:
+            self.open.setdefault(question, options)
+        if question not in self.answers:
+            self.answers[question] = self.wanted.get(question, options[0])
+        return self.answers[question]
+
+    def known(self, question: str) -> Any:
+        """The answer, None where nobody has asked."""
+        return self.answers.get(question)
+
+    def path(self) -> dict[str, Any]:
+        """The answers that say which run this is."""
+        return {question: self.answers[question] for question in self.open}
+
+
+def explore(run: Callable[[Choices], None], is_done: Callable[[], bool]) -> Iterator[Choices]:
+    """Run with all combinations of answers, found out on the way; yields the choices of each run.
+
+    Of many questions each pair of answers is tried, and while it isn't `done`, runs with one more answer changed.
+    """
+    known: dict[str, Options] = {}
+    done: list[dict[str, Any]] = []
+    tried: list[dict[str, Any]] = []
+    wanted: dict[str, Any] | None = {}
+    while wanted is not None and len(done) < MOST:
+        choices = Choices(wanted)
+        run(choices)
+        yield choices
+        known.update(choices.open)
+        tried.append(wanted)
+        done.append(choices.path())
+        wanted = _next(known, done, tried)
+        if wanted is None and len(known) > FEW and not is_done():
+            wanted = _neighbour(known, done)
+
+
+def _next(known: dict[str, Options], done: list[dict[str, Any]], tried: list[dict[str, Any]]) -> dict[str, Any] | None:
+    if len(known) <= FEW:
+        for values in product(*known.values()):
+            wanted = dict(zip(known, values, strict=True))
+            if not any(all(wanted[question] == answer for question, answer in each.items()) for each in done):
+                return wanted
+        return None
+    first = {question: options[0] for question, options in known.items()}
+    seen = [{**first, **each} for each in tried]
+    missing = [
+        pair
+        for one, other in combinations(known, 2)
+        for pair in product(((one, value) for value in known[one]), ((other, value) for value in known[other]))
+        if not any(each[pair[0][0]] == pair[0][1] and each[pair[1][0]] == pair[1][1] for each in seen)
+    ]
+    if not missing:
+        return None
+    wanted = dict(missing[0])
+    for question, options in known.items():
+        if question not in wanted:
+            wanted[question] = max(options, key=lambda value: _covered({**wanted, question: value}, missing))
+    return wanted
+
+
+def _neighbour(known: dict[str, Options], done: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The answers of an earlier run with one changed, as no run has had them."""
+    for answers in done:
+        for question in reversed(answers):
+            for value in known[question]:
+                wanted = {**answers, question: value}
+                before = list(answers)[: list(answers).index(question)]
+                prefix = {**{each: answers[each] for each in before}, question: value}
+                if not any(all(each.get(key) == item for key, item in prefix.items()) for each in done):
+                    return wanted
+    return None
+
+
+def _covered(wanted: dict[str, Any], missing: list[Any]) -> int:
+    return sum(all(wanted.get(question) == value for question, value in pair) for pair in missing)

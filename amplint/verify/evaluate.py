@@ -1,0 +1,372 @@
+"""Evaluating expressions of the IR: on numbers, containers, torch's objects and stand-ins."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from amplint.model import ir
+from amplint.model.scopes import Scope
+from amplint.verify.facts import Facts
+from amplint.verify.lookup import Lookup
+from amplint.verify.program import Code
+from amplint.verify.stage import Stage
+from amplint.verify.standins import (
+    CannotFollow,
+    Closure,
+    Counted,
+    Frame,
+    Unknown,
+)
+
+LONGEST_PERIOD = 32  # micro steps of a step that are run as they are
+_COUNTING = {"Equal", "NotEqual", "LessThan", "LessThanEqual", "GreaterThan", "GreaterThanEqual"}
+BUDGET = 400_000  # expressions that a run may evaluate
+_LARGEST = 1 << 40  # an integer's absolute value, an item's count
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": operator.add,
+    "Subtract": operator.sub,
+    "Multiply": operator.mul,
+    "Divide": operator.truediv,
+    "FloorDivide": operator.floordiv,
+    "Modulo": operator.mod,
+    "Power": operator.pow,
+    "MatrixMultiply": operator.matmul,
+    "BitAnd": operator.and_,
+    "BitOr": operator.or_,
+    "BitXor": operator.xor,
+}
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "Equal": operator.eq,
+    "NotEqual": operator.ne,
+    "LessThan": operator.lt,
+    "LessThanEqual": operator.le,
+    "GreaterThan": operator.gt,
+    "GreaterThanEqual": operator.ge,
+    "Is": operator.is_,
+    "IsNot": operator.is_not,
+    "In": lambda one, other: one in other,
+    "NotIn": lambda one, other: one not in other,
+}
+
+
+class Evaluator(Lookup):
+    """Evaluates expressions in a frame. What calls do is the subclass's."""
+
+    facts: Facts
+    stage: Stage
+    iterations: int
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.evaluated = 0
+        self._by_kind: dict[type[ir.Value], Callable[[Any, Frame], Any]] = {
+            ir.Constant: lambda value, frame: value.value,
+            ir.Name: self.name,
+            ir.Attribute: self.attribute_value,
+            ir.Subscript: self._subscript,
+            ir.Slice: lambda value, frame: Unknown(frame.code.text(value)),
+            ir.Call: self.call,
+            ir.Unary: self._unary,
+            ir.Binary: self._binary,
+            ir.Bool: self._bool,
+            ir.Compare: self._compare,
+            ir.Conditional: self._conditional,
+            ir.Sequence: self._sequence,
+            ir.Mapping: self._mapping,
+            ir.Starred: lambda value, frame: self.evaluate(value.value, frame),
+            ir.Comprehension: self._comprehension,
+            ir.Lambda: lambda value, frame: Closure(value.function, frame),
+            ir.FString: lambda value, frame: Unknown(frame.code.text(value)),
+            ir.Suspend: self.suspend,
+            ir.Walrus: self._walrus,
+            ir.Quoted: lambda value, frame: Unknown(value.text),
+        }
+
+    # --- what the subclass does
+
+    def call(self, call: ir.Call, frame: Frame) -> Any:
+        """The value of a call."""
+        raise NotImplementedError
+
+    def suspend(self, value: ir.Suspend, frame: Frame) -> Any:
+        """The value of `yield` and `await`."""
+        raise NotImplementedError
+
+    def bind(self, target: ir.Value, value: Any, frame: Frame) -> None:
+        """Assign."""
+        raise NotImplementedError
+
+    def items(self, value: Any, frame: Frame, where: ir.Value) -> Counted:
+        """What a loop goes through."""
+        raise NotImplementedError
+
+    # --- expressions
+
+    def evaluate(self, value: ir.Value, frame: Frame) -> Any:
+        """The value of an expression.
+
+        Raises:
+            CannotFollow: the run takes too long.
+            Raised: the program raises.
+        """
+        self.evaluated += 1
+        if self.evaluated > BUDGET:
+            raise CannotFollow(f"line {frame.code.module.row(value)}: the run takes too long")
+        return self._by_kind[type(value)](value, frame)
+
+    def _subscript(self, value: ir.Subscript, frame: Frame) -> Any:
+        base = self.evaluate(value.base, frame)
+        index = self.evaluate(value.index, frame)
+        if isinstance(base, (dict, list, tuple)) and isinstance(index, (int, str, bool)):
+            try:
+                return base[index]  # type: ignore[index]
+            except (KeyError, IndexError, TypeError):
+                return Unknown(frame.code.text(value))
+        if isinstance(base, (dict, list, tuple)):
+            return next(iter(base.values() if isinstance(base, dict) else base), Unknown(frame.code.text(value)))
+        if isinstance(base, Unknown):
+            return base.child(f"[{index!r}]" if isinstance(index, (int, str)) else f"[{_said(index)}]")
+        if isinstance(base, torch.Tensor):
+            return Unknown(frame.code.text(value), inputs=(base,), tensor=base)
+        return Unknown(frame.code.text(value), inputs=(base,))
+
+    def _unary(self, value: ir.Unary, frame: Frame) -> Any:
+        operand = self.evaluate(value.operand, frame)
+        if value.op == "Not":
+            if isinstance(operand, Unknown):
+                return Unknown(f"not {operand.text}", test=lambda matters: not self.truth(operand, matters=matters))
+            return not self.truth(operand, matters=False)
+        if isinstance(operand, (int, float, torch.Tensor)) and value.op in ("Minus", "Plus"):
+            return -operand if value.op == "Minus" else operand
+        return Unknown(frame.code.text(value), inputs=(operand,))
+
+    def _binary(self, value: ir.Binary, frame: Frame) -> Any:
+        left, right = self.evaluate(value.left, frame), self.evaluate(value.right, frame)
+        return self.binary(value.op, left, right, frame.code.text(value))
+
+    def binary(self, op: str, left: Any, right: Any, text: str) -> Any:
+        """`left op right`."""
+        if op == "Modulo" and isinstance(left, int):
+            if isinstance(right, Unknown):
+                period: Unknown = right
+                return Unknown(text, counts=lambda matters: left % self.facts.number(period, matters=matters))
+            if isinstance(right, int) and 0 < right <= LONGEST_PERIOD:
+                self.stage.knowledge.learn_period(right)
+        left, right = _tensor(left), _tensor(right)
+        if isinstance(left, torch.Tensor) and isinstance(right, Unknown):
+            return left * 1.0 if op != "Modulo" else Unknown(text)
+        if isinstance(right, torch.Tensor) and isinstance(left, Unknown):
+            return -right if op == "Subtract" else right * 1.0
+        known = self._arithmetic(op, left, right)
+        return Unknown(text, inputs=(left, right)) if known is None else known
+
+    @staticmethod
+    def _arithmetic(op: str, left: Any, right: Any) -> Any:
+        """What Python makes of two values that are in sight; None: nothing, or more than is good for anybody."""
+        numbers = (int, float, bool, torch.Tensor)
+        both = isinstance(left, numbers) and isinstance(right, numbers)
+        lists = op == "Add" and type(left) is type(right) and isinstance(left, (list, tuple))
+        if not (both or lists) or op not in _BINARY:
+            return None
+        if op == "Power" and not (abs(float(right)) <= 8 if isinstance(right, (int, float)) else False):
+            return None
+        try:
+            found = _BINARY[op](left, right)
+        except (ArithmeticError, RuntimeError, TypeError, ValueError):
+            return None
+        if isinstance(found, int) and abs(found) > _LARGEST:
+            return float("inf")
+        return None if isinstance(found, (list, tuple)) and len(found) > 1000 else found
+
+    def _bool(self, value: ir.Bool, frame: Frame) -> Any:
+        left = self.evaluate(value.left, frame)
+        wanted = value.op == "and"  # what the left one has to be for the right one to count
+        if not isinstance(left, Unknown):
+            return self.evaluate(value.right, frame) if self.truth(left, matters=False) is wanted else left
+        right = self.evaluate(value.right, frame)
+
+        def test(matters: bool) -> bool:
+            return self.truth(right if self.truth(left, matters=matters) is wanted else left, matters=matters)
+
+        if not wanted and not isinstance(right, Unknown):
+            return Unknown(left.text, inputs=(left,), test=test)
+        return Unknown(frame.code.text(value), inputs=(left, right), test=test)
+
+    def _compare(self, value: ir.Compare, frame: Frame) -> Any:
+        left = self.evaluate(value.left, frame)
+        found: Any = True
+        for op, right_value in zip(value.ops, value.rights, strict=True):
+            right = self.evaluate(right_value, frame)
+            found = self._compared(
+                _said_number(left, value.left), op, _said_number(right, right_value), frame.code.text(value)
+            )
+            if found is False:
+                return False
+            left = right
+        return found
+
+    def _compared(self, left: Any, op: str, right: Any, text: str) -> Any:
+        if op in ("Is", "IsNot") and not isinstance(left, Unknown) and right is None:
+            return _COMPARE[op](left, None)
+        if op in _COUNTING and isinstance(left, (Unknown, int)) and isinstance(right, (Unknown, int)):
+            counted = self._counted(left, op, right, text)
+            if counted is not None:
+                return counted
+        if isinstance(left, Unknown) and _is_plain(right):
+            return Unknown(
+                text, test=lambda matters: self.facts.compare(left, op, right, matters=matters), inputs=(left,)
+            )
+        swapped = {
+            "LessThan": "GreaterThan",
+            "GreaterThan": "LessThan",
+            "LessThanEqual": "GreaterThanEqual",
+            "GreaterThanEqual": "LessThanEqual",
+            "Equal": "Equal",
+            "NotEqual": "NotEqual",
+        }
+        if isinstance(right, Unknown) and _is_plain(left) and op in swapped:
+            return Unknown(
+                text,
+                test=lambda matters: self.facts.compare(right, swapped[op], left, matters=matters),
+                inputs=(right,),
+            )
+        if isinstance(left, Unknown) or isinstance(right, Unknown):
+            return Unknown(text, inputs=(left, right))
+        try:
+            return _COMPARE[op](left, right)
+        except (TypeError, ValueError, RuntimeError):
+            return Unknown(text)
+
+    def _counted(self, left: Any, op: str, right: Any, text: str) -> Unknown | None:
+        """A comparison of a number that the program counts with one that it is given: that one is chosen."""
+        known = [each for each in (left, right) if not isinstance(each, Unknown)]
+        if all(isinstance(each, _Literal) for each in known) and not any(
+            isinstance(each, Unknown) and each.counts is not None for each in (left, right)
+        ):
+            return None
+
+        def number(value: Any, matters: bool) -> int:
+            if not isinstance(value, Unknown):
+                return int(value)
+            return self.facts.number(value, matters=matters)
+
+        return Unknown(
+            text, test=lambda matters: bool(_COMPARE[op](number(left, matters), number(right, matters))), counts=_counts
+        )
+
+    def truth(self, value: Any, *, matters: bool) -> bool:
+        """Whether a value counts as true; where that is out of sight, a choice, that is varied where it `matters`."""
+        if isinstance(value, Unknown):
+            return self.facts.truth(value, matters=matters)
+        if isinstance(value, torch.Tensor):
+            return bool(value.any()) if value.numel() > 1 else bool(value)
+        if value is None or isinstance(value, (bool, int, float, str, list, tuple, dict)):
+            return bool(value)
+        return True
+
+    def _conditional(self, value: ir.Conditional, frame: Frame) -> Any:
+        matters = frame.code.value_matters(value) or _names_precision(frame.code, value)
+        holds = self.truth(self.evaluate(value.test, frame), matters=matters)
+        return self.evaluate(value.then if holds else value.other, frame)
+
+    def _sequence(self, value: ir.Sequence, frame: Frame) -> Any:
+        found: list[Any] = []
+        for item in value.items:
+            if isinstance(item, ir.Starred):
+                found += self.items(self.evaluate(item.value, frame), frame, item).items
+            else:
+                found.append(self.evaluate(item, frame))
+        return tuple(found) if value.kind == "tuple" else found
+
+    def _mapping(self, value: ir.Mapping, frame: Frame) -> Any:
+        found: dict[Any, Any] = {}
+        for key, item in value.items:
+            known = self.evaluate(key, frame) if key is not None else None
+            inner = self.evaluate(item, frame)
+            if key is None and isinstance(inner, dict):
+                found |= inner
+            elif isinstance(known, (str, int, float)):
+                found[known] = inner
+        return found
+
+    def _comprehension(self, value: ir.Comprehension, frame: Frame) -> Any:
+        found: list[Any] = []
+        scope = _scope_of(value)
+        inner = Frame(frame.code, scope, frame) if scope is not None else frame
+
+        def go(at: int) -> None:
+            if at == len(value.clauses):
+                found.append(tuple(self.evaluate(each, inner) for each in value.elements))
+                return
+            clause = value.clauses[at]
+            for item in self.items(self.evaluate(clause.iter, inner), inner, clause.iter).items:
+                self.bind(clause.target, item, inner)
+                if all(self.truth(self.evaluate(each, inner), matters=False) for each in clause.conditions):
+                    go(at + 1)
+
+        go(0)
+        if value.kind == "dict":
+            return {key: item for key, item in found if isinstance(key, (str, int, float))}
+        return [each[0] for each in found]
+
+    def _walrus(self, value: ir.Walrus, frame: Frame) -> Any:
+        found = self.evaluate(value.value, frame)
+        self.bind(value.target, found, frame)
+        return found
+
+
+def _tensor(value: Any) -> Any:
+    return value.tensor if isinstance(value, Unknown) and value.tensor is not None else value
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, _Computed):
+        return False
+    return value is None or isinstance(value, (bool, int, float, str, list, tuple))
+
+
+class _Computed(float):
+    """A number that the program has computed: no bound that somebody has chosen."""
+
+
+class _Literal(int):
+    """A number that stands in the text."""
+
+
+def _counts(matters: bool) -> int:
+    """Marks a test that counts."""
+    return 0
+
+
+def _said_number(value: Any, node: ir.Value) -> Any:
+    """A value of a comparison; floats are told apart that the program computes."""
+    if type(value) is int and isinstance(node, ir.Constant):
+        return _Literal(value)
+    return _Computed(value) if type(value) is float and isinstance(node, (ir.Call, ir.Name)) else value
+
+
+def _said(value: Any) -> str:
+    return value.text if isinstance(value, Unknown) else "..."
+
+
+def _names_precision(code: Code, value: ir.Conditional) -> bool:
+    """Whether an arm names a dtype of torch's or something that makes a region."""
+    names = {
+        name for arm in (value.then, value.other) for each in ir.walk_values(arm) for name in code.module.names.of(each)
+    }
+    return any(
+        name.startswith(("torch.amp.", "torch.cuda.amp.", "torch.cpu.amp.", "torch.float", "torch.bfloat"))
+        for name in names
+    )
+
+
+def _scope_of(value: ir.Comprehension) -> Scope | None:
+    """The comprehension's own scope: that of its targets."""
+    for each in ir.walk_values(value.clauses[0].target):
+        if isinstance(each, ir.Name):
+            return each.scope
+    return None

@@ -1,0 +1,242 @@
+"""Interpreting a training step of the IR on the bench. Nothing of the program's executes."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from amplint.model import ir
+from amplint.verify.choices import Choices
+from amplint.verify.facts import Facts
+from amplint.verify.program import STEPS, Code, Step
+from amplint.verify.stage import Stage
+from amplint.verify.standins import (
+    ClassValue,
+    Closure,
+    Frame,
+    Instance,
+    Jumped,
+    Manager,
+    Raised,
+    Returned,
+    Unknown,
+)
+from amplint.verify.statements import Statements
+
+ITERATIONS = 4  # of a loop over batches, and calls of a step that has no loop
+_CAP = 64
+_MOST_YIELDED = 1000
+
+
+class Interpreter(Statements):
+    """One run of a step. What it says of the run is in its attributes when the run is over."""
+
+    def __init__(self, step: Step, code: Code, stage: Stage, choices: Choices, cls: ir.Class | None = None) -> None:
+        super().__init__()
+        self._class = cls  # whose method the step is run as
+        self._entry = step
+        self._code = code
+        self.stage = stage
+        self.facts = Facts(choices, _periods(code))
+        self.iterations = min(_CAP, max(ITERATIONS, stage.knowledge.period * 2))
+        self.ended: Raised | None = None  # by an exception
+        self.notes: dict[tuple[int, str], str] = {}  # what was run, by its line and text, and what it was replaced by
+        self._managers: list[tuple[ir.Function, Callable[[Any], None]]] = []
+
+    def run(self) -> None:
+        """Run the step, several times where it has no loop of its own.
+
+        Raises:
+            CannotFollow: it can't be interpreted.
+        """
+        function = self._entry.function
+        try:
+            if function is None:
+                frame = Frame(self._code, self._code.module.program.scope, None)
+                frame.variables["__name__"] = "__main__"
+                self.block(self._code.module.program.body, frame)
+                return
+            outer, own = self._around(function)
+            closure = Closure(function, outer, own, bound=own is not None)
+            once = self._has_loop()
+            for _ in range(1 if once else self.iterations):
+                self._busy = False
+                if not once and not self._code.clears(self._entry):
+                    self.stage.clear()
+                self.apply(closure, [], self._unknown_arguments(function, bound=own is not None))
+        except Raised as raised:
+            self.ended = raised
+        except (Jumped, Returned):  # at module level, which ast refuses
+            pass
+
+    @staticmethod
+    def _unknown_arguments(function: ir.Function, *, bound: bool) -> dict[str, Any]:
+        return {each.name: Unknown(each.name) for each in function.params[bound:] if each.kind != "*"}
+
+    def _around(self, function: ir.Function) -> tuple[Frame, Instance | None]:
+        """The frame that a function was defined in, whose code isn't run, and its `self`."""
+        outer = self._code.frame
+        if function.outer is not None:
+            around, instance = self._around(function.outer)
+            outer = self.lazy_frame(function.outer, around, instance)
+        if function.cls is None or not function.params:
+            return outer, None
+        static = {name for each in function.decorators for name in self._code.module.names.of(each)}
+        if "builtins.staticmethod" in static:
+            return outer, None
+        cls = self._class if function is self._entry.function and self._class is not None else function.cls
+        return outer, Instance(ClassValue(cls, outer), function.params[0].name)
+
+    def _has_loop(self) -> bool:
+        """Whether the step has a loop over batches: one in which gradients are made and used."""
+        for function in self._entry.reach:
+            for each in ir.walk_statements(function.body, into=False) if function is not None else ():
+                if isinstance(each, (ir.For, ir.While)):
+                    kinds = self._code.kinds_below(each.body)
+                    if "backward" in kinds and kinds & STEPS:
+                        return True
+        return False
+
+    def note(self, code: Code, node: ir.Node, what: str) -> None:
+        """Remember what was run, or what it was replaced by."""
+        self._busy = True
+        key = code.module.row(node), code.text(node)
+        if what or key not in self.notes:
+            self.notes[key] = what
+
+    def run_body(self, function: ir.Function, frame: Frame) -> Any:
+        """Run a function's suite; its value."""
+        try:
+            self.block(function.body, frame)
+        except Returned as returned:
+            return returned.value
+        return None
+
+    def suspend(self, value: ir.Suspend, frame: Frame) -> Any:
+        """The value of `yield` and `await`; a manager's `yield` runs the suite of its `with`."""
+        found = self.evaluate(value.value, frame) if value.value is not None else None
+        if value.kind == "await":
+            return found
+        if self._managers and self._managers[-1][0] is frame.function:
+            self._managers[-1][1](found)
+            return None
+        return Unknown(frame.code.text(value))
+
+    def run_with(self, statement: ir.With, frame: Frame) -> None:
+        """Run `with`; a context that can't be seen does nothing."""
+        self._items_of_with(statement, 0, frame)
+
+    def _items_of_with(self, statement: ir.With, at: int, frame: Frame) -> None:
+        if at == len(statement.items):
+            self.block(statement.body, frame)
+            return
+        item = statement.items[at]
+        value = self.evaluate(item.context, frame)
+
+        def go(entered: Any) -> None:
+            if item.target is not None:
+                self.bind(item.target, entered, frame)
+            self._items_of_with(statement, at + 1, frame)
+
+        if isinstance(value, Manager):
+            self._managed(value, go)
+        elif isinstance(value, Instance):
+            enter, leave = (self.of_instance(value, name) for name in ("__enter__", "__exit__"))
+            entered = self.apply(enter, [], {}) if isinstance(enter, Closure) else value
+            go(entered)
+            if isinstance(leave, Closure):
+                self.apply(leave, [None, None, None], {})
+        elif _is_context(value):
+            with value as entered:
+                go(entered)
+        else:
+            go(value)
+
+    def _managed(self, manager: Manager, go: Callable[[Any], None]) -> None:
+        """Run a `with` whose context is a generator of the program's: its suite is run at the `yield`."""
+        outcome: list[BaseException] = []
+
+        def run(entered: Any) -> None:
+            self._managers.pop()
+            try:
+                go(entered)
+            except (Jumped, Returned) as left:  # of the suite's function, not of the generator's
+                outcome.append(left)
+            finally:
+                self._managers.append((manager.closure.function, run))
+
+        self._managers.append((manager.closure.function, run))
+        try:
+            self.apply(manager.closure, manager.args, manager.kwargs)
+        finally:
+            self._managers.pop()
+        if outcome:
+            raise outcome[0]
+
+    def collect(self, closure: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What a generator yields, all at once."""
+        found: list[Any] = []
+
+        def take(value: Any) -> None:
+            if len(found) < _MOST_YIELDED:
+                found.append(value)
+
+        self._managers.append((closure.function, take))
+        try:
+            self.apply(closure, args, kwargs)
+        finally:
+            self._managers.pop()
+        return found
+
+    def run_try(self, statement: ir.Try, frame: Frame) -> None:
+        """Run `try`; only what torch or the program raises is caught."""
+        try:
+            try:
+                self.block(statement.body, frame)
+            except Raised as raised:
+                handler = next((each for each in statement.handlers if self._handles(each, raised, frame)), None)
+                if handler is None:
+                    raise
+                if handler.name:
+                    frame.variables[handler.name] = Unknown(handler.name)
+                self.block(handler.body, frame)
+            else:
+                if statement.orelse is not None:
+                    self.block(statement.orelse, frame)
+        finally:
+            if statement.final is not None:
+                self.block(statement.final, frame)
+
+    @staticmethod
+    def _handles(handler: ir.Handler, raised: Raised, frame: Frame) -> bool:
+        if handler.type is None:
+            return True
+        types = handler.type.items if isinstance(handler.type, ir.Sequence) else (handler.type,)
+        names = {name for each in types for name in frame.code.module.names.of(each)}
+        if raised.error is None:
+            own = raised.args[0].partition("(")[0].rpartition(" ")[2]
+            return ("builtins.Exception" in names and own != "SystemExit") or any(
+                ir.last_name(each) == own for each in types
+            )
+        kinds = {f"builtins.{each.__name__}" for each in inspect.getmro(type(raised.error))}
+        return bool(kinds & names)
+
+
+def _periods(code: Code) -> frozenset[str]:
+    """What the program takes remainders by, as it is written."""
+    return frozenset(
+        code.text(each.right)
+        for value in code.module.values
+        if isinstance(value, ir.Binary)
+        for each in (value,)
+        if each.op == "Modulo" and not isinstance(each.left, (ir.Constant, ir.FString))
+    )
+
+
+def _is_context(value: Any) -> bool:
+    kinds = (torch.autocast, torch.no_grad, torch.enable_grad, torch.inference_mode, torch.set_grad_enabled)
+    return isinstance(value, (*kinds, contextlib.nullcontext, contextlib.ExitStack))

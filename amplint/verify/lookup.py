@@ -1,0 +1,242 @@
+"""Looking names and attributes up: in frames, in code that isn't run, in classes and in libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from amplint.model import ir
+from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Binding, Defined, Imported
+from amplint.model.unseen import local_class
+from amplint.verify.program import Code
+from amplint.verify.standins import ClassValue, Closure, Dotted, Frame, Instance, Method, Unknown
+from amplint.verify.watch import gradient
+from amplint.verify.whitelist import ATTRIBUTES, METHODS, constant
+
+# Methods of a gradient that leave its values, and what tells of its size.
+_SAME_SIZE = {"data", "detach", "float", "clone", "view", "flatten", "reshape", "cpu", "double"}
+_SIZES = {"norm", "vector_norm", "abs", "max", "min", "mean", "sum", "pow", "square", "item", "std", "var", "clone"}
+
+
+class Lookup:
+    """Finds what a name or an attribute stands for. How the value of an assignment is found is the subclass's."""
+
+    def __init__(self) -> None:
+        self._evaluating: set[tuple[int, str]] = set()
+
+    def evaluate(self, value: ir.Value, frame: Frame) -> Any:
+        """The value of an expression."""
+        raise NotImplementedError
+
+    def truth(self, value: Any, *, matters: bool) -> bool:
+        """Whether a value counts as true."""
+        raise NotImplementedError
+
+    def apply(self, closure: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What a function of the program returns."""
+        raise NotImplementedError
+
+    def name(self, value: ir.Name, frame: Frame) -> Any:
+        """The value of a variable."""
+        home = value.scope.home(value.name)
+        found = frame.find(home) if home is not None else None
+        if found is not None:
+            if value.name in found.variables:
+                return found.variables[value.name]
+            if found.lazy:
+                return self._lazy(found, value.name)
+        return self.library(frame.code, value) or Unknown(value.name)
+
+    @staticmethod
+    def library(code: Code, value: ir.Value) -> Any:
+        """The object of a library that a name or attribute stands for."""
+        names = sorted(code.module.names.of(value) - {UNKNOWN, NOTHING})
+        names = [each for each in names if each[0] not in ".!"]
+        if not names:
+            return None
+        name = next((each for each in names if each.startswith("torch.amp.")), names[0])
+        known = constant(name)
+        return Dotted(name) if known is None else known
+
+    def _lazy(self, frame: Frame, name: str) -> Any:
+        """A variable of code that isn't run, by the last of its bindings whose conditions hold."""
+        if name in frame.given:
+            return frame.given[name]
+        active = id(frame), name
+        if active in self._evaluating:
+            return Unknown(name)
+        self._evaluating.add(active)
+        try:
+            found = self._bound(frame, name, frame.scope.bindings[name])
+        finally:
+            self._evaluating.discard(active)
+        frame.variables[name] = found
+        return found
+
+    def _bound(self, frame: Frame, name: str, bindings: list[Binding]) -> Any:
+        values = [each.value for each in bindings if isinstance(each, Assigned)]
+        matters = any(map(frame.code.value_matters, values))
+        for each in reversed(bindings):
+            if isinstance(each, Defined):
+                return self.defined(each.what, frame)
+            if isinstance(each, Imported):
+                return constant(each.name) or Dotted(each.name)
+            if not isinstance(each, Assigned):
+                break
+            if self._is_reached(each.value, frame, matters=matters) and not _is_filled_later(each.value):
+                return self.evaluate(each.value, frame)
+        return Unknown(name)
+
+    def _is_reached(self, value: ir.Value, frame: Frame, *, matters: bool) -> bool:
+        """Whether the conditions around an assignment hold, in code that isn't run."""
+        statement = ir.statement_of(value)
+        while isinstance(statement.block.owner, ir.Statement) and not isinstance(
+            statement.block.owner, (ir.Function, ir.Class)
+        ):
+            owner = statement.block.owner
+            if isinstance(owner, ir.If):
+                holds = self.truth(self.evaluate(owner.test, frame), matters=matters)
+                if holds is not (statement.block is owner.then):
+                    return False
+            if isinstance(owner, ir.Try) and any(each.body is statement.block for each in owner.handlers):
+                return False
+            statement = owner
+        return True
+
+    def defined(self, what: ir.Function | ir.Class, frame: Frame) -> Any:
+        """What `def` or `class` binds."""
+        return Closure(what, frame) if isinstance(what, ir.Function) else ClassValue(what, frame)
+
+    def attribute_value(self, value: ir.Attribute, frame: Frame) -> Any:
+        """The value of `base.name`, as it stands in the text."""
+        known = self.library(frame.code, value)
+        if known is not None:
+            return known
+        return self.attribute(self.evaluate(value.base, frame), value.attr, value, frame)
+
+    def attribute(self, base: Any, name: str, value: ir.Value, frame: Frame) -> Any:
+        """`base.name`."""
+        if isinstance(base, Unknown):
+            return base.child(f".{name}")
+        if isinstance(base, Instance):
+            return self.of_instance(base, name)
+        if isinstance(base, ClassValue):
+            return self.of_class(base, name, None) or Unknown(f"{base.cls.name}.{name}")
+        if isinstance(base, Dotted):
+            return Dotted(f"{base.name}.{name}")
+        if isinstance(base, torch.nn.Parameter) and name == "grad" and not _measures(value):
+            return gradient(base)
+        for kind, attributes in ATTRIBUTES:
+            if isinstance(base, kind) and name in attributes:
+                return getattr(base, name)
+        if any(isinstance(base, kind) and name in methods for kind, methods in METHODS):
+            return Method(base, name)
+        return Unknown(frame.code.text(value), inputs=(base,))
+
+    def of_instance(self, instance: Instance, name: str) -> Any:
+        """An attribute of an instance: what was stored, a method, or what the class's methods would store."""
+        if name in instance.attributes:
+            return instance.attributes[name]
+        found = self.of_class(instance.cls, name, instance)
+        if found is None:
+            active = id(instance), name
+            if active in self._evaluating:
+                return Unknown(f"{instance.text}.{name}")
+            self._evaluating.add(active)
+            try:
+                found = self._stored(instance, instance.cls, name)
+            finally:
+                self._evaluating.discard(active)
+            if found is None:
+                found = Unknown(f"{instance.text}.{name}")
+            instance.attributes[name] = found
+        return found
+
+    def of_class(self, cls: ClassValue, name: str, instance: Instance | None) -> Any:
+        """A method, property or variable of a class, or of one of its bases in this file."""
+        code = cls.frame.code
+        for each in bases(cls):
+            for statement in reversed(each.cls.body.statements):
+                if isinstance(statement, ir.Function) and statement.name == name:
+                    decorators = {n for d in statement.decorators for n in code.module.names.of(d)}
+                    closure = Closure(statement, each.frame, instance, bound=True)
+                    if "builtins.staticmethod" in decorators or instance is None:
+                        closure.bound = "builtins.classmethod" in decorators
+                        closure.own = each
+                        return closure
+                    if "builtins.property" in decorators:
+                        return self.apply(closure, [], {})
+                    return closure
+                if isinstance(statement, ir.Assign) and statement.value is not None:
+                    if any(isinstance(t, ir.Name) and t.name == name for t in statement.targets):
+                        return self.evaluate(statement.value, Frame(code, each.cls.scope, each.frame, lazy=True))
+        return None
+
+    def _stored(self, instance: Instance, cls: ClassValue, name: str) -> Any:
+        """What the methods of a class store in an attribute, the constructor first."""
+        for each in bases(cls):
+            code = each.frame.code
+            values = [value for value in each.cls.attributes.get(name, ()) if value is not None][::-1]
+            matters = any(map(code.value_matters, values))
+            ordered = sorted(values, key=lambda value: _method_name(value) != "__init__")
+            for value in ordered:
+                function = ir.function_of(value)
+                if function is None or _is_filled_later(value):
+                    continue
+                frame = self.lazy_frame(function, each.frame, instance)
+                if self._is_reached(value, frame, matters=matters):
+                    return self.evaluate(value, frame)
+        return None
+
+    @staticmethod
+    def lazy_frame(function: ir.Function, outer: Frame, instance: Instance | None) -> Frame:
+        """The frame of a function that isn't run."""
+        frame = Frame(outer.code, function.scope, outer, lazy=True, function=function)
+        if instance is not None and function.params:
+            frame.variables[function.params[0].name] = instance
+            if function.name == "__init__":
+                frame.given = dict(instance.given or {})
+        return frame
+
+
+def bases(cls: ClassValue, depth: int = 5) -> Iterator[ClassValue]:
+    """A class and what it inherits in this file, in the order in which names are looked up."""
+    yield cls
+    for base in cls.cls.bases if depth else ():
+        found = local_class(cls.frame.code.module, base.value)
+        if found is not None:
+            yield from bases(ClassValue(found, cls.frame), depth - 1)
+
+
+def _method_name(value: ir.Value) -> str:
+    function = ir.function_of(value)
+    return function.name if function is not None else ""
+
+
+def _is_filled_later(value: ir.Value) -> bool:
+    """An empty display: what goes into it comes from code that isn't run."""
+    return isinstance(value, (ir.Sequence, ir.Mapping)) and not value.items
+
+
+def _measures(value: ir.Value) -> bool:
+    """Whether `p.grad` is read for its size: not to compare it with None, or to ask whether it is finite."""
+    up: ir.Node = value
+    while isinstance(parent := up.parent, ir.Attribute):
+        called = isinstance(parent.parent, ir.Call) and parent.parent.func is parent
+        if parent.attr not in _SAME_SIZE:
+            return called and parent.attr in _SIZES
+        up = parent.parent if called and parent.parent is not None else parent
+    if isinstance(parent, ir.Call):
+        return ir.last_name(parent.func) in _SIZES
+    return isinstance(parent, ir.Binary)
+
+
+def is_module(instance: Instance) -> bool:
+    """Whether an instance is a model, by what its class inherits."""
+    for each in bases(instance.cls):
+        names = {name for base in each.cls.bases for name in each.frame.code.module.names.of(base.value)}
+        if any(name.startswith("torch.nn.") or name.endswith(("Module", "LightningModule")) for name in names):
+            return True
+    return False

@@ -1,0 +1,312 @@
+"""The program as verify reads it: its files, which of their code matters to AMP, and where its training steps are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from amplint.model import Module, ir
+from amplint.model.calls import Calls
+from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, region_of
+from amplint.model.events import Event, Events
+from amplint.model.events import events as events_of
+from amplint.model.unseen import local_class
+from amplint.verify.standins import Frame
+
+# What has to have run for a step to be judged.
+COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", "clip")
+STEPS = frozenset(("step", "optimizer_step"))
+_OF_SCALER = ("scale", "unscale_", "step", "update")
+_MAKES = {SCALER, *OLD_SCALER, AUTOCAST, *OLD_AUTOCAST}
+_REGION, _MADE = "region", "made"
+
+
+class Step(NamedTuple):
+    """A training step: a function, or the module itself (None), from which a backward and a step are reached."""
+
+    name: str
+    function: ir.Function | None
+    reach: tuple[ir.Function | None, ...]  # what runs, itself first
+    row: int
+
+
+class Code:
+    """One file of the program."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.events: Events = events_of(module)
+        self._calls = module.once(Calls)
+        self.frame = Frame(self, module.program.scope, None, lazy=True)
+        self._matters: dict[int, bool] = {}
+        self._kinds: dict[int, frozenset[str]] = {}
+        self._reached: dict[int, tuple[ir.Function, ...]] = {}
+        self._by_name: dict[str, list[ir.Function]] = {}
+        for each in module.functions:
+            self._by_name.setdefault(each.name, []).append(each)
+
+    def event(self, call: ir.Call) -> Event | None:
+        """The AMP event that a call is."""
+        return self.events.of(call)
+
+    def text(self, node: ir.Node) -> str:
+        """A node as it is written, on one line."""
+        return " ".join(self.module.text(node).split())
+
+    # --- what matters
+
+    def matters(self, block: ir.Block) -> bool:
+        """Whether a suite, or a function that may be called in it, does something to scaler, gradients or regions."""
+        return any(self._statement_matters(each) for each in ir.walk_statements(block, into=False))
+
+    def _statement_matters(self, statement: ir.Statement) -> bool:
+        if statement.id not in self._matters:
+            self._matters[statement.id] = any(
+                self.value_matters(each) for each in statement.values()
+            ) or _stores_gradient(statement)
+        return self._matters[statement.id]
+
+    def value_matters(self, value: ir.Value) -> bool:
+        """The same of an expression."""
+        return any(self._call_matters(each) for each in ir.walk_values(value) if isinstance(each, ir.Call))
+
+    def _call_matters(self, call: ir.Call) -> bool:
+        event = self.event(call)
+        if event is not None and event.kind != "opaque":
+            return True
+        names = self.module.names.of(call.func)
+        if names & _MAKES or any(name.startswith("torch.optim.") for name in names):
+            return True
+        return any(self.function_matters(each) for each in self._by_name.get(ir.last_name(call.func), ()))
+
+    def function_matters(self, function: ir.Function) -> bool:
+        """The same of a function, whoever calls it."""
+        key = -function.id
+        if key not in self._matters:
+            self._matters[key] = False  # a recursive call adds nothing
+            decorated = any(self.value_matters(each) for each in function.decorators)
+            self._matters[key] = decorated or self.matters(function.body)
+        return self._matters[key]
+
+    def only_loops(self, block: ir.Block) -> bool:
+        """Whether a suite has events only in loops inside it, or in those of functions that it calls: an epoch's."""
+        return self._loops_below(block) and not self._events_beside_loops(block, set())
+
+    def _loops_below(self, block: ir.Block) -> bool:
+        for statement in ir.walk_statements(block, into=False):
+            if isinstance(statement, (ir.For, ir.While)) and self.matters(statement.body):
+                return True
+        return any(self._has_loops(each, set()) for each in self._called_below(block))
+
+    def _has_loops(self, function: ir.Function, seen: set[int]) -> bool:
+        seen.add(function.id)
+        for statement in ir.walk_statements(function.body, into=False):
+            if isinstance(statement, (ir.For, ir.While)) and self.matters(statement.body):
+                return True
+        return any(self._has_loops(each, seen) for each in self.called(function) if each.id not in seen)
+
+    def _called_below(self, block: ir.Block) -> list[ir.Function]:
+        return [each for value in ir.values_below(block) for each in self._named(value) if self.function_matters(each)]
+
+    def _events_beside_loops(self, block: ir.Block, seen: set[int]) -> bool:
+        for statement in block.statements:
+            if isinstance(statement, (ir.Function, ir.Class)):
+                continue
+            if any(event.kind != "opaque" for event in self.events.in_statement(statement)):
+                return True
+            for root in statement.values():
+                for value in ir.walk_values(root):
+                    for each in self._named(value):
+                        if each.id not in seen and self.function_matters(each):
+                            seen.add(each.id)
+                            if self._events_beside_loops(each.body, seen):
+                                return True
+            if not isinstance(statement, (ir.For, ir.While)):
+                if any(self._events_beside_loops(each, seen) for each in statement.blocks()):
+                    return True
+        return False
+
+    def kinds_below(self, block: ir.Block) -> set[str]:
+        """The kinds of the events in a suite and in the functions that it calls."""
+        found = {event.kind for event in self.events.below(block)}
+        for function in self._called_below(block):
+            found |= {kind for each in self.reach(function) for kind in self.own_kinds(each)}
+        return found
+
+    # --- steps
+
+    def own_kinds(self, function: ir.Function | None) -> frozenset[str]:
+        """The kinds of the events in a function's own suite; regions, and scalers made in a loop, count."""
+        key = function.id if function is not None else 0
+        if key not in self._kinds:
+            found = set()
+            for statement in ir.walk_statements(self._body(function), into=False):
+                if isinstance(statement, (ir.Function, ir.Class)):
+                    continue
+                for event in self.events.in_statement(statement):
+                    found.add(event.kind)
+                for value in statement.values():
+                    for each in ir.walk_values(value):
+                        if isinstance(each, ir.Call):
+                            if region_of(self.module, each) is not None:
+                                found.add(_REGION)
+                            elif self.module.names.of(each.func) & _MAKES and _in_loop(each):
+                                found.add(_MADE)
+            for each in function.decorators if function is not None else ():
+                if isinstance(each, ir.Call) and region_of(self.module, each) is not None:
+                    found.add(_REGION)
+            self._kinds[key] = frozenset(found - {"opaque"})
+        return self._kinds[key]
+
+    def _body(self, function: ir.Function | None) -> ir.Block:
+        return function.body if function is not None else self.module.program.body
+
+    def called(self, function: ir.Function | None) -> tuple[ir.Function, ...]:
+        """The functions of this file that a function's suite calls or names, methods by their name."""
+        key = function.id if function is not None else 0
+        if key not in self._reached:
+            found: dict[int, ir.Function] = {}
+            for value in ir.values_below(self._body(function)):
+                for each in self._named(value):
+                    if each is not function:
+                        found[each.id] = each
+            self._reached[key] = tuple(found.values())
+        return self._reached[key]
+
+    def _named(self, value: ir.Value) -> Iterator[ir.Function]:
+        if isinstance(value, ir.Lambda):
+            for inner in ir.values_below(value.function.body):
+                yield from self._named(inner)
+        if isinstance(value, ir.Call):
+            callee = self._calls.find(value)
+            if callee is not None:
+                yield callee.function
+        if isinstance(value, ir.Name):
+            for each in self._by_name.get(value.name, ()):
+                if each.cls is None and value.scope.home(value.name) is each.scope.parent:
+                    yield each
+        elif isinstance(value, ir.Attribute) and isinstance(value.parent, ir.Call) and value.parent.func is value:
+            event = self.event(value.parent)
+            if event is not None and event.kind != "opaque":
+                return
+            methods = [each for each in self._by_name.get(value.attr, ()) if each.cls is not None]
+            if isinstance(value.base, ir.Name) and value.base.name == "self":
+                yield from methods
+
+    def reach(self, function: ir.Function | None) -> tuple[ir.Function | None, ...]:
+        """What runs where a function runs: itself, and what it calls that matters."""
+        found: dict[int, ir.Function | None] = {function.id if function is not None else 0: function}
+        todo = [function]
+        while todo:
+            for each in self.called(todo.pop()):
+                if each.id not in found and self.function_matters(each):
+                    found[each.id] = each
+                    todo.append(each)
+        return tuple(found.values())
+
+    def steps(self) -> list[Step]:
+        """The training steps of the file, those that another one contains left out."""
+        found: dict[int, Step] = {}
+        for function in (None, *self.module.functions):
+            reach = self.reach(function)
+            kinds = {kind for each in reach for kind in self.own_kinds(each)}
+            if "backward" not in kinds or not kinds & STEPS or not kinds & {*_OF_SCALER, _REGION}:
+                continue
+            row = self.module.row(function) if function is not None else 1
+            found[function.id if function is not None else 0] = Step(self.name(function), function, reach, row)
+        chosen = {key: step for key, step in found.items() if self._adds(step, found)}
+        inner = {each.id for step in chosen.values() for each in step.reach[1:] if each is not None}
+        return [step for key, step in chosen.items() if key not in inner or self._is_cyclic(step, chosen)]
+
+    def _adds(self, step: Step, steps: dict[int, Step]) -> bool:
+        """Whether a function does something itself, or brings together what no step in it has."""
+        below = [steps[each.id] for each in step.reach[1:] if each is not None and each.id in steps]
+        return bool(self.own_kinds(step.function)) or not below
+
+    @staticmethod
+    def _is_cyclic(step: Step, steps: dict[int, Step]) -> bool:
+        """Whether all steps that contain this one are contained in it."""
+        around = [each for each in steps.values() if each is not step and step.function in each.reach[1:]]
+        return all(each.function in step.reach for each in around)
+
+    def covered(self, step: Step) -> list[Event]:
+        """The events of a step that have to have run; those in handlers of exceptions don't."""
+        found: list[Event] = []
+        for function in step.reach:
+            below = self.events.below(self._body(function))
+            found += [each for each in below if each.kind in COVERED and not _in_handler(each.call)]
+        return found
+
+    def classes(self, step: Step) -> list[ir.Class | None]:
+        """The classes that a method can be run as: its own, or those that inherit it and are no base themselves."""
+        cls = step.function.cls if step.function is not None else None
+        if cls is None:
+            return [None]
+        classes = [each for each in self.module.statements if isinstance(each, ir.Class)]
+        parents = {each.id: [local_class(self.module, base.value) for base in each.bases] for each in classes}
+
+        def inherits(each: ir.Class, depth: int = 5) -> bool:
+            return depth > 0 and any(
+                base is cls or (base is not None and inherits(base, depth - 1)) for base in parents[each.id]
+            )
+
+        bases = {base.id for of in parents.values() for base in of if base is not None}
+        below = [each for each in classes if inherits(each) and each.id not in bases]
+        return [*below[:4]] or [cls]
+
+    def rows(self, function: ir.Function | None) -> tuple[int, int]:
+        """The first and last line of a function, or of the file."""
+        source = self.module.source
+        if function is None:
+            return 1, len(source.line_starts)
+        start, end = self.module.span(function)
+        return source.row(start), source.row(max(start, end - 1))
+
+    def clears(self, step: Step) -> bool:
+        """Whether a step clears gradients somewhere; else who calls it does."""
+        return any(
+            event.kind == "zero_grad" for function in step.reach for event in self.events.below(self._body(function))
+        ) or any(
+            _stores_gradient(each)
+            for function in step.reach
+            for each in ir.walk_statements(self._body(function), into=False)
+        )
+
+    def name(self, function: ir.Function | None) -> str:
+        """The qualified name of a function; `<module>` for None."""
+        parts: list[str] = []
+        up: ir.Node | None = function
+        while up is not None:
+            if isinstance(up, (ir.Function, ir.Class)):
+                parts.append(up.name)
+            up = up.parent
+        return ".".join(reversed(parts)) or "<module>"
+
+
+def _stores_gradient(statement: ir.Statement) -> bool:
+    targets = statement.targets if isinstance(statement, (ir.Assign, ir.Delete)) else ()
+    if isinstance(statement, ir.AugAssign):
+        targets = (statement.target,)
+    return any(isinstance(each, ir.Attribute) and each.attr == "grad" for each in targets)
+
+
+def _in_loop(value: ir.Value) -> bool:
+    up: ir.Node | None = ir.statement_of(value)
+    while up is not None and not isinstance(up, ir.Function):
+        if isinstance(up, (ir.For, ir.While)):
+            return True
+        up = up.parent
+    return False
+
+
+def _in_handler(value: ir.Value) -> bool:
+    statement = ir.statement_of(value)
+    while True:
+        block = statement.block
+        if block.role == "handler" or (
+            isinstance(block.owner, ir.Try) and any(h.body is block for h in block.owner.handlers)
+        ):
+            return True
+        if not isinstance(block.owner, ir.Statement) or isinstance(block.owner, ir.Function):
+            return False
+        statement = block.owner

@@ -1,0 +1,198 @@
+"""What values are for torch: scalers, optimizers, parameters, losses. And calls that can't be seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from amplint.model import ir
+from amplint.verify.evaluate import Evaluator
+from amplint.verify.program import Code
+from amplint.verify.standins import CannotFollow, Dotted, Instance, Raised, Site, Unknown
+from amplint.verify.whitelist import SAME_METHODS
+
+# Methods of an unseen object that say the same in another shape or place.
+SHAPES = SAME_METHODS | {
+    "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "flatten", "expand", "get", "size", "long",
+    "item", "detach", "clone", "values", "items", "keys", "pop", "type", "repeat", "next", "split", "chunk",
+}  # fmt: skip
+_TRAINS = re.compile(r"^(manual_)?backward|_backward$|unscale")
+_HOOK = re.compile(r"(on|before|after|pre|post)_")
+# What a function is called that is given an optimizer or scaler and doesn't train with it.
+_HARMLESS = re.compile(
+    r"(?i)save|load|checkpoint|log|print|sched|lr|write|state|summary|info|^get|build|create|make|prepare|setup|init"
+    r"|register|^add|hook|restore|resume|len|warm|broadcast|append|track|report|^to$|isinstance"
+)
+
+
+class Roles(Evaluator):
+    """Gives values out of sight the role that the program uses them in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.executed: set[ir.Value] = set()  # calls that are events
+        self.unseen_effects: dict[int, str] = {}  # lines with calls that can do anything to what is trained
+
+    def note(self, code: Code, node: ir.Node, what: str) -> None:
+        """Remember what was run, or put in the place of what, for who asks."""
+        raise NotImplementedError
+
+    def event(self, site: Site, run: Callable[[], Any]) -> Any:
+        """Do what an AMP event does; an exception of torch's is the program's."""
+        self.executed.add(site.call)
+        self.note(site.code, site.call, "")
+        try:
+            return run()
+        except (Raised, CannotFollow):
+            raise
+        except Exception as error:
+            raise Raised(str(error), site.row, error) from None
+
+    def as_scaler(self, value: Unknown, site: Site) -> torch.amp.GradScaler:
+        """The scaler that a value out of sight is."""
+        if value.role is None:
+            value.role = self.stage.scaler()
+            self.note(site.code, site.call, f"{value.text} is a GradScaler of the bench")
+        found: torch.amp.GradScaler = self._role(value, torch.amp.GradScaler, site)
+        return found
+
+    def as_optimizer(self, value: Any, site: Site) -> torch.optim.Optimizer:
+        """The optimizer that a value is."""
+        if isinstance(value, torch.optim.Optimizer):
+            return value
+        if not isinstance(value, Unknown):
+            raise CannotFollow(f"line {site.row}: the optimizer is no object of torch's")
+        if value.role is None:
+            value.role = self.stage.optimizer(value.text)
+            self.note(site.code, site.call, f"{value.text} is an SGD of the bench")
+        found: torch.optim.Optimizer = self._role(value, torch.optim.Optimizer, site)
+        return found
+
+    def _role(self, value: Unknown, kind: type, site: Site) -> Any:
+        if not isinstance(value.role, kind):
+            raise CannotFollow(f"line {site.row}: {value.text} is used as two things")
+        return value.role
+
+    def as_parameters(self, value: Any) -> list[torch.Tensor]:
+        """The parameters that a value is or has."""
+        if isinstance(value, torch.Tensor):
+            return [value]
+        if isinstance(value, Unknown):
+            return list(self.stage.parameters(value.text))
+        if isinstance(value, Instance):
+            return list(self.stage.parameters(value.text))
+        if isinstance(value, dict):
+            return self.as_parameters(value.get("params"))
+        if isinstance(value, (list, tuple)):
+            return [
+                each
+                for item in value
+                for each in self.as_parameters(item[-1] if isinstance(item, tuple) and item else item)
+            ]
+        return []
+
+    def as_loss(self, value: Any, site: Site) -> Any:
+        """The tensor that a value is which is scaled, or whose gradients are asked for."""
+        if isinstance(value, torch.Tensor):
+            return value if value.numel() == 1 else self.stage.loss(None, [value])
+        if isinstance(value, Unknown) and value.tensor is not None:
+            return value.tensor if value.tensor.numel() == 1 else self.stage.loss(None, [value.tensor])
+        if not isinstance(value, Unknown):
+            raise CannotFollow(f"line {site.row}: the loss is no tensor")
+        if not self._demand(value, "loss"):
+            self.note(site.code, site.call, f"{value.text} is a loss of the bench")
+        return self.stage.loss(None, ())
+
+    def _demand(self, value: Any, what: str) -> bool:
+        """Learn which unseen calls a value comes from: the next run gives them tensors."""
+        if isinstance(value, (list, tuple, dict)):
+            return self._demand_all(value.values() if isinstance(value, dict) else value, what)
+        if not isinstance(value, Unknown):
+            return False
+        if value.origin is None:
+            return self._demand_all(value.inputs, what)
+        if value.called or value.role is not None or value.text in self.stage.knowledge.nets or makes(value.origin):
+            return False
+        forward = what == "loss" or value.forward
+        if forward:
+            self.stage.knowledge.learn_birth(value.origin, what)
+        return self._demand_all(value.inputs, "output") or forward
+
+    def _demand_all(self, values: Iterable[Any], what: str) -> bool:
+        found = [self._demand(each, what) for each in values]
+        return any(found)
+
+    def _may_train(self, site: Site, inputs: list[Any]) -> bool:
+        """Whether an unseen call can clip, step or scale: it says so, or is given a scaler or optimizer."""
+        name = ir.last_name(site.call.func)
+        if _TRAINS.search(name) and not _HOOK.match(name):
+            return True
+        known = self.library(site.code, site.call.func)
+        if isinstance(known, Dotted) and known.name.startswith(("torch.", "builtins.")):
+            return False
+        if makes(site.call) or _HARMLESS.search(name or site.code.text(site.call.func)):
+            return False
+        return any(
+            isinstance(each.role if isinstance(each, Unknown) else each, (torch.amp.GradScaler, torch.optim.Optimizer))
+            for each in inputs
+        )
+
+    def unseen(self, site: Site, inputs: list[Any], net: str | None, *, forward: bool = False) -> Any:
+        """What a call returns that can't be seen; `net` is what it is a method of, `forward`: it can be a model's."""
+        text = site.text
+        if self._may_train(site, inputs):
+            self.unseen_effects.setdefault(site.row, text)
+        born = self.stage.knowledge.born.get(site.call)
+        tensors = [each for each in tensors_in(inputs) if each.requires_grad]
+        nets = self.stage.knowledge.nets
+        if net is None or net not in nets:
+            net = next((each for each in map(text_of, inputs) if each in nets), net)
+        made: torch.Tensor | None = None
+        if born == "loss":
+            made = self.stage.loss(net, tensors)
+            self.note(site.code, site.call, "a loss of the bench")
+        elif born == "output":
+            made = self.stage.output(net, tensors)
+            self.note(site.code, site.call, "a model of the bench")
+        elif tensors and not forward and self._shapes(site):
+            made = self.stage.output(None, tensors)
+        return Unknown(text, origin=site.call, forward=forward, inputs=tuple(inputs), tensor=made)
+
+    def _shapes(self, site: Site) -> bool:
+        """Whether an unseen call makes of tensors something that hangs on them: in another shape, or by an op."""
+        return ir.last_name(site.call.func) in SHAPES or self.library(site.code, site.call.func) is not None
+
+
+def makes(call: ir.Call) -> bool:
+    """Whether a call constructs something, going by the spelling of what is called."""
+    return ir.last_name(call.func).lstrip("_")[:1].isupper()
+
+
+def text_of(value: Any) -> str | None:
+    """How the program writes a value that is out of sight."""
+    return value.text if isinstance(value, (Unknown, Instance)) else None
+
+
+def value_of(value: Any) -> Any:
+    """A value, the tensor behind it where it has one."""
+    return value.tensor if isinstance(value, Unknown) and value.tensor is not None else value
+
+
+def tensors_in(values: Iterable[Any]) -> Iterable[torch.Tensor]:
+    """The tensors among values, in containers too."""
+    for each in values:
+        found = value_of(each)
+        if isinstance(found, torch.Tensor) and not isinstance(found, torch.nn.Parameter):
+            yield found
+        elif isinstance(found, (list, tuple)):
+            yield from tensors_in(found)
+        elif isinstance(found, dict):
+            yield from tensors_in(found.values())
+
+
+def is_simple(value: Any) -> bool:
+    """Whether torch can be given a value as it is."""
+    return value is None or isinstance(value, (bool, int, float, str, torch.dtype, torch.Tensor, torch.device))

@@ -1,0 +1,212 @@
+"""What an interpreted program trains: models made of parts, optimizers, scalers and batches of the bench."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from amplint.model import ir
+from amplint.verify.watch import open_regions
+
+WIDTH, HIDDEN, ROWS, BATCHES = 32, 64, 64, 8
+INIT_SCALE = 1024.0  # of a scaler, so that it can grow a few times without an overflow
+LEARNING_RATE, LOWEST_RATE = 0.1, 0.01
+_WORDS = re.compile(r"optimizers?|optim|opt|models?|networks?|net|self|[^a-z0-9]+")
+
+
+@dataclass
+class Knowledge:
+    """What runs of a step have shown about it, for the next run: a value's use comes behind its making."""
+
+    born: dict[ir.Call, str] = field(default_factory=dict)  # unseen calls that return a "loss" or an "output"
+    nets: dict[str, None] = field(default_factory=dict)  # what is asked for parameters, by its text
+    optimizers: dict[str, tuple[str, ...] | None] = field(default_factory=dict)  # with the nets that they were made of
+    period: int = 2  # the largest number of micro steps that a condition counts
+    changed: bool = False
+
+    def forget_objects(self) -> None:
+        """Another path can make other models and optimizers."""
+        self.nets, self.optimizers = {}, {}
+
+    def learn_birth(self, call: ir.Call, what: str) -> None:
+        """An unseen call returns a loss, or what one is made of."""
+        if self.born.get(call) != "loss" and self.born.get(call) != what:
+            self.born[call] = what
+            self.changed = True
+
+    def learn_net(self, text: str) -> None:
+        """Something is asked for its parameters."""
+        if text not in self.nets:
+            self.nets[text] = None
+            self.changed = True
+
+    def learn_optimizer(self, text: str, nets: tuple[str, ...] | None) -> None:
+        """An optimizer is used, made of these models' parameters (None: that is out of sight)."""
+        if self.optimizers.get(text, ()) != nets:
+            self.optimizers[text] = nets
+            self.changed = True
+
+    def learn_period(self, period: int) -> None:
+        """So many micro steps make a step."""
+        if period > self.period:
+            self.period = period
+            self.changed = True
+
+
+class Stage:
+    """The bench of one run. A part is Linear(32, 64)-ReLU-Linear(64, 32), a batch has 64 rows and 32 classes."""
+
+    def __init__(self, knowledge: Knowledge, device: str, *, off: bool = False) -> None:
+        torch.manual_seed(0)
+        self._off = off
+        self.knowledge = knowledge
+        self.device = device
+        self.protected: set[int] = set()  # optimizers, by id, that a scaler unscales or steps
+        self.guessed: set[str] = set()  # models that may be any optimizer's
+        self._settled = frozenset(knowledge.nets)
+        self._born = 0
+        self._made: list[str] = []
+        nets = [each for owned in knowledge.optimizers.values() for each in owned or ()]
+        unknown = [text for text, owned in knowledge.optimizers.items() if owned is None]
+        self._atoms = list(dict.fromkeys([*nets, *map(_of, unknown)])) or [""]
+        self.parts = {atom: _part() for atom in self._atoms}
+        self.batches = [(torch.randn(ROWS, WIDTH), torch.randint(0, WIDTH, (ROWS,))) for _ in range(BATCHES)]
+        self._net_of = {id(each): atom for atom, part in self.parts.items() for each in part.parameters()}
+        interval = max(1, -(-knowledge.period * 2 // 8))
+        self.scaler_arguments = {"init_scale": INIT_SCALE, "growth_interval": interval}
+
+    # --- parameters
+
+    def parts_of(self, net: str) -> list[str]:
+        """The parts that a model consists of."""
+        self.knowledge.learn_net(net)
+        own = [each for each in self._atoms if _related(each, net)]
+        if own:
+            return own
+        if net not in self._settled:  # what it is to others, only the next run knows
+            self._atoms.append(net)
+            self.parts[net] = _part()
+            self._net_of |= {id(each): net for each in self.parts[net].parameters()}
+            return [net]
+        optimizers = self.knowledge.optimizers
+        if len(optimizers) < 2:
+            return [*self._atoms]
+        named = [text for text in optimizers if _sounds_like(text, net)]
+        if len(named) == 1:
+            return list(optimizers[named[0]] or (_of(named[0]),))
+        self.guessed.add(net)
+        return [*self._atoms]
+
+    def parameters(self, net: str) -> list[torch.nn.Parameter]:
+        """The parameters of a model, by its text."""
+        return [each for atom in self.parts_of(net) for each in self.parts[atom].parameters()]
+
+    def clear(self) -> None:
+        """Clear all gradients, as the caller of a step that doesn't."""
+        for part in self.parts.values():
+            part.zero_grad()
+
+    def may_be_net(self, text: str) -> bool:
+        """Whether a value can be a model: one that was asked for parameters, where any was."""
+        nets = self.knowledge.nets
+        return not nets or any(_related(each, text) for each in nets)
+
+    def convert(self, net: str, dtype: str) -> None:
+        """`model.half()` and the like; the reference keeps float32."""
+        if dtype in ("half", "bfloat16", "float", "double") and net in self.knowledge.nets and not self._off:
+            for atom in self.parts_of(net):
+                getattr(self.parts[atom], dtype)()
+
+    def nets_of(self, parameters: Iterable[Any]) -> tuple[str, ...]:
+        """The parts that parameters belong to."""
+        return tuple(dict.fromkeys(self._net_of[id(each)] for each in parameters if id(each) in self._net_of))
+
+    def optimizer(self, text: str) -> torch.optim.Optimizer:
+        """The optimizer that a value out of sight is."""
+        self.knowledge.learn_optimizer(text, None)
+        part = self.parts.get(_of(text)) or next(iter(self.parts.values()))
+        return torch.optim.SGD(part.parameters(), lr=LEARNING_RATE)
+
+    def made_optimizer(self, text: str, parameters: Sequence[torch.Tensor]) -> None:
+        """The program has made an optimizer; one that the same line makes once more is another."""
+        self._made.append(text)
+        count = self._made.count(text)
+        self.knowledge.learn_optimizer(f"{text} {count}" if count > 1 else text, self.nets_of(parameters))
+
+    def scaler(self) -> torch.amp.GradScaler:
+        """The scaler that a value out of sight is."""
+        return torch.amp.GradScaler(self.device, **self.scaler_arguments)  # type: ignore[arg-type]
+
+    # --- numbers
+
+    def output(self, net: str | None, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """What a model makes of tensors, or of the next batch: 64 x 32. `net` None: of a function of other things."""
+        own = self._is_own(net)
+        known = [_shaped(each) for each in tensors]
+        if known:
+            made = sum(known[1:], known[0])
+        else:
+            made = self.batches[self._born % BATCHES][0]
+            self._born += 1
+        if known and not own:
+            return made * 1.0
+        for atom in self.parts_of(net) if own and net is not None else self._atoms:
+            made = self._through(self.parts[atom], made)
+        return made
+
+    def _is_own(self, net: str | None) -> bool:
+        return net is not None and (
+            net in self.knowledge.nets or any(_related(each, net) for each in self._atoms if each)
+        )
+
+    @staticmethod
+    def _through(part: torch.nn.Sequential, inputs: torch.Tensor) -> torch.Tensor:
+        dtype = next(part.parameters()).dtype
+        made: torch.Tensor = part(inputs if open_regions() else inputs.to(dtype))
+        return made
+
+    def loss(self, net: str | None, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The mean cross entropy of tensors, or of what the model makes of the next batch: a scalar."""
+        known = list(tensors)
+        if not known or self._is_own(net):
+            known = [self.output(net, known)]
+        targets = self.batches[(self._born - 1) % BATCHES][1]
+        losses = [
+            torch.nn.functional.cross_entropy(each, targets) if each.shape == (ROWS, WIDTH) else each.mean()
+            for each in known
+        ]
+        return sum(losses[1:], losses[0])
+
+
+def _part() -> torch.nn.Sequential:
+    return torch.nn.Sequential(torch.nn.Linear(WIDTH, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, WIDTH))
+
+
+def _shaped(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor.shape == (ROWS, WIDTH) else tensor.mean().expand(ROWS, WIDTH)
+
+
+def _of(optimizer: str) -> str:
+    return f"what {optimizer} owns"
+
+
+def _related(one: str, other: str) -> bool:
+    """Whether one model is the other, or a part of it, by their texts."""
+    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+
+
+def _sounds_like(optimizer: str, net: str) -> bool:
+    """Whether an optimizer's name and a model's have a word in common, or its first letter: optimizer_g, generator."""
+    of, own = (set(filter(None, _WORDS.split(_spaced(each)))) for each in (optimizer, net))
+    short = {each[0] for each in own} & {each for each in of if len(each) == 1}
+    short |= {each[0] for each in of} & {each for each in own if len(each) == 1}
+    return bool(of & own or short)
+
+
+def _spaced(name: str) -> str:
+    """`netG` as `net_g`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

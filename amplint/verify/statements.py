@@ -1,0 +1,297 @@
+"""Running statements of the IR: assignments, conditions and loops."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from amplint.model import ir
+from amplint.verify.calling import Caller
+from amplint.verify.standins import Counted, Frame, Instance, Jumped, Raised, Returned, Unknown
+
+INNER = 2  # iterations of a loop inside one over batches
+_FEW = 4  # iterations of a loop without events
+_CAP = 64
+
+
+class Statements(Caller):
+    """Runs suites. `with` and `try` are the subclass's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loops = 0  # counted ones around
+        self._busy = False  # events have run in this iteration
+        self._run_by: dict[type[ir.Statement], Callable[[Any, Frame], None]] = {
+            ir.Expr: lambda statement, frame: self.evaluate(statement.value, frame),
+            ir.Assign: self._assign,
+            ir.AugAssign: self._augmented,
+            ir.Delete: lambda statement, frame: None,
+            ir.Return: self._return,
+            ir.Raise: self._raise,
+            ir.Assert: lambda statement, frame: None,
+            ir.Jump: self._jump,
+            ir.Import: lambda statement, frame: None,
+            ir.Declare: lambda statement, frame: None,
+            ir.If: self._if,
+            ir.For: self._for,
+            ir.While: self._while,
+            ir.With: self.run_with,
+            ir.Try: self.run_try,
+            ir.Match: self._match,
+            ir.Function: self._define,
+            ir.Class: self._define,
+        }
+
+    def run_with(self, statement: ir.With, frame: Frame) -> None:
+        """Run `with`."""
+        raise NotImplementedError
+
+    def run_try(self, statement: ir.Try, frame: Frame) -> None:
+        """Run `try`."""
+        raise NotImplementedError
+
+    def block(self, block: ir.Block, frame: Frame) -> None:
+        """Run a suite."""
+        for statement in block.statements:
+            self._run_by[type(statement)](statement, frame)
+
+    def _assign(self, statement: ir.Assign, frame: Frame) -> None:
+        if statement.value is None:
+            return
+        value = self.evaluate(statement.value, frame)
+        for target in statement.targets:
+            self.bind(target, value, frame)
+
+    def _augmented(self, statement: ir.AugAssign, frame: Frame) -> None:
+        left = self.evaluate(statement.target, frame)
+        right = self.evaluate(statement.value, frame)
+        if isinstance(left, list) and isinstance(right, (list, tuple)):
+            left.extend(right[:_CAP])
+            return
+        if isinstance(left, torch.Tensor) and isinstance(right, (int, float)) and statement.op == "Divide":
+            left /= right
+            value: Any = left
+        else:
+            value = self.binary(statement.op, left, right, frame.code.text(statement.target))
+        self.bind(statement.target, value, frame)
+
+    def bind(self, target: ir.Value, value: Any, frame: Frame) -> None:
+        """Assign a value to a target; what a call out of sight has returned is named after its first variable."""
+        if isinstance(value, Unknown) and value.origin is not None and isinstance(target, (ir.Name, ir.Attribute)):
+            value.rename(frame.code.text(target))
+        if isinstance(target, ir.Name):
+            home = target.scope.home(target.name)
+            found = frame.find(home) if home is not None else None
+            (found or frame).variables[target.name] = value
+        elif isinstance(target, ir.Attribute):
+            self._store(self.evaluate(target.base, frame), target.attr, value)
+        elif isinstance(target, ir.Subscript):
+            self._store_item(self.evaluate(target.base, frame), self.evaluate(target.index, frame), value)
+        elif isinstance(target, ir.Starred):
+            self.bind(target.value, value, frame)
+        elif isinstance(target, ir.Sequence):
+            self._unpack(target, value, frame)
+
+    @staticmethod
+    def _store_item(base: Any, index: Any, value: Any) -> None:
+        """Set an item of a container of the program's; what an optimizer keeps of its parameters stays as it is."""
+        if isinstance(base, dict):
+            if "params" not in base and isinstance(index, (str, int)):
+                base[index] = value
+        elif isinstance(base, list):
+            if isinstance(index, int) and -len(base) <= index < len(base):
+                base[index] = value
+        elif isinstance(base, Unknown) and isinstance(index, (str, int)):
+            base.children[f"[{index!r}]"] = value
+
+    @staticmethod
+    def _store(base: Any, name: str, value: Any) -> None:
+        if isinstance(base, Instance):
+            base.attributes[name] = value
+        elif isinstance(base, Unknown):
+            base.children[f".{name}"] = value
+        elif isinstance(base, torch.Tensor) and name in ("grad", "data"):
+            if value is None or isinstance(value, torch.Tensor):
+                with contextlib.suppress(RuntimeError, TypeError):
+                    setattr(base, name, value if value is None or name == "data" else value.detach())
+
+    def _unpack(self, target: ir.Sequence, value: Any, frame: Frame) -> None:
+        if isinstance(value, Counted):
+            value = value.items
+        count = len(target.items)
+        starred = next((at for at, each in enumerate(target.items) if isinstance(each, ir.Starred)), None)
+        if isinstance(value, (list, tuple)) and starred is not None and len(value) >= count - 1:
+            after = count - starred - 1
+            middle = value[starred : len(value) - after]
+            value = [*value[:starred], [*middle], *value[len(value) - after :]]
+        for at, each in enumerate(target.items):
+            if isinstance(value, (list, tuple)) and len(value) == count:
+                item = value[at]
+            elif isinstance(value, Unknown):
+                item = value.child(f"[{at}]")
+            else:
+                item = Unknown(frame.code.text(each))
+            self.bind(each, item, frame)
+
+    def _return(self, statement: ir.Return, frame: Frame) -> None:
+        raise Returned(self.evaluate(statement.value, frame) if statement.value is not None else None)
+
+    def _raise(self, statement: ir.Raise, frame: Frame) -> None:
+        raise Raised(frame.code.text(statement), frame.code.module.row(statement))
+
+    def _jump(self, statement: ir.Jump, frame: Frame) -> None:
+        if statement.kind != "pass":
+            raise Jumped(statement.kind)
+
+    def _define(self, statement: ir.Function | ir.Class, frame: Frame) -> None:
+        frame.variables[statement.name] = self.defined(statement, frame)
+
+    def _if(self, statement: ir.If, frame: Frame) -> None:
+        value = self.evaluate(statement.test, frame)
+        arms = list(statement.blocks())
+        matters = any(map(frame.code.matters, arms))
+        jumps = jumps_at_its_end(statement.then)
+        if isinstance(value, Unknown) and jumps and not matters:
+            # Between events it matters whether the rest of an iteration is left out; how many there are doesn't.
+            again = isinstance(last := statement.then.statements[-1], ir.Jump) and last.kind == "continue"
+            matters = bool(self._busy and self._loops and (again or value.counts is None))
+            holds = matters and self.truth(value, matters=True)
+        else:
+            holds = self.truth(value, matters=matters)
+        if holds:
+            self.block(statement.then, frame)
+        elif statement.orelse is not None:
+            self.block(statement.orelse, frame)
+
+    def _match(self, statement: ir.Match, frame: Frame) -> None:
+        subject = self.evaluate(statement.subject, frame)
+        matters = any(frame.code.matters(case.body) for case in statement.cases)
+        for case in statement.cases:
+            holds = case.irrefutable
+            if not holds and case.equals is not None:
+                equal = self._compared(
+                    subject, "Equal", self.evaluate(case.equals, frame), frame.code.text(case.equals)
+                )
+                holds = self.truth(equal, matters=matters)
+            elif not holds:
+                holds = self.truth(
+                    Unknown(
+                        f"{frame.code.text(statement.subject)} is case {frame.code.module.row(case.body.statements[0])}"
+                    ),
+                    matters=matters,
+                )
+            if holds:
+                for name in case.binds:
+                    frame.variables[name] = subject
+                self.block(case.body, frame)
+                return
+
+    def items(self, value: Any, frame: Frame, where: ir.Value) -> Counted:
+        """What a loop goes through."""
+        if isinstance(value, Counted):
+            return value
+        if isinstance(value, (list, tuple, dict)):
+            return Counted([*value][:_CAP], whole=True)
+        name = _target_name(where) or f"{frame.code.text(where)}[...]"
+        if isinstance(value, Unknown) and _reads_gradients(where):
+            return Counted([*self.as_parameters(value)], whole=True)
+        count = 1 if isinstance(value, Unknown) and value.tensor is not None else self.iterations
+        inputs, tensor = (value,), value.tensor if isinstance(value, Unknown) else None
+        return Counted([Unknown(name, inputs=inputs, tensor=tensor) for _ in range(count)])
+
+    def _for(self, statement: ir.For, frame: Frame) -> None:
+        found = self.items(self.evaluate(statement.iter, frame), frame, statement.iter)
+        items = found.items
+        count = self._count(statement, frame)
+        if count is not None and not (found.whole and len(items) <= 8 and count != 1):
+            items = items[:count]
+        broken = False
+        counted = count is not None and not over_parameters(statement)
+        self._loops += counted
+        try:
+            for item in items:
+                if counted:
+                    self._busy = False
+                self.bind(statement.target, item, frame)
+                try:
+                    self.block(statement.body, frame)
+                except Jumped as jumped:
+                    if jumped.kind == "break":
+                        broken = True
+                        break
+        finally:
+            self._loops -= counted
+        if not broken and statement.orelse is not None:
+            self.block(statement.orelse, frame)
+
+    def _while(self, statement: ir.While, frame: Frame) -> None:
+        count = self._count(statement, frame) or 1
+        self._loops += 1
+        try:
+            for _ in range(count):
+                value = self.evaluate(statement.test, frame)
+                if not isinstance(value, Unknown) and not self.truth(value, matters=False):
+                    break
+                self._busy = False
+                try:
+                    self.block(statement.body, frame)
+                except Jumped as jumped:
+                    if jumped.kind == "break":
+                        break
+        finally:
+            self._loops -= 1
+
+    def _count(self, statement: ir.For | ir.While, frame: Frame) -> int | None:
+        """How often a loop is run at most; None: as often as it has items."""
+        code = frame.code
+        if not code.matters(statement.body):
+            return 1 if isinstance(statement, ir.While) else _FEW
+        if over_parameters(statement):
+            return None
+        if code.only_loops(statement.body):
+            return 1
+        return INNER if self._loops else self.iterations
+
+
+def jumps_at_its_end(block: ir.Block) -> bool:
+    """Whether a suite ends with `return`, `raise`, `break` or `continue`."""
+    last = block.statements[-1] if block.statements else None
+    return isinstance(last, (ir.Return, ir.Raise)) or (isinstance(last, ir.Jump) and last.kind != "pass")
+
+
+def _target_name(where: ir.Value) -> str | None:
+    """The variable of the loop that goes through a value."""
+    parent = where.parent
+    owner = ir.statement_of(where)
+    if parent is None and isinstance(owner, ir.For) and isinstance(owner.target, ir.Name):
+        return owner.target.name
+    return None
+
+
+def over_parameters(statement: ir.Statement) -> bool:
+    """Whether a loop goes through parameters."""
+    return isinstance(statement, ir.For) and any(
+        isinstance(each, ir.Attribute) and each.attr in ("parameters", "named_parameters", "param_groups")
+        for each in ir.walk_values(statement.iter)
+    )
+
+
+def _reads_gradients(where: ir.Value) -> bool:
+    """Whether the items of a loop or comprehension are used as parameters are."""
+    owner: ir.Node | None = where
+    while isinstance(owner, ir.Value) and not isinstance(owner, ir.Comprehension):
+        owner = owner.parent
+    if isinstance(owner, ir.Comprehension):
+        values = [each for root in owner.elements for each in ir.walk_values(root)]
+        values += [each for clause in owner.clauses for test in clause.conditions for each in ir.walk_values(test)]
+    else:
+        statement = ir.statement_of(where)
+        if not isinstance(statement, ir.For):
+            return False
+        values = [*ir.values_below(statement.body)]
+    return any(
+        isinstance(each, ir.Attribute) and each.attr == "grad" and isinstance(each.base, ir.Name) for each in values
+    )

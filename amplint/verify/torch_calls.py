@@ -1,0 +1,263 @@
+"""Doing what an interpreted program does with torch: scalers, optimizers, regions, clips, backward, tensors."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
+
+from amplint.model import ir
+from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER
+from amplint.verify.roles import Roles, is_simple, tensors_in, value_of
+from amplint.verify.stage import LEARNING_RATE, LOWEST_RATE
+from amplint.verify.standins import CannotFollow, Closure, Site, Unknown
+
+BOUND = 0.1  # of a clip whose own is out of sight: less than a gradient's norm
+_SHARDED = "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"
+SCALERS = {SCALER, *OLD_SCALER, _SHARDED}
+REGIONS = {AUTOCAST, *OLD_AUTOCAST}
+
+
+class TorchCalls(Roles):
+    """Calls torch's objects and functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.constructions: dict[ir.Call, int] = {}  # of scalers: how often
+
+    def apply(self, closure: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What a function of the program returns."""
+        raise NotImplementedError
+
+    def of_scaler(
+        self, scaler: torch.amp.GradScaler, name: str, args: list[Any], kwargs: dict[str, Any], site: Site
+    ) -> Any:
+        """A method of a scaler."""
+        if name == "scale" and args:
+            outputs = (
+                [self.as_loss(each, site) for each in args[0]]
+                if isinstance(args[0], (list, tuple))
+                else self.as_loss(args[0], site)
+            )
+            return self.event(site, lambda: scaler.scale(outputs))
+        if name in ("unscale_", "step") and (args or "optimizer" in kwargs):
+            optimizer = self.as_optimizer(args[0] if args else kwargs["optimizer"], site)
+            if scaler.is_enabled():
+                self.stage.protected.add(id(optimizer))
+            if name == "unscale_":
+                return self.event(site, lambda: scaler.unscale_(optimizer))
+            closures = [self._callable(each) for each in args[1:] if isinstance(each, Closure)]
+            named = {key: self._callable(each) for key, each in kwargs.items() if isinstance(each, Closure)}
+            return self._step(site, lambda: scaler.step(optimizer, *closures, **named))
+        if name == "update":
+            given = [each for each in args if isinstance(each, (int, float, torch.Tensor))]
+            return self.event(site, lambda: scaler.update(*given))
+        if name in ("get_scale", "is_enabled", "get_growth_factor", "get_backoff_factor", "get_growth_interval"):
+            return getattr(scaler, name)()
+        if name == "_check_inf_per_device" and args:
+            optimizer = self.as_optimizer(args[0], site)
+            return self.event(site, lambda: scaler._check_inf_per_device(optimizer))
+        return Unknown(site.text)
+
+    def of_optimizer(
+        self, optimizer: torch.optim.Optimizer, name: str, args: list[Any], kwargs: dict[str, Any], site: Site
+    ) -> Any:
+        """A method of an optimizer."""
+        if name == "step":
+            closures = [self._callable(each) for each in [*args, *kwargs.values()] if isinstance(each, Closure)]
+            return self._step(site, lambda: optimizer.step(*closures[:1]))
+        if name == "zero_grad":
+            to_none = next((each for each in [*args, *kwargs.values()] if isinstance(each, bool)), True)
+            return self.event(site, lambda: optimizer.zero_grad(to_none))
+        if name in ("state_dict", "load_state_dict", "add_param_group", "train", "eval"):
+            return Unknown(site.text)
+        return self.unseen(site, [optimizer, *args, *kwargs.values()], None)
+
+    def _step(self, site: Site, run: Callable[[], Any]) -> Any:
+        """A step. Graphs made before stay good: a loss can hang on fewer parameters in the program than here."""
+        with ExitStack() as kept:
+            for part in self.stage.parts.values():
+                for each in part.parameters():
+                    kept.enter_context(_unsafe_preserve_version_counter(each))
+            return self.event(site, run)
+
+    def _callable(self, closure: Closure) -> Callable[[], Any]:
+        """A closure of the program as torch calls it."""
+        return lambda: value_of(self.apply(closure, [], {}))
+
+    def region(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """An autocast region, made."""
+        order = (
+            ("device_type", "dtype", "enabled", "cache_enabled")
+            if name == AUTOCAST
+            else ("enabled", "dtype", "cache_enabled")
+        )
+        given = dict(zip(order, args, strict=False)) | kwargs
+        if len(args) == 1 and isinstance(args[0], Closure) and name in OLD_AUTOCAST:
+            return args[0]
+        for key, value in list(given.items()):
+            if is_simple(value):
+                continue
+            if key == "enabled":
+                given[key] = self.truth(value, matters=True)
+            elif key == "device_type":
+                given[key] = self.stage.device
+            else:
+                del given[key]
+            self.note(site.code, site.call, f"{key} is {given.get(key, 'left out')}")
+        if isinstance(given.get("enabled"), torch.Tensor):
+            given["enabled"] = bool(given["enabled"])
+        made: Any = {AUTOCAST: torch.amp.autocast, "torch.cuda.amp.autocast": torch.cuda.amp.autocast}.get(
+            name, torch.cpu.amp.autocast_mode.autocast
+        )
+        count = len(args)
+        positional = [given.pop(key) for key in order[:count] if key in given]
+        return self.event(site, lambda: made(*positional, **given))
+
+    def made_scaler(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """A scaler, made: with a scale that can grow in a short run."""
+        order = ("device", "init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
+        given = dict(zip(order if name == SCALER else order[1:], args, strict=False)) | kwargs
+        enabled = given.pop("enabled", True)
+        found: dict[str, Any] = {
+            key: given[key] for key in ("growth_factor", "backoff_factor") if isinstance(given.get(key), float)
+        }
+        found |= self.stage.scaler_arguments
+        unknown = set(given) - set(order)
+        if "device" in given:
+            found["device"] = self.stage.device if isinstance(given["device"], Unknown) else given["device"]
+        elif name == _SHARDED:
+            found["device"] = self.stage.device
+            unknown.discard("process_group")
+        found |= {key: given[key] for key in unknown if is_simple(given[key])}  # torch says what it makes of them
+        found["enabled"] = self.truth(enabled, matters=True)
+        made: Any = {
+            "torch.cuda.amp.GradScaler": torch.cuda.amp.GradScaler,
+            "torch.cpu.amp.GradScaler": torch.cpu.amp.grad_scaler.GradScaler,
+        }.get(name, torch.amp.GradScaler)
+        self.constructions[site.call] = self.constructions.get(site.call, 0) + 1
+        return self.event(site, lambda: made(**found))
+
+    def made_optimizer(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """An optimizer of torch's, made of the bench's parameters."""
+        made = getattr(torch.optim, name, None)
+        if not (isinstance(made, type) and issubclass(made, torch.optim.Optimizer)) or not (args or "params" in kwargs):
+            return self.unseen(site, [*args, *kwargs.values()], None)
+        names = [each for each in inspect.signature(made).parameters if each != "params"]
+        given = dict(zip(names, args[1:], strict=False)) | {
+            key: value for key, value in kwargs.items() if key != "params"
+        }
+        known = {key: value for key, value in given.items() if key in names and _is_number(value)}
+        for switch in ("fused", "capturable", "differentiable", "foreach"):
+            known.pop(switch, None)
+        if name == "SGD":  # with a tiny rate an update would be all rounding
+            known["lr"] = min(max(known.get("lr", LEARNING_RATE), LOWEST_RATE), 1.0)
+        parameters = list(dict.fromkeys(self.as_parameters(args[0] if args else kwargs["params"])))
+        parent = site.call.parent
+        target = site.code.text(parent.targets[0]) if isinstance(parent, ir.Assign) else name
+        text = f"{target} (line {site.row})"
+        self.stage.made_optimizer(text, parameters)
+        try:
+            return made(parameters, **known)
+        except (TypeError, ValueError, RuntimeError):
+            return torch.optim.SGD(parameters, lr=LEARNING_RATE)
+
+    def clip(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """A clip by one of torch's functions, or of timm's."""
+        given = args[0] if args else next((kwargs[key] for key in ("parameters", "model") if key in kwargs), None)
+        parameters = self.as_parameters(given)
+        bound = next(
+            (
+                each
+                for each in [
+                    *args[1:2],
+                    *(kwargs.get(key) for key in ("max_norm", "clip_value", "value", "clip_factor", "total_norm")),
+                ]
+                if each is not None
+            ),
+            None,
+        )
+        bound = bound.item() if isinstance(bound, torch.Tensor) and bound.numel() == 1 else bound
+        if not isinstance(bound, (int, float)):
+            bound = BOUND
+            self.note(site.code, site.call, f"the bound is {BOUND}")
+        order = kwargs.get("norm_type", args[2] if len(args) > 2 else 2.0)
+        order = float(order) if isinstance(order, (int, float)) else 2.0
+        if "value" in name:
+            return self.event(site, lambda: torch.nn.utils.clip_grad_value_(parameters, bound))
+        if name == "clip_grads_with_norm_":
+            total = next((each for each in args[2:] if isinstance(each, torch.Tensor)), torch.tensor(1.0))
+            return self.event(site, lambda: torch.nn.utils.clip_grads_with_norm_(parameters, bound, total))
+        return self.event(site, lambda: torch.nn.utils.clip_grad_norm_(parameters, bound, order))
+
+    def backward_of(self, roots: list[Any], site: Site) -> Any:
+        """The backward of losses."""
+        # The graph is kept: two losses that come from one unseen call have one graph here, and two of their own there.
+        return self.event(site, lambda: torch.autograd.backward(roots, retain_graph=True))
+
+    def grad(self, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """`torch.autograd.grad`."""
+        outputs = args[0] if args else kwargs.get("outputs")
+        inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
+        roots = [value_of(each) for each in (outputs if isinstance(outputs, (list, tuple)) else [outputs])]
+        leaves = [value_of(each) for each in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
+        if all(isinstance(each, torch.Tensor) for each in [*roots, *leaves]):
+            try:
+                return torch.autograd.grad(roots, leaves, create_graph=True, retain_graph=True, allow_unused=True)
+            except RuntimeError:
+                pass
+        return Unknown(site.text, inputs=(outputs, inputs))
+
+    def pure(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """A function of tensors; where it is given what is out of sight, something like its result."""
+        known = [
+            [value_of(item) for item in each] if isinstance(each, (list, tuple)) else value_of(each) for each in args
+        ]
+        if not any(
+            isinstance(each, Unknown) or (isinstance(each, list) and any(isinstance(i, Unknown) for i in each))
+            for each in known
+        ):
+            try:
+                return function(*known, **{key: each for key, each in kwargs.items() if is_simple(each)})
+            except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
+                pass
+        tensors = list(tensors_in(known))
+        text = site.text
+        return Unknown(text, inputs=tuple(args), tensor=self.stage.output(None, tensors) if tensors else None)
+
+    def allowed(self, base: Any, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """A method of a tensor, a container or a region, with arguments that are in sight."""
+        args = [value_of(each) for each in args]
+        known = [each for each in args if not isinstance(each, Unknown)]
+        if isinstance(base, (torch.autocast,)) and name == "__exit__":
+            return self.event(site, lambda: base.__exit__(None, None, None))
+        if isinstance(base, (dict, list)):
+            if len(base) > 10_000:
+                raise CannotFollow(f"line {site.row}: a container grows without end")
+            if name == "pop" and not base:
+                return Unknown(site.text)
+            try:
+                found = getattr(base, name)(*args, **kwargs)
+                return [*found] if name in ("items", "keys", "values") else found
+            except (TypeError, KeyError, IndexError, ValueError):
+                return Unknown(site.text)
+        named = {key: each for key, each in kwargs.items() if is_simple(each)}
+        if isinstance(base, torch.Tensor) and len(known) < len(args):
+            return base * 1.0 if not name.endswith("_") else base
+        if site.event is not None:
+            return self.event(site, lambda: getattr(base, name)(*known, **named))
+        try:
+            return getattr(base, name)(*known, **named)
+        except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
+            return Unknown(site.text, inputs=(base,), tensor=base if isinstance(base, torch.Tensor) else None)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_number, value))
+    return isinstance(value, (bool, int, float)) and math.isfinite(value) and abs(value) < 1e6

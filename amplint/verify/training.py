@@ -1,0 +1,221 @@
+"""Verifying training code: the parent of the process that interprets its steps, before and after the fix."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from amplint.engine import FixResult, check_bytes, fix_bytes
+from amplint.settings import Settings
+from amplint.source import Source
+from amplint.verify.judge import UNKNOWN, Fault, Judged
+from amplint.verify.run import MEMORY, TIMEOUT, Lost, Runner, need_torch
+from amplint.verify.verdict import CONFIRMED, Found, compared, decide, unexplained
+
+# A step has these words; a file without them is not even parsed.
+_WORDS = (re.compile(rb"backward"), re.compile(rb"step"), re.compile(rb"autocast|[sS]caler"))
+_MODULE = "<module>"
+
+
+class Limits(NamedTuple):
+    """For each step, before and after: seconds, and MiB beyond what torch itself takes."""
+
+    timeout: float = TIMEOUT
+    memory: int = MEMORY
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """A step's verdict and what it rests on."""
+
+    path: str
+    name: str
+    row: int
+    verdict: str
+    reason: str
+    device: str
+    simulated: bool
+    before: Judged
+    after: Judged | None
+    findings: list[Found]
+    only_run: list[str]  # observables that show something which no finding is about
+    functions: list[str]  # of the file, that the step runs
+    runs: int
+    seconds: float
+    notes: list[tuple[int, str, str]] = field(default_factory=list)  # what was run: line, text, what it was replaced by
+
+
+class Verifier:
+    """Runs steps in one worker, file after file.
+
+    Raises:
+        CannotRun: torch is missing or too old.
+    """
+
+    def __init__(self, device: str | None = None, limits: Limits = Limits()) -> None:  # noqa: B008 - immutable
+        need_torch()
+        self._device = device
+        self._limits = limits
+        self._folder = TemporaryDirectory(prefix="amplint-", ignore_cleanup_errors=True)
+        self._runner = Runner(self._folder.name)
+
+    def __enter__(self) -> Verifier:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.__exit__()
+        self._folder.cleanup()
+
+    def verify(
+        self,
+        path: str,
+        data: bytes,
+        settings: Settings,
+        *,
+        unsafe: bool = False,
+        progress: Callable[[str], None] | None = None,
+    ) -> list[StepRow]:
+        """The rows of a file's steps, with the fixes that amplint offers for it."""
+        if not all(each.search(data) for each in _WORDS):
+            return []
+        return self.compare(path, data, fix_bytes(data, path, settings, unsafe=unsafe), settings, progress)
+
+    def compare(
+        self,
+        path: str,
+        data: bytes,
+        fixed: FixResult,
+        settings: Settings,
+        progress: Callable[[str], None] | None = None,
+    ) -> list[StepRow]:
+        """The rows of a file's steps, with the fixes that were made."""
+        found = check_bytes(data, path, settings)
+        source = found.source or Source.from_bytes(data, path)
+        steps, device = self._steps(path, source.text)
+        after_text = Source.from_bytes(fixed.data, path).text
+        after_steps = self._steps(path, after_text)[0] if after_text != source.text else []
+        left = [(each.code, _name_at(after_text, each.start)) for each in fixed.result.findings]
+        rows = []
+        for at, step in enumerate(steps):
+            number = sum(each["name"] == step["name"] for each in steps[:at])
+            if progress:
+                progress(f"{path}: {step['name']}")
+            before, told = self._run(path, source.text, step, number, device)
+            after = None
+            same = [each for each in after_steps if each["name"] == step["name"]]
+            if len(same) > number and _text_of(step, source.text) != _text_of(same[number], after_text):
+                after, _ = self._run(path, after_text, step, number, device)
+            inside = [each for each in found.findings if _contains(step, source.row(each.start))]
+            remaining = [code for code, name in left if name in step["functions"] or step["name"] == _MODULE]
+            gone = _difference([each.code for each in inside], remaining)
+            verdict = decide(before, after, gone, remaining)
+            listed = compared(
+                before, [(each.code, source.row(each.start), each.message, each.code in gone) for each in inside]
+            )
+            rows.append(
+                StepRow(
+                    path=path,
+                    name=step["name"],
+                    row=step["row"],
+                    verdict=verdict.verdict,
+                    reason=verdict.reason,
+                    device=told.get("device", ""),
+                    simulated=told.get("simulated", False),
+                    before=before,
+                    after=after,
+                    findings=listed,
+                    only_run=unexplained(before, listed),
+                    functions=step["functions"],
+                    runs=told.get("runs", 0),
+                    seconds=told.get("seconds", 0.0),
+                    notes=[(row, text, what) for row, text, what in told.get("notes", ())],
+                )
+            )
+        return rows
+
+    def confirmed(self, path: str, data: bytes, settings: Settings, *, unsafe: bool) -> tuple[FixResult, list[StepRow]]:
+        """The fixes of a file that its runs confirm, and the rows of all its fixes.
+
+        Fixes go together that lie in one step; where the runs of some steps don't confirm theirs, those are left out,
+        and so are fixes that lie in no step.
+        """
+        whole = fix_bytes(data, path, settings, unsafe=unsafe)
+        if whole.data == data:
+            return whole, []
+        rows = self.compare(path, data, whole, settings)
+        good = {name for row in rows if row.verdict == CONFIRMED for name in row.functions}
+        good -= {name for row in rows if row.verdict != CONFIRMED and row.after is not None for name in row.functions}
+
+        def is_wanted(text: str, start: int) -> bool:
+            return bool(good) and _name_at(text, start) in good
+
+        some = fix_bytes(data, path, settings, unsafe=unsafe, wanted=is_wanted)
+        if some.data in (whole.data, data):
+            return some, rows
+        again = self.compare(path, data, some, settings)
+        if all(row.verdict == CONFIRMED for row in again if row.after is not None):
+            return some, rows
+        return fix_bytes(data, path, settings, unsafe=unsafe, wanted=lambda text, start: False), rows
+
+    # --- the worker
+
+    def _steps(self, path: str, text: str) -> tuple[list[dict[str, Any]], str]:
+        answer = self._ask({"ask": "steps", "path": path, "text": text})
+        return answer.get("steps", []), answer.get("device", "cpu")
+
+    def _run(
+        self, path: str, text: str, step: dict[str, Any], number: int, device: str
+    ) -> tuple[Judged, dict[str, Any]]:
+        asked = {"ask": "run", "path": path, "text": text, "name": step["name"], "number": number}
+        answer = self._ask(asked)
+        if "state" not in answer:
+            reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
+            return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": device}
+        faults = [Fault(**each) if isinstance(each, dict) else Fault(*each) for each in answer["faults"]]
+        return Judged(answer["state"], faults, answer["reason"], answer["numbers"]), answer
+
+    def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
+        asked |= {"device": self._device, "timeout": self._limits.timeout, "memory": self._limits.memory}
+        try:
+            return self._runner.ask(asked)
+        except Lost as lost:
+            return {"failed": str(lost)}
+
+
+def _contains(step: dict[str, Any], row: int) -> bool:
+    return any(first <= row <= last for first, last in step["rows"])
+
+
+def _text_of(step: dict[str, Any], text: str) -> list[str]:
+    """The lines that a step consists of."""
+    lines = text.splitlines()
+    return [line for first, last in step["rows"] for line in lines[first - 1 : last]]
+
+
+def _difference(before: Sequence[str], after: Sequence[str]) -> set[str]:
+    """The codes that occur less often after."""
+    return {code for code in before if list(after).count(code) < list(before).count(code)}
+
+
+def _name_at(text: str, offset: int) -> str:
+    """The qualified name of the innermost function round a place in a text."""
+    row = text.count("\n", 0, offset) + 1
+    return _named(ast.parse(text).body, row, ()) or _MODULE
+
+
+def _named(body: Iterable[ast.AST], row: int, names: tuple[str, ...]) -> str:
+    for node in body:
+        first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
+        for each in getattr(node, "decorator_list", ()):
+            first = min(first, each.lineno)
+        if first <= row <= last:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                inside = (*names, node.name)
+                return _named(node.body, row, inside) or ".".join(inside)
+            inside = (*names, node.name) if isinstance(node, ast.ClassDef) else names
+            return _named(ast.iter_child_nodes(node), row, inside)
+    return ""

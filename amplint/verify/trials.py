@@ -1,0 +1,175 @@
+"""Running a step of a program over the values of its conditions, and saying what each run showed."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from amplint.model import ir
+from amplint.rules.standing import upwards
+from amplint.verify import lookup
+from amplint.verify.bench import on_device, reset, switched_off
+from amplint.verify.choices import Choices, explore
+from amplint.verify.interpret import Interpreter
+from amplint.verify.judge import Judged, Path, judge
+from amplint.verify.program import Code, Step
+from amplint.verify.proof import Observed
+from amplint.verify.record import Recorder
+from amplint.verify.simulate import simulated
+from amplint.verify.stage import Knowledge, Stage
+from amplint.verify.standins import CannotFollow
+from amplint.verify.watch import watched
+
+_TRIES = 6  # until a run shows nothing new of what values are used as
+
+
+@dataclass
+class StepRuns:
+    """All runs of a step."""
+
+    paths: list[Path] = field(default_factory=list)
+    executed: set[int] = field(default_factory=set)  # events, by the ids of their calls
+    guessed: set[str] = field(default_factory=set)  # models that may be any optimizer's
+    notes: dict[tuple[int, str], str] = field(default_factory=dict)
+    failed: str = ""  # why it can't be followed
+    runs: int = 0
+    iterations: int = 0
+    seconds: float = 0.0
+
+
+def run_step(code: Code, step: Step, device: str, *, real: bool = False) -> StepRuns:
+    """Run a step with all combinations of its conditions. `device` is simulated where it isn't `real` or the CPU."""
+    started = time.perf_counter()
+    found = StepRuns()
+    events = {each.call.id for each in code.covered(step)}
+    try:
+        for cls in code.classes(step):
+            trial = _Trial(code, step, cls, _Device(device, real), found)
+            for _ in explore(trial.path, lambda: events <= found.executed):
+                pass
+    finally:
+        reset()
+    if found.paths:
+        found.failed = ""  # the others can't be, or are beyond what can be followed
+    found.seconds = time.perf_counter() - started
+    return found
+
+
+class _Device(NamedTuple):
+    name: str
+    real: bool  # it isn't simulated
+
+
+class _Trial:
+    def __init__(self, code: Code, step: Step, cls: ir.Class | None, device: _Device, found: StepRuns) -> None:
+        self._code = code
+        self._step = step
+        self._class = cls
+        self._device, self._real = device
+        self._found = found
+        self._knowledge = Knowledge()
+
+    def path(self, choices: Choices) -> None:
+        """All runs with one set of answers; the answers that were asked for are in `choices` then."""
+        try:
+            self._path(choices)
+        except CannotFollow as error:
+            self._found.failed = str(error)
+
+    def _path(self, choices: Choices) -> None:
+        self._knowledge.forget_objects()
+        for _ in range(_TRIES):
+            self._knowledge.changed = False
+            reference = Recorder(leave_out=True)
+            beside = Choices({**choices.wanted})
+            right = self._once(beside, reference, off=True)
+            given = {**choices.wanted, **beside.answers}
+            recorder = Recorder(reference)
+            own = Choices(given)
+            run, observed = self._observe(own, recorder)
+            if not self._knowledge.changed:
+                break
+        choices.answers.update({**beside.answers, **own.answers})
+        choices.open.update({**beside.open, **own.open})
+        path = Path(choices.path(), observed)
+        reference.close()
+        if right.ended is not None and right.ended.error is not None:
+            path.reference_end = _said(right.ended.error)
+        path.effects = run.unseen_effects
+        path.remade = max((count - 1 for count in run.constructions.values()), default=0)
+        if run.stage.protected and any(observed.enabled) and observed.end == "finished":
+            beyond, path.overflow = self._observe(Choices(given), Recorder(overflow=True))
+            self._found.executed |= {each.id for each in beyond.executed}
+        if observed.steps_inside and observed.end == "finished":
+            _, path.free = self._observe(Choices(given), Recorder())
+            path.free.reference_losses = self._free_losses(given)
+        self._found.paths.append(path)
+        self._found.executed |= {each.id for each in run.executed}
+        self._found.guessed |= run.stage.guessed
+        for key, what in run.notes.items():
+            self._found.notes[key] = self._found.notes.get(key) or what
+        self._found.iterations += run.iterations
+
+    def _free_losses(self, given: dict[str, Any]) -> list[float]:
+        reference = Recorder(leave_out=True)
+        self._once(Choices(given), reference, off=True)
+        return reference.close().losses
+
+    def _observe(self, choices: Choices, recorder: Recorder) -> tuple[Interpreter, Observed]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            run = self._once(choices, recorder, off=False)
+        observed = recorder.close()
+        if run.ended is not None and run.ended.error is not None:
+            observed.end, observed.detail = "exception", f"line {run.ended.row}: {_said(run.ended.error)}"
+        observed.warnings = list(dict.fromkeys(f"{each.category.__name__}: {each.message}" for each in caught))
+        return run, observed
+
+    def _once(self, choices: Choices, recorder: Recorder, *, off: bool) -> Interpreter:
+        reset()
+        self._found.runs += 1
+        with ExitStack() as conditions:
+            if self._device != "cpu":
+                conditions.enter_context(on_device(self._device) if self._real else simulated(self._device))
+            if off:
+                conditions.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore")
+                conditions.enter_context(switched_off())
+            conditions.enter_context(watched(recorder, _is_programs))
+            stage = Stage(self._knowledge, self._device, off=off)
+            recorder.may_overflow = lambda optimizer: id(optimizer) in stage.protected
+            run = Interpreter(self._step, self._code, stage, choices, self._class)
+            run.run()
+        return run
+
+
+def judged(code: Code, step: Step, runs: StepRuns) -> Judged:
+    """What the runs of a step say of it."""
+    missing = [_unreached(code, each.call) for each in code.covered(step) if each.call.id not in runs.executed]
+    return judge(runs.paths, failed=runs.failed, guessed=runs.guessed, missing=missing)
+
+
+def _unreached(code: Code, call: ir.Value) -> str:
+    """Why a line was not reached, as far as the conditions around it say."""
+    tests = [
+        f"{'' if statement.block is owner.then else 'not '}{code.text(owner.test)}"
+        for statement in upwards(ir.statement_of(call))
+        if isinstance(owner := statement.block.owner, ir.If)
+    ]
+    row = code.module.row(call)
+    if not tests:
+        return f"line {row} is not reached"
+    return f"line {row} is reached only if {' and '.join(reversed(tests))}"
+
+
+def _is_programs(filename: str) -> bool:
+    """Whether a gradient is read for the program: there its attributes are looked up."""
+    return filename == lookup.__file__
+
+
+def _said(error: BaseException) -> str:
+    first = next(iter(str(error).splitlines()), "")[:300]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -1,0 +1,79 @@
+"""The verdict on a step of a program: its runs before and after the fix, beside what was found in its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from amplint.verify.judge import RIGHT, UNKNOWN, WRONG, Judged
+from amplint.verify.shows import SHOWS
+
+CONFIRMED, CLEAN, REFUTED, MISBEHAVES, NOT_CHECKABLE = "confirmed", "clean", "refuted", "misbehaves", "not checkable"
+REPORT = "please report it: https://github.com/amplint/amplint/issues"
+
+
+class Found(NamedTuple):
+    """A finding in a step. `shown`: whether the run shows it too, None where no run can."""
+
+    code: str
+    row: int
+    message: str
+    fixed: bool
+    shown: bool | None
+
+
+class Verdict(NamedTuple):
+    """The verdict on a step: confirmed (misbehaves before, right after), clean (right as it stands), misbehaves (and no
+    fix changes it), refuted (the fix leaves it wrong, or makes it so) or not checkable. `reason` says why.
+    """
+
+    verdict: str
+    reason: str = ""
+
+
+def decide(before: Judged, after: Judged | None, fixed: Iterable[str], left: Iterable[str]) -> Verdict:
+    """The verdict. `after` is None where no fix touches the step; `fixed` and `left` are codes of its findings."""
+    if before.state == UNKNOWN:
+        return Verdict(NOT_CHECKABLE, before.reason)
+    if after is None:
+        return Verdict(CLEAN if before.state == RIGHT else MISBEHAVES)
+    if after.state == UNKNOWN:
+        return Verdict(NOT_CHECKABLE, f"after the fix: {after.reason}")
+    was, now = ({each.shows for each in half.faults} for half in (before, after))
+    if new := now - was:
+        return Verdict(REFUTED, f"the fix brings something new: {_first(after, new)}; {REPORT}")
+    if before.state == RIGHT:
+        return Verdict(CLEAN)
+    # What other findings of the step explain may stay.
+    explained = shown_by(left)
+    if still := (now & shown_by(fixed)) - explained:
+        return Verdict(REFUTED, f"the fix leaves it wrong: {_first(after, still)}; {REPORT}")
+    if was - now:
+        return Verdict(CONFIRMED, f"not fixed: {', '.join(sorted(now))}" if now else "")
+    return Verdict(MISBEHAVES, "the fix is about something that the run doesn't show")
+
+
+def shown_by(codes: Iterable[str]) -> set[str]:
+    """The observables by which a run shows what rules say."""
+    return {each for code in codes if code in SHOWS for each in SHOWS[code].observables}
+
+
+def _first(judged: Judged, observables: set[str]) -> str:
+    return next(each.text for each in judged.faults if each.shows in observables)
+
+
+def compared(judged: Judged, findings: Sequence[tuple[str, int, str, bool]]) -> list[Found]:
+    """The findings of a step (code, line, message, whether it is fixed), each with whether the run shows it."""
+    shown = {each.shows for each in judged.faults}
+    found = []
+    for code, row, message, fixed in findings:
+        rule = SHOWS.get(code)
+        can = rule is not None and rule.observables and judged.state in (RIGHT, WRONG)
+        found.append(Found(code, row, message, fixed, bool(shown & set(rule.observables)) if can and rule else None))
+    return found
+
+
+def unexplained(judged: Judged, findings: Iterable[Found]) -> list[str]:
+    """The observables that show something which no finding of the step is about."""
+    known = shown_by(each.code for each in findings)
+    return [each.shows for each in judged.faults if each.shows not in known]
