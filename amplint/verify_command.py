@@ -7,11 +7,13 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from amplint.discovery import discover
+from amplint.edits import write_atomically
 from amplint.report import proofs, steps
-from amplint.selection import Selection
+from amplint.run import Outcome
+from amplint.selection import Selection, SettingsError
 from amplint.settings import Overrides, Resolver
 from amplint.verify.fixtures import DEVICES, Fixture, NotAFixture, has_fixtures
 from amplint.verify.proof import REFUTED
@@ -97,6 +99,37 @@ def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[list[StepR
             settings = resolver.for_file(path)
             rows += verifier.verify(path, data, settings, unsafe=options.unsafe_fixes, progress=tell)
     return rows, errors
+
+
+def fix_verified(files: Sequence[str], resolver: Resolver, unsafe: bool) -> Iterator[Outcome]:
+    """Fix files, but only with what their runs confirm; the findings of other fixes say why they are not made.
+
+    Raises:
+        SettingsError: torch is missing.
+    """
+    try:
+        verifier = Verifier()
+    except CannotRun as error:
+        raise SettingsError(str(error)) from None
+    with verifier:
+        for at, path in enumerate(files):
+            _progress(f"[{at + 1}/{len(files)}] {path}")
+            try:
+                with open(path, "rb") as file:
+                    data = file.read()
+                fixed, why = verifier.confirmed(path, data, resolver.for_file(path), unsafe=unsafe)
+                if fixed.data != data:
+                    write_atomically(path, fixed.data)
+            except (OSError, SettingsError, CannotRun) as error:
+                yield Outcome(error=f"{path}: {error.strerror or error}" if isinstance(error, OSError) else str(error))
+                continue
+            findings = tuple(
+                each._replace(fix=None, withheld=why(each.start)) if each.fix and each.fix.edits else each
+                for each in fixed.result.findings
+            )
+            result = fixed.result._replace(findings=findings) if findings else None
+            yield Outcome(result, None, b"", fixed.applied.total(), fixed.result.given_up)
+    _progress("")
 
 
 def _progress(text: str) -> None:

@@ -60,6 +60,7 @@ class Answers:
             "simulated": device != "cpu" and not real,
             "runs": runs.runs,
             "paths": len(runs.paths),
+            "touched": sorted(runs.touched),
             "seconds": round(runs.seconds, 3),
             "notes": [[row, text, what] for (row, text), what in sorted(runs.notes.items())],
         }

@@ -158,7 +158,7 @@ class Caller(TorchCalls):
             for each in function.decorators:
                 made = self._decorator(each, closure.frame)
                 if made is not None:
-                    contexts.enter_context(made)
+                    self.entered(contexts, made, closure.frame.code.module.row(each))
             self._depth += 1
             self._active.append(function.id)
             try:
@@ -166,6 +166,14 @@ class Caller(TorchCalls):
             finally:
                 self._depth -= 1
                 self._active.pop()
+
+    @staticmethod
+    def entered(left: ExitStack, made: Any, row: int) -> Any:
+        """Enter one of torch's contexts; `left` leaves it."""
+        try:
+            return left.enter_context(made)
+        except Exception as error:
+            raise Raised(str(error), row, error, of_amp=True) from None
 
     def _decorator(self, decorator: ir.Value, frame: Frame) -> Any:
         """The context that a decorator runs a function in, if it is one of torch's."""
@@ -207,7 +215,7 @@ class Caller(TorchCalls):
         elif isinstance(base, Unknown) and name in ("get_scale", "is_enabled", "_check_inf_per_device"):
             if isinstance(site.call.func, ir.Attribute) and objects(site.code.module).is_scaler(site.call.func.base):
                 base = self.as_scaler(base, site)
-        if kind == "backward" and isinstance(base, (Unknown, torch.Tensor)):
+        if kind == "backward" and isinstance(base, (Unknown, torch.Tensor)) and not self.is_given_tools(site, args):
             return self._backward(base, args, kwargs, site)
         if isinstance(base, Unknown) and kind == "optimizer_step":
             base = self.as_optimizer(base, site)
@@ -292,9 +300,9 @@ class Caller(TorchCalls):
             return Partial(args[0], tuple(args[1:]), kwargs)
         if name in SAME and args:
             return args[0]
-        if name == "torch.device" and args and isinstance(args[0], (str, torch.device)):
+        if name == "torch.device" and args:
             try:
-                return torch.device(args[0])
+                return torch.device(args[0] if isinstance(args[0], (str, torch.device)) else self.stage.device)
             except RuntimeError:
                 return Unknown(site.text)
         if name == "torch.cuda.is_available":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +19,14 @@ from amplint.verify.standins import (
     CannotFollow,
     Closure,
     Counted,
+    Dotted,
     Frame,
     Unknown,
 )
 
 LONGEST_PERIOD = 32  # micro steps of a step that are run as they are
+_LOSS = re.compile(r"(?i)loss|crit|\berr|objective")
+_NAMED = (Unknown, Dotted)
 _COUNTING = {"Equal", "NotEqual", "LessThan", "LessThanEqual", "GreaterThan", "GreaterThanEqual"}
 BUDGET = 400_000  # expressions that a run may evaluate
 _LARGEST = 1 << 40  # an integer's absolute value, an item's count
@@ -161,8 +165,11 @@ class Evaluator(Lookup):
             return left * 1.0 if op != "Modulo" else Unknown(text)
         if isinstance(right, torch.Tensor) and isinstance(left, Unknown):
             return -right if op == "Subtract" else right * 1.0
+        if op == "Subtract" and isinstance(left, list) and isinstance(right, list):
+            without = set(map(id, right))
+            return [each for each in left if id(each) not in without]
         known = self._arithmetic(op, left, right)
-        return Unknown(text, inputs=(left, right)) if known is None else known
+        return Unknown(text, inputs=_of_loss(op, left, right)) if known is None else known
 
     @staticmethod
     def _arithmetic(op: str, left: Any, right: Any) -> Any:
@@ -233,6 +240,12 @@ class Evaluator(Lookup):
                 text,
                 test=lambda matters: self.facts.compare(right, swapped[op], left, matters=matters),
                 inputs=(right,),
+            )
+        if isinstance(left, Unknown) and op in ("Equal", "NotEqual", "Is", "IsNot") and isinstance(right, _NAMED):
+            # What two names stand for is the same or not; it can't be two things at once.
+            name, test = _said(right), {"Is": "Equal", "IsNot": "NotEqual"}.get(op, op)
+            return Unknown(
+                text, test=lambda matters: self.facts.compare(left, test, name, matters=matters), inputs=(left, right)
             )
         if isinstance(left, Unknown) or isinstance(right, Unknown):
             return Unknown(text, inputs=(left, right))
@@ -319,6 +332,17 @@ class Evaluator(Lookup):
         return found
 
 
+def _of_loss(op: str, left: Any, right: Any) -> tuple[Any, ...]:
+    """The operands that a loss comes from: a weight is none."""
+    if op in ("Divide", "FloorDivide"):
+        return (left,)
+    if op == "Multiply":
+        named = [each for each in (left, right) if isinstance(each, Unknown) and _LOSS.search(each.text)]
+        if len(named) == 1:
+            return (named[0],)
+    return left, right
+
+
 def _tensor(value: Any) -> Any:
     return value.tensor if isinstance(value, Unknown) and value.tensor is not None else value
 
@@ -350,7 +374,9 @@ def _said_number(value: Any, node: ir.Value) -> Any:
 
 
 def _said(value: Any) -> str:
-    return value.text if isinstance(value, Unknown) else "..."
+    if isinstance(value, (Unknown, Dotted)):
+        return value.text if isinstance(value, Unknown) else value.name
+    return "..."
 
 
 def _names_precision(code: Code, value: ir.Conditional) -> bool:

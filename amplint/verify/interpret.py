@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -45,6 +46,7 @@ class Interpreter(Statements):
         self.iterations = min(_CAP, max(ITERATIONS, stage.knowledge.period * 2))
         self.ended: Raised | None = None  # by an exception
         self.notes: dict[tuple[int, str], str] = {}  # what was run, by its line and text, and what it was replaced by
+        self.touched: set[tuple[str, int]] = set()  # functions with such lines, run or only read, and the lines
         self._managers: list[tuple[ir.Function, Callable[[Any], None]]] = []
 
     def run(self) -> None:
@@ -104,6 +106,7 @@ class Interpreter(Statements):
     def note(self, code: Code, node: ir.Node, what: str) -> None:
         """Remember what was run, or what it was replaced by."""
         self._busy = True
+        self.touched.add((code.name(ir.function_of(node)), code.module.row(node)))
         key = code.module.row(node), code.text(node)
         if what or key not in self.notes:
             self.notes[key] = what
@@ -151,8 +154,8 @@ class Interpreter(Statements):
             if isinstance(leave, Closure):
                 self.apply(leave, [None, None, None], {})
         elif _is_context(value):
-            with value as entered:
-                go(entered)
+            with ExitStack() as left:
+                go(self.entered(left, value, frame.code.module.row(item.context)))
         else:
             go(value)
 

@@ -11,6 +11,10 @@ from amplint.verify.proof import ABOUT_AMP, Observed, show, without_places
 RIGHT, WRONG, UNKNOWN = "right", "wrong", "not checkable"
 
 
+# These hang on whose parameters a loss, a clip and an optimizer have.
+_BY_OWNERSHIP = ("gradient", "update")
+
+
 class Fault(NamedTuple):
     """Something that a step does wrong: the observable that shows it, the numbers, and on which path."""
 
@@ -38,6 +42,7 @@ class Path:
     overflow: Observed | None = None
     free: Observed | None = None  # beside the reference's losses
     reference_end: str = ""  # how the run without AMP ended, where that was by an exception
+    of_amp: bool = False  # the exception came of making or entering a region or scaler
     effects: dict[int, str] = field(default_factory=dict)  # lines with calls out of sight that can train, and the calls
     remade: int = 0  # how often a scaler was made by the same line, less once
 
@@ -65,14 +70,17 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
     if paths and not seen:
         row, text = min(paths[0].effects.items())
         return Judged(UNKNOWN, reason=f"line {row}: what {_short(text)} does can't be seen")
-    paths = seen
+    # Where only some conditions lead to a backward, without one nothing is trained.
+    paths = [each for each in seen if each.observed.backwards] or seen
     found: dict[tuple[str, str], Fault] = {}
     for path in paths:
         for fault in _faults(path):
             found.setdefault((fault.shows, fault.text), fault)
     faults = list(found.values())
-    if guessed and any(each.shows in ("gradient", "update") for each in faults):
-        return Judged(UNKNOWN, reason=f"which optimizer has the parameters of {min(guessed)} can't be seen")
+    if guessed and any(each.shows in _BY_OWNERSHIP for each in faults):
+        faults = [each for each in faults if each.shows not in _BY_OWNERSHIP]
+        if not faults:
+            return Judged(UNKNOWN, reason=f"which optimizer has the parameters of {min(guessed)} can't be seen")
     if faults:
         return Judged(WRONG, _worst(faults))
     ended = next((each.reference_end for each in paths if each.reference_end), "")
@@ -96,7 +104,8 @@ def _worst(faults: list[Fault]) -> list[Fault]:
 
 def _faults(path: Path) -> Iterator[Fault]:
     observed = path.observed
-    if observed.end == "exception" and _kind(observed.detail.partition(": ")[2]) != _kind(path.reference_end):
+    said = observed.detail.partition(": ")[2]
+    if observed.end == "exception" and (path.of_amp or _kind(said) != _kind(path.reference_end)):
         yield Fault("exception", without_places(observed.detail), path.label)
     elif path.reference_end:
         return
@@ -113,10 +122,11 @@ def _faults(path: Path) -> Iterator[Fault]:
     if path.overflow is not None and path.overflow.end == "exception":
         label = f"{path.label}, with an overflow" if path.label else "with an overflow"
         yield Fault("exception", without_places(path.overflow.detail), label)
-    elif path.overflow is not None:
-        shown = show("skips", path.overflow, path.overflow)
-        if shown.misbehaves:
-            yield Fault("skips", shown.text, path.label)
+    elif path.overflow is not None and path.overflow.overflows:
+        beyond = path.overflow
+        # With several scalers, whose update has to answer can't be told.
+        if beyond.overflows_applied or not beyond.finite or not beyond.backoffs:
+            yield Fault("skips", show("skips", beyond, beyond).text, path.label)
     if path.free is not None:
         shown = show("learning", path.free, path.free)
         if shown.misbehaves:

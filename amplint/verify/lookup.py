@@ -123,6 +123,8 @@ class Lookup:
         if isinstance(base, Instance):
             return self.of_instance(base, name)
         if isinstance(base, ClassValue):
+            if _is_enum(base):
+                return Dotted(f"{base.cls.name}.{name}")
             return self.of_class(base, name, None) or Unknown(f"{base.cls.name}.{name}")
         if isinstance(base, Dotted):
             return Dotted(f"{base.name}.{name}")
@@ -151,6 +153,8 @@ class Lookup:
                 self._evaluating.discard(active)
             if found is None:
                 found = Unknown(f"{instance.text}.{name}")
+            elif isinstance(found, Unknown):
+                found.rename(f"{instance.text}.{name}")
             instance.attributes[name] = found
         return found
 
@@ -170,6 +174,8 @@ class Lookup:
                         return self.apply(closure, [], {})
                     return closure
                 if isinstance(statement, ir.Assign) and statement.value is not None:
+                    if each.cls.attributes.get(name):
+                        continue  # methods store something else in it
                     if any(isinstance(t, ir.Name) and t.name == name for t in statement.targets):
                         return self.evaluate(statement.value, Frame(code, each.cls.scope, each.frame, lazy=True))
         return None
@@ -178,7 +184,7 @@ class Lookup:
         """What the methods of a class store in an attribute, the constructor first."""
         for each in bases(cls):
             code = each.frame.code
-            values = [value for value in each.cls.attributes.get(name, ()) if value is not None][::-1]
+            values = _telling([value for value in each.cls.attributes.get(name, ()) if value is not None])[::-1]
             matters = any(map(code.value_matters, values))
             ordered = sorted(values, key=lambda value: _method_name(value) != "__init__")
             for value in ordered:
@@ -208,6 +214,22 @@ def bases(cls: ClassValue, depth: int = 5) -> Iterator[ClassValue]:
         found = local_class(cls.frame.code.module, base.value)
         if found is not None:
             yield from bases(ClassValue(found, cls.frame), depth - 1)
+
+
+def _is_enum(cls: ClassValue) -> bool:
+    names = {name for base in cls.cls.bases for name in cls.frame.code.module.names.of(base.value)}
+    return any(name.startswith("enum.") for name in names)
+
+
+def _telling(values: list[ir.Value]) -> list[ir.Value]:
+    """The values of an attribute that say what it is: where methods set it, the first None or flag doesn't."""
+
+    def tells(value: ir.Value) -> bool:
+        return not (isinstance(value, ir.Constant) and (value.value is None or isinstance(value.value, bool)))
+
+    if len({value.value if isinstance(value, ir.Constant) else None for value in values}) == 1:
+        return values
+    return [value for value in values if tells(value)]
 
 
 def _method_name(value: ir.Value) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from amplint.model import ir
+from amplint.model.objects import given, objects
 from amplint.verify.evaluate import Evaluator
 from amplint.verify.program import Code
 from amplint.verify.standins import CannotFollow, Dotted, Instance, Raised, Site, Unknown
@@ -40,8 +41,8 @@ class Roles(Evaluator):
         """Remember what was run, or put in the place of what, for who asks."""
         raise NotImplementedError
 
-    def event(self, site: Site, run: Callable[[], Any]) -> Any:
-        """Do what an AMP event does; an exception of torch's is the program's."""
+    def event(self, site: Site, run: Callable[[], Any], *, of_amp: bool = False) -> Any:
+        """Do what an AMP event does; an exception of torch's is the program's. `of_amp`: makes a region or scaler."""
         self.executed.add(site.call)
         self.note(site.code, site.call, "")
         try:
@@ -49,7 +50,7 @@ class Roles(Evaluator):
         except (Raised, CannotFollow):
             raise
         except Exception as error:
-            raise Raised(str(error), site.row, error) from None
+            raise Raised(str(error), site.row, error, of_amp=of_amp) from None
 
     def as_scaler(self, value: Unknown, site: Site) -> torch.amp.GradScaler:
         """The scaler that a value out of sight is."""
@@ -66,7 +67,7 @@ class Roles(Evaluator):
         if not isinstance(value, Unknown):
             raise CannotFollow(f"line {site.row}: the optimizer is no object of torch's")
         if value.role is None:
-            value.role = self.stage.optimizer(value.text)
+            value.role = self.stage.optimizer(value.identity, _parameters_in(value.inputs))
             self.note(site.code, site.call, f"{value.text} is an SGD of the bench")
         found: torch.optim.Optimizer = self._role(value, torch.optim.Optimizer, site)
         return found
@@ -81,7 +82,7 @@ class Roles(Evaluator):
         if isinstance(value, torch.Tensor):
             return [value]
         if isinstance(value, Unknown):
-            return list(self.stage.parameters(value.text))
+            return list(self.stage.parameters(value.identity))
         if isinstance(value, Instance):
             return list(self.stage.parameters(value.text))
         if isinstance(value, dict):
@@ -135,10 +136,16 @@ class Roles(Evaluator):
             return False
         if makes(site.call) or _HARMLESS.search(name or site.code.text(site.call.func)):
             return False
-        return any(
-            isinstance(each.role if isinstance(each, Unknown) else each, (torch.amp.GradScaler, torch.optim.Optimizer))
-            for each in inputs
-        )
+        return self.is_given_tools(site, inputs)
+
+    @staticmethod
+    def is_given_tools(site: Site, values: Iterable[Any]) -> bool:
+        """Whether an optimizer is among the arguments of a call, or a scaler, by what it is or how it is used."""
+        kinds = (torch.amp.GradScaler, torch.optim.Optimizer)
+        if any(isinstance(each.role if isinstance(each, Unknown) else each, kinds) for each in values):
+            return True
+        known = objects(site.code.module)
+        return any(known.is_scaler(each) is not None for each in given(site.call))
 
     def unseen(self, site: Site, inputs: list[Any], net: str | None, *, forward: bool = False) -> Any:
         """What a call returns that can't be seen; `net` is what it is a method of, `forward`: it can be a model's."""
@@ -191,6 +198,17 @@ def tensors_in(values: Iterable[Any]) -> Iterable[torch.Tensor]:
             yield from tensors_in(found)
         elif isinstance(found, dict):
             yield from tensors_in(found.values())
+
+
+def _parameters_in(values: Iterable[Any]) -> list[torch.nn.Parameter]:
+    """The parameters that an unseen call was given, on their own or in containers."""
+    found: list[torch.nn.Parameter] = []
+    for each in values:
+        if isinstance(each, torch.nn.Parameter):
+            found.append(each)
+        elif isinstance(each, (list, tuple, dict)):
+            found += _parameters_in(each.values() if isinstance(each, dict) else each)
+    return found
 
 
 def is_simple(value: Any) -> bool:

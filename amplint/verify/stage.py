@@ -23,6 +23,7 @@ class Knowledge:
     """What runs of a step have shown about it, for the next run: a value's use comes behind its making."""
 
     born: dict[ir.Call, str] = field(default_factory=dict)  # unseen calls that return a "loss" or an "output"
+    called: dict[str, None] = field(default_factory=dict)  # models that were run, by their texts
     nets: dict[str, None] = field(default_factory=dict)  # what is asked for parameters, by its text
     optimizers: dict[str, tuple[str, ...] | None] = field(default_factory=dict)  # with the nets that they were made of
     period: int = 2  # the largest number of micro steps that a condition counts
@@ -30,12 +31,18 @@ class Knowledge:
 
     def forget_objects(self) -> None:
         """Another path can make other models and optimizers."""
-        self.nets, self.optimizers = {}, {}
+        self.nets, self.optimizers, self.called = {}, {}, {}
 
     def learn_birth(self, call: ir.Call, what: str) -> None:
         """An unseen call returns a loss, or what one is made of."""
         if self.born.get(call) != "loss" and self.born.get(call) != what:
             self.born[call] = what
+            self.changed = True
+
+    def learn_call(self, text: str) -> None:
+        """A model is run."""
+        if text not in self.called:
+            self.called[text] = None
             self.changed = True
 
     def learn_net(self, text: str) -> None:
@@ -125,11 +132,13 @@ class Stage:
         """The parts that parameters belong to."""
         return tuple(dict.fromkeys(self._net_of[id(each)] for each in parameters if id(each) in self._net_of))
 
-    def optimizer(self, text: str) -> torch.optim.Optimizer:
-        """The optimizer that a value out of sight is."""
-        self.knowledge.learn_optimizer(text, None)
+    def optimizer(self, text: str, parameters: Sequence[torch.nn.Parameter] = ()) -> torch.optim.Optimizer:
+        """The optimizer that a value out of sight is, of the parameters that it was given."""
+        if not parameters and any(self.knowledge.optimizers.values()):
+            self.guessed.add(text)  # it can be one more of the same
+        self.knowledge.learn_optimizer(text, self.nets_of(parameters) if parameters else None)
         part = self.parts.get(_of(text)) or next(iter(self.parts.values()))
-        return torch.optim.SGD(part.parameters(), lr=LEARNING_RATE)
+        return torch.optim.SGD(list(dict.fromkeys(parameters)) or part.parameters(), lr=LEARNING_RATE)
 
     def made_optimizer(self, text: str, parameters: Sequence[torch.Tensor]) -> None:
         """The program has made an optimizer; one that the same line makes once more is another."""
@@ -154,9 +163,16 @@ class Stage:
             self._born += 1
         if known and not own:
             return made * 1.0
-        for atom in self.parts_of(net) if own and net is not None else self._atoms:
+        for atom in self._touched(net) if own and net is not None else [*self._atoms]:
             made = self._through(self.parts[atom], made)
         return made
+
+    def _touched(self, net: str) -> list[str]:
+        """The parts that a model's output hangs on: its own, and those that no model which is run has."""
+        self.knowledge.learn_call(net)
+        own = self.parts_of(net)
+        others = (each for each in self._atoms if not any(_related(each, called) for called in self.knowledge.called))
+        return [*own, *(each for each in others if each not in own)]
 
     def _is_own(self, net: str | None) -> bool:
         return net is not None and (

@@ -29,6 +29,7 @@ class Unknown:
         "children",
         "counts",
         "forward",
+        "identity",
         "inputs",
         "named",
         "origin",
@@ -50,6 +51,7 @@ class Unknown:
         counts: Callable[[bool], int] | None = None,
     ) -> None:
         self.text = text
+        self.identity = text  # tells it from others that the program writes in the same way
         self.origin = origin  # the unseen call that returned it
         self.forward = forward  # that call can be a model's or a criterion's
         self.inputs = inputs  # what it was made of
@@ -61,10 +63,18 @@ class Unknown:
         self.named = False  # after a variable
         self.children: dict[str, Any] = {}
 
+    def item(self, at: int, text: str) -> Any:
+        """What a loop gets from it at a place; `text` is the loop's variable."""
+        found = self.child(f"[{at}]")
+        if isinstance(found, Unknown):
+            found.text = text
+        return found
+
     def rename(self, text: str) -> None:
         """Give what a call returned a variable's name, once."""
         if self.origin is not None and not self.named:
-            self.text, self.named = text, True
+            self.text = self.identity = text
+            self.named = True
 
     def child(self, suffix: str) -> Any:
         """What `.name` or `[index]` is of it."""
@@ -215,12 +225,16 @@ class Returned(Exception):
 
 
 class Raised(Exception):
-    """The program raises, or one of torch's own objects does: then `error` is what it raised."""
+    """The program raises, or one of torch's own objects does: then `error` is what it raised.
 
-    def __init__(self, text: str, row: int, error: Exception | None = None) -> None:
+    `of_amp`: a region or a scaler did when it was made or entered, which happens with AMP switched off as well.
+    """
+
+    def __init__(self, text: str, row: int, error: Exception | None = None, *, of_amp: bool = False) -> None:
         super().__init__(text)
         self.row = row
         self.error = error
+        self.of_amp = of_amp
 
 
 class CannotFollow(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ from amplint.verify.standins import Counted, Frame, Instance, Jumped, Raised, Re
 INNER = 2  # iterations of a loop inside one over batches
 _FEW = 4  # iterations of a loop without events
 _CAP = 64
+# Containers whose items are no batches.
+_TOOLS = re.compile(r"(?i)(optim(izer)?|opt|scaler|scheduler|model|net)s(\.values\(\))?$")
 
 
 class Statements(Caller):
@@ -31,7 +34,7 @@ class Statements(Caller):
             ir.Delete: lambda statement, frame: None,
             ir.Return: self._return,
             ir.Raise: self._raise,
-            ir.Assert: lambda statement, frame: None,
+            ir.Assert: self._assert,
             ir.Jump: self._jump,
             ir.Import: lambda statement, frame: None,
             ir.Declare: lambda statement, frame: None,
@@ -142,6 +145,11 @@ class Statements(Caller):
     def _raise(self, statement: ir.Raise, frame: Frame) -> None:
         raise Raised(frame.code.text(statement), frame.code.module.row(statement))
 
+    def _assert(self, statement: ir.Assert, frame: Frame) -> None:
+        value = self.evaluate(statement.test, frame)
+        if not isinstance(value, Unknown) and not self.truth(value, matters=False):
+            raise Raised(f"AssertionError({frame.code.text(statement.test)})", frame.code.module.row(statement))
+
     def _jump(self, statement: ir.Jump, frame: Frame) -> None:
         if statement.kind != "pass":
             raise Jumped(statement.kind)
@@ -195,12 +203,14 @@ class Statements(Caller):
             return value
         if isinstance(value, (list, tuple, dict)):
             return Counted([*value][:_CAP], whole=True)
-        name = _target_name(where) or f"{frame.code.text(where)}[...]"
-        if isinstance(value, Unknown) and _reads_gradients(where):
+        if not isinstance(value, Unknown):
+            return Counted([Unknown(f"{frame.code.text(where)}[...]") for _ in range(self.iterations)])
+        if _reads_gradients(where):
             return Counted([*self.as_parameters(value)], whole=True)
-        count = 1 if isinstance(value, Unknown) and value.tensor is not None else self.iterations
-        inputs, tensor = (value,), value.tensor if isinstance(value, Unknown) else None
-        return Counted([Unknown(name, inputs=inputs, tensor=tensor) for _ in range(count)])
+        name = _target_name(where) or f"{value.text}[...]"
+        tools = bool(_TOOLS.search(value.text))
+        count = INNER if tools else 1 if value.tensor is not None else self.iterations
+        return Counted([value.item(at, name) for at in range(count)], whole=tools)
 
     def _for(self, statement: ir.For, frame: Frame) -> None:
         found = self.items(self.evaluate(statement.iter, frame), frame, statement.iter)

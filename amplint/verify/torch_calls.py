@@ -117,7 +117,7 @@ class TorchCalls(Roles):
         )
         count = len(args)
         positional = [given.pop(key) for key in order[:count] if key in given]
-        return self.event(site, lambda: made(*positional, **given))
+        return self.event(site, lambda: made(*positional, **given), of_amp=True)
 
     def made_scaler(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """A scaler, made: with a scale that can grow in a short run."""
@@ -141,7 +141,7 @@ class TorchCalls(Roles):
             "torch.cpu.amp.GradScaler": torch.cpu.amp.grad_scaler.GradScaler,
         }.get(name, torch.amp.GradScaler)
         self.constructions[site.call] = self.constructions.get(site.call, 0) + 1
-        return self.event(site, lambda: made(**found))
+        return self.event(site, lambda: made(**found), of_amp=True)
 
     def made_optimizer(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """An optimizer of torch's, made of the bench's parameters."""
@@ -249,7 +249,7 @@ class TorchCalls(Roles):
         named = {key: each for key, each in kwargs.items() if is_simple(each)}
         if isinstance(base, torch.Tensor) and len(known) < len(args):
             return base * 1.0 if not name.endswith("_") else base
-        if site.event is not None:
+        if site.event is not None and site.event.kind != "opaque":
             return self.event(site, lambda: getattr(base, name)(*known, **named))
         try:
             return getattr(base, name)(*known, **named)

@@ -100,11 +100,12 @@ class Verifier:
         after_steps = self._steps(path, after_text)[0] if after_text != source.text else []
         left = [(each.code, _name_at(after_text, each.start)) for each in fixed.result.findings]
         rows = []
-        for at, step in enumerate(steps):
-            number = sum(each["name"] == step["name"] for each in steps[:at])
+        for at, known in enumerate(steps):
+            number = sum(each["name"] == known["name"] for each in steps[:at])
             if progress:
-                progress(f"{path}: {step['name']}")
-            before, told = self._run(path, source.text, step, number, device)
+                progress(f"{path}: {known['name']}")
+            before, told = self._run(path, source.text, known, number, device)
+            step = _with_touched(known, told)
             after = None
             same = [each for each in after_steps if each["name"] == step["name"]]
             if len(same) > number and _text_of(step, source.text) != _text_of(same[number], after_text):
@@ -137,29 +138,45 @@ class Verifier:
             )
         return rows
 
-    def confirmed(self, path: str, data: bytes, settings: Settings, *, unsafe: bool) -> tuple[FixResult, list[StepRow]]:
-        """The fixes of a file that its runs confirm, and the rows of all its fixes.
+    def confirmed(
+        self, path: str, data: bytes, settings: Settings, *, unsafe: bool
+    ) -> tuple[FixResult, Callable[[int], str]]:
+        """The fixes of a file that its runs confirm, and what says why another one, at a place, is not made.
 
         Fixes go together that lie in one step; where the runs of some steps don't confirm theirs, those are left out,
         and so are fixes that lie in no step.
         """
         whole = fix_bytes(data, path, settings, unsafe=unsafe)
-        if whole.data == data:
-            return whole, []
-        rows = self.compare(path, data, whole, settings)
-        good = {name for row in rows if row.verdict == CONFIRMED for name in row.functions}
-        good -= {name for row in rows if row.verdict != CONFIRMED and row.after is not None for name in row.functions}
+        rows = self.compare(path, data, whole, settings) if whole.data != data else []
+        touched = [row for row in rows if row.after is not None]
+        good = {name for row in touched if row.verdict == CONFIRMED for name in row.functions}
+        good -= {name for row in touched if row.verdict != CONFIRMED for name in row.functions}
+        some = self._only(good, path, data, settings, unsafe=unsafe)
+        if some.data not in (whole.data, data):
+            again = self.compare(path, data, some, settings)
+            if any(row.verdict != CONFIRMED for row in again if row.after is not None):
+                some = self._only(set(), path, data, settings, unsafe=unsafe)
+        text = Source.from_bytes(some.data, path).text
 
-        def is_wanted(text: str, start: int) -> bool:
-            return bool(good) and _name_at(text, start) in good
+        def why(start: int) -> str:
+            name = _name_at(text, start)
+            row = next((row for row in rows if name in row.functions), None)
+            if row is None:
+                return "no training step that can be run has it"
+            return f"its run doesn't confirm it: {row.verdict}{f', {row.reason}' if row.reason else ''}"
 
-        some = fix_bytes(data, path, settings, unsafe=unsafe, wanted=is_wanted)
-        if some.data in (whole.data, data):
-            return some, rows
-        again = self.compare(path, data, some, settings)
-        if all(row.verdict == CONFIRMED for row in again if row.after is not None):
-            return some, rows
-        return fix_bytes(data, path, settings, unsafe=unsafe, wanted=lambda text, start: False), rows
+        return some, why
+
+    @staticmethod
+    def _only(names: set[str], path: str, data: bytes, settings: Settings, *, unsafe: bool) -> FixResult:
+        """The fixes of a file that lie in functions of these names."""
+        return fix_bytes(
+            data,
+            path,
+            settings,
+            unsafe=unsafe,
+            wanted=lambda text, start: bool(names) and _name_at(text, start) in names,
+        )
 
     # --- the worker
 
@@ -184,6 +201,16 @@ class Verifier:
             return self._runner.ask(asked)
         except Lost as lost:
             return {"failed": str(lost)}
+
+
+def _with_touched(step: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """The step with the functions and lines whose text its run has read: a constructor that makes the scaler."""
+    touched = told.get("touched", ())
+    return {
+        **step,
+        "functions": list(dict.fromkeys([*step["functions"], *(name for name, _ in touched)])),
+        "rows": [*step["rows"], *((row, row) for _, row in touched)],
+    }
 
 
 def _contains(step: dict[str, Any], row: int) -> bool:

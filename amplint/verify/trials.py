@@ -33,6 +33,7 @@ class StepRuns:
     paths: list[Path] = field(default_factory=list)
     executed: set[int] = field(default_factory=set)  # events, by the ids of their calls
     guessed: set[str] = field(default_factory=set)  # models that may be any optimizer's
+    touched: set[tuple[str, int]] = field(default_factory=set)  # functions whose text was run or read, and lines
     notes: dict[tuple[int, str], str] = field(default_factory=dict)
     failed: str = ""  # why it can't be followed
     runs: int = 0
@@ -98,6 +99,7 @@ class _Trial:
         reference.close()
         if right.ended is not None and right.ended.error is not None:
             path.reference_end = _said(right.ended.error)
+        path.of_amp = run.ended is not None and run.ended.of_amp
         path.effects = run.unseen_effects
         path.remade = max((count - 1 for count in run.constructions.values()), default=0)
         if run.stage.protected and any(observed.enabled) and observed.end == "finished":
@@ -109,6 +111,7 @@ class _Trial:
         self._found.paths.append(path)
         self._found.executed |= {each.id for each in run.executed}
         self._found.guessed |= run.stage.guessed
+        self._found.touched |= run.touched
         for key, what in run.notes.items():
             self._found.notes[key] = self._found.notes.get(key) or what
         self._found.iterations += run.iterations

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.amp.grad_scaler import OptState
 from torch.nn import functional
 
 from amplint.verify.standins import Dotted
@@ -64,7 +65,7 @@ EXITS = {"sys.exit", "os._exit", "builtins.exit", "builtins.quit", "os.abort"}
 
 # Attributes and methods by type: of a scaler, an optimizer, a tensor, containers, regions.
 ATTRIBUTES: list[tuple[type, frozenset[str]]] = [
-    (torch.amp.GradScaler, frozenset(("_scale", "_enabled"))),
+    (torch.amp.GradScaler, frozenset(("_scale", "_enabled", "_per_optimizer_states"))),
     (torch.optim.Optimizer, frozenset(("param_groups",))),
     (
         torch.Tensor,
@@ -179,6 +180,9 @@ def constant(name: str) -> Any:
         return getattr(torch, name.removeprefix("torch."))
     if name in ("math.inf", "torch.inf", "numpy.inf"):
         return math.inf
+    owner, _, last = name.rpartition(".")
+    if owner.endswith("amp.grad_scaler.OptState"):
+        return getattr(OptState, last, None)
     return None
 
 

@@ -1,0 +1,41 @@
+"""Training steps of texts, interpreted in this process."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from amplint.analysis import read
+from amplint.settings import Settings
+from amplint.source import Source
+from amplint.verify.answers import trained_on
+from amplint.verify.judge import Judged
+from amplint.verify.program import Code, Step
+from amplint.verify.trials import StepRuns, judged, run_step
+
+
+class Ran(NamedTuple):
+    """A step, its runs and what they say."""
+
+    step: Step
+    runs: StepRuns
+    judged: Judged
+
+    @property
+    def shown(self) -> set[str]:
+        """The observables that show something wrong."""
+        return {each.shows for each in self.judged.faults}
+
+
+def code_of(text: str, filename: str = "train.py") -> Code:
+    """A text, lowered."""
+    return Code(read(Source(filename, text), Settings(frozenset(), isolated=True).target(filename)))
+
+
+def interpret(text: str, device: str | None = None) -> list[Ran]:
+    """The steps of a text, each with all its runs."""
+    code = code_of(text)
+    found = []
+    for step in code.steps():
+        runs = run_step(code, step, device or trained_on(code))
+        found.append(Ran(step, runs, judged(code, step, runs)))
+    return found

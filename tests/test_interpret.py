@@ -1,0 +1,53 @@
+"""The interpreter: the fixtures through it, and what it makes of the hard cases."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from amplint import check
+from amplint.verify.shows import SHOWS
+from amplint.verify.verdict import CONFIRMED, REFUTED, decide
+from tests.interpreting import Ran, interpret
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+VARIANTS = sorted(path.parent for path in FIXTURES.glob("AMP*/*/bad.py"))
+
+
+@cache
+def halves(variant: Path) -> tuple[str, str]:
+    bad, fixed = ((variant / name).read_text("utf-8") for name in ("bad.py", "fixed.py"))
+    return bad, fixed
+
+
+def verdicts(variant: Path) -> list[tuple[Ran, str]]:
+    """Each step of a fixture, with the verdict on what its fix does to it."""
+    bad, fixed = halves(variant)
+    before = {each.step.name: each for each in interpret(bad)}
+    after = {each.step.name: each for each in interpret(fixed)}
+    codes, left = ([each.code for each in check(text)] for text in (bad, fixed))
+    gone = {variant.parent.name[:6], *(code for code in codes if left.count(code) < codes.count(code))}
+    return [
+        (each, decide(each.judged, after[name].judged, gone, left).verdict)
+        for name, each in before.items()
+        if name in after
+    ]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda path: f"{path.parent.name[:6]}-{path.name}")
+def test_no_fix_of_a_fixture_is_refuted(variant: Path) -> None:
+    refuted = [ran.step.name for ran, verdict in verdicts(variant) if verdict == REFUTED]
+    assert refuted == []
+
+
+@pytest.mark.parametrize("code", [code for code, shows in SHOWS.items() if shows.how != "no"])
+def test_a_rule_that_a_run_can_show_has_a_fixture_that_it_does(code: str) -> None:
+    shown = set(SHOWS[code].observables)
+    assert any(
+        verdict == CONFIRMED and ran.shown & shown
+        for variant in VARIANTS
+        if variant.parent.name.startswith(code)
+        for ran, verdict in verdicts(variant)
+    )
