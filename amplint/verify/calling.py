@@ -55,19 +55,20 @@ class Caller(TorchCalls):
         func = call.func
         known = self.library(site.code, func)
         if known is not None:
-            args, kwargs = self._arguments(site)
+            args, kwargs = self.arguments(site)
             return self._dotted(known.name, args, kwargs, site) if isinstance(known, Dotted) else Unknown(site.text)
         if isinstance(func, ir.Attribute):
             if isinstance(func.base, ir.Call) and site.code.module.names.of(func.base.func) == {"builtins.super"}:
                 return self._of_super(func, site)
             base = self.evaluate(func.base, frame)
-            args, kwargs = self._arguments(site)
+            args, kwargs = self.arguments(site)
             return self.method(base, func.attr, args, kwargs, site)
         called = self.evaluate(func, frame)
-        args, kwargs = self._arguments(site)
+        args, kwargs = self.arguments(site)
         return self.call_value(called, args, kwargs, site)
 
-    def _arguments(self, site: Site) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self, site: Site) -> tuple[list[Any], dict[str, Any]]:
+        """The values of a call's arguments, by place and by name."""
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for arg in site.call.args:
@@ -136,7 +137,7 @@ class Caller(TorchCalls):
         around = ir.function_of(func)
         while around is not None and around.cls is None:
             around = around.outer
-        args, kwargs = self._arguments(site)
+        args, kwargs = self.arguments(site)
         own_frame = site.frame.find(around.scope) if around is not None else None
         own = own_frame.variables.get(around.params[0].name) if own_frame and around and around.params else None
         if isinstance(own, Instance) and around is not None and around.cls is not None:

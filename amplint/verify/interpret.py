@@ -14,6 +14,7 @@ from amplint.model import ir
 from amplint.verify.choices import Choices
 from amplint.verify.facts import Facts
 from amplint.verify.program import STEPS, Code, Step
+from amplint.verify.roles import makes
 from amplint.verify.stage import Stage
 from amplint.verify.standins import (
     ClassValue,
@@ -24,6 +25,7 @@ from amplint.verify.standins import (
     Manager,
     Raised,
     Returned,
+    Site,
     Unknown,
 )
 from amplint.verify.statements import Statements
@@ -41,6 +43,7 @@ class Interpreter(Statements):
         self._class = cls  # whose method the step is run as
         self._entry = step
         self._code = code
+        self._globals = Frame(code, code.module.program.scope, None, lazy=True)
         self.stage = stage
         self.facts = Facts(choices, _periods(code))
         self.iterations = min(_CAP, max(ITERATIONS, stage.knowledge.period * 2))
@@ -65,11 +68,13 @@ class Interpreter(Statements):
             outer, own = self._around(function)
             closure = Closure(function, outer, own, bound=own is not None)
             once = self._has_loop()
+            known = self._callers_arguments(function, bound=own is not None)
             for _ in range(1 if once else self.iterations):
                 self._busy = False
                 if not once and not self._code.clears(self._entry):
                     self.stage.clear()
-                self.apply(closure, [], self._unknown_arguments(function, bound=own is not None))
+                given = self._unknown_arguments(function, bound=own is not None)
+                self.apply(closure, [], given | {name: known[name] for name in given if name in known})
         except Raised as raised:
             self.ended = raised
         except (Jumped, Returned):  # at module level, which ast refuses
@@ -79,9 +84,40 @@ class Interpreter(Statements):
     def _unknown_arguments(function: ir.Function, *, bound: bool) -> dict[str, Any]:
         return {each.name: Unknown(each.name) for each in function.params[bound:] if each.kind != "*"}
 
+    def _callers_arguments(self, function: ir.Function, *, bound: bool, depth: int = 3) -> dict[str, Any]:
+        """The models and optimizers that the one call of a function in this file gives it."""
+        calls = self._code.calls_of(function)
+        if len(calls) != 1 or depth == 0:
+            return {}
+        params = {each.name: Unknown(each.name) for each in function.params[bound:]}
+        frame = self._frame_of(calls[0], depth)
+        args, kwargs = self.arguments(Site(calls[0], frame))
+        names = [each.name for each in function.params[bound:] if each.kind == "positional"]
+        given = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in kwargs if key in params}
+        optional = {each.name for each in function.params if each.default is not None}
+        return {name: value for name, value in given.items() if self._is_tool(value) and name not in optional}
+
+    def _is_tool(self, value: Any) -> bool:
+        """Whether an argument is worth more than its name: no flag, no number, and nothing that is new in each call."""
+        if isinstance(value, Unknown):
+            return value.identity in self.stage.knowledge.nets or (value.origin is not None and makes(value.origin))
+        if isinstance(value, (list, tuple)):
+            return bool(value) and all(map(self._is_tool, value))
+        return isinstance(value, (torch.optim.Optimizer, torch.nn.Parameter, Instance, Closure))
+
+    def _frame_of(self, call: ir.Call, depth: int) -> Frame:
+        """The frame in which a call stands, whose code isn't run; its own parameters are its caller's."""
+        caller = ir.function_of(call)
+        if caller is None:
+            return self._globals
+        outer, own = self._around(caller)
+        frame = self.lazy_frame(caller, outer, own)
+        frame.given |= self._callers_arguments(caller, bound=own is not None, depth=depth - 1)
+        return frame
+
     def _around(self, function: ir.Function) -> tuple[Frame, Instance | None]:
         """The frame that a function was defined in, whose code isn't run, and its `self`."""
-        outer = self._code.frame
+        outer = self._globals
         if function.outer is not None:
             around, instance = self._around(function.outer)
             outer = self.lazy_frame(function.outer, around, instance)

@@ -42,6 +42,8 @@ class Path:
     overflow: Observed | None = None
     free: Observed | None = None  # beside the reference's losses
     reference_end: str = ""  # how the run without AMP ended, where that was by an exception
+    reference_backwards: int = 0
+    stale: bool = False  # a backward goes through parameters that a step has changed since the forward
     of_amp: bool = False  # the exception came of making or entering a region or scaler
     effects: dict[int, str] = field(default_factory=dict)  # lines with calls out of sight that can train, and the calls
     remade: int = 0  # how often a scaler was made by the same line, less once
@@ -71,12 +73,18 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
         row, text = min(paths[0].effects.items())
         return Judged(UNKNOWN, reason=f"line {row}: what {_short(text)} does can't be seen")
     # Where only some conditions lead to a backward, without one nothing is trained.
-    paths = [each for each in seen if each.observed.backwards] or seen
+    paths = [each for each in seen if each.reference_backwards] or seen
     found: dict[tuple[str, str], Fault] = {}
     for path in paths:
         for fault in _faults(path):
             found.setdefault((fault.shows, fault.text), fault)
     faults = list(found.values())
+    stale = {each.label for each in paths if each.stale}
+    if any(each.path in stale and each.shows in _BY_OWNERSHIP for each in faults):
+        faults = [each for each in faults if each.path not in stale or each.shows not in _BY_OWNERSHIP]
+        if not faults:
+            reason = "a backward goes through parameters that a step has changed since the forward"
+            return Judged(UNKNOWN, reason=reason)
     if guessed and any(each.shows in _BY_OWNERSHIP for each in faults):
         faults = [each for each in faults if each.shows not in _BY_OWNERSHIP]
         if not faults:

@@ -86,7 +86,10 @@ class Lookup:
             if not isinstance(each, Assigned):
                 break
             if self._is_reached(each.value, frame, matters=matters) and not _is_filled_later(each.value):
-                return self.evaluate(each.value, frame)
+                found = self.evaluate(each.value, frame)
+                if isinstance(found, Unknown):
+                    found.rename(name)
+                return found
         return Unknown(name)
 
     def _is_reached(self, value: ir.Value, frame: Frame, *, matters: bool) -> bool:

@@ -11,7 +11,6 @@ from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, reg
 from amplint.model.events import Event, Events
 from amplint.model.events import events as events_of
 from amplint.model.unseen import local_class
-from amplint.verify.standins import Frame
 
 # What has to have run for a step to be judged.
 COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", "clip")
@@ -37,7 +36,7 @@ class Code:
         self.module = module
         self.events: Events = events_of(module)
         self._calls = module.once(Calls)
-        self.frame = Frame(self, module.program.scope, None, lazy=True)
+        self._calls_of: dict[int, list[ir.Call]] | None = None
         self._matters: dict[int, bool] = {}
         self._kinds: dict[int, frozenset[str]] = {}
         self._reached: dict[int, tuple[ir.Function, ...]] = {}
@@ -261,6 +260,16 @@ class Code:
             return 1, len(source.line_starts)
         start, end = self.module.span(function)
         return source.row(start), source.row(max(start, end - 1))
+
+    def calls_of(self, function: ir.Function) -> list[ir.Call]:
+        """The calls of a function in this file."""
+        if self._calls_of is None:
+            self._calls_of = {}
+            for call in self.module.calls:
+                callee = self._calls.find(call)
+                if callee is not None:
+                    self._calls_of.setdefault(callee.function.id, []).append(call)
+        return self._calls_of.get(function.id, [])
 
     def clears(self, step: Step) -> bool:
         """Whether a step clears gradients somewhere; else who calls it does."""

@@ -13,7 +13,8 @@ from amplint.model import ir
 from amplint.verify.watch import open_regions
 
 WIDTH, HIDDEN, ROWS, BATCHES = 32, 64, 64, 8
-INIT_SCALE = 1024.0  # of a scaler, so that it can grow a few times without an overflow
+LOSS = 16.0  # the factor of a loss: with it gradients are larger than the bounds that programs clip to
+INIT_SCALE = 64.0  # of a scaler, so that it can grow a few times without an overflow
 LEARNING_RATE, LOWEST_RATE = 0.1, 0.01
 _WORDS = re.compile(r"optimizers?|optim|opt|models?|networks?|net|self|[^a-z0-9]+")
 
@@ -26,12 +27,14 @@ class Knowledge:
     called: dict[str, None] = field(default_factory=dict)  # models that were run, by their texts
     nets: dict[str, None] = field(default_factory=dict)  # what is asked for parameters, by its text
     optimizers: dict[str, tuple[str, ...] | None] = field(default_factory=dict)  # with the nets that they were made of
+    stale: bool = False  # graphs are used behind a step that changes what they were made of
     period: int = 2  # the largest number of micro steps that a condition counts
     changed: bool = False
 
     def forget_objects(self) -> None:
         """Another path can make other models and optimizers."""
         self.nets, self.optimizers, self.called = {}, {}, {}
+        self.stale = False
 
     def learn_birth(self, call: ir.Call, what: str) -> None:
         """An unseen call returns a loss, or what one is made of."""
@@ -92,7 +95,7 @@ class Stage:
         """The parts that a model consists of."""
         self.knowledge.learn_net(net)
         own = [each for each in self._atoms if _related(each, net)]
-        if own:
+        if own and (net in self._settled or not all(net.startswith(f"{each}.") for each in own)):
             return own
         if net not in self._settled:  # what it is to others, only the next run knows
             self._atoms.append(net)
@@ -186,13 +189,13 @@ class Stage:
         return made
 
     def loss(self, net: str | None, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """The mean cross entropy of tensors, or of what the model makes of the next batch: a scalar."""
+        """16 times the mean cross entropy of tensors, or of what the model makes of the next batch: a scalar."""
         known = list(tensors)
         if not known or self._is_own(net):
             known = [self.output(net, known)]
         targets = self.batches[(self._born - 1) % BATCHES][1]
         losses = [
-            torch.nn.functional.cross_entropy(each, targets) if each.shape == (ROWS, WIDTH) else each.mean()
+            torch.nn.functional.cross_entropy(each, targets) * LOSS if each.shape == (ROWS, WIDTH) else each.mean()
             for each in known
         ]
         return sum(losses[1:], losses[0])

@@ -292,9 +292,12 @@ def over_parameters(statement: ir.Statement) -> bool:
 def _reads_gradients(where: ir.Value) -> bool:
     """Whether the items of a loop or comprehension are used as parameters are."""
     owner: ir.Node | None = where
+    names: set[str] = set()
     while isinstance(owner, ir.Value) and not isinstance(owner, ir.Comprehension):
         owner = owner.parent
     if isinstance(owner, ir.Comprehension):
+        targets = [each for clause in owner.clauses for each in ir.walk_values(clause.target)]
+        names = {each.name for each in targets if isinstance(each, ir.Name)}
         values = [each for root in owner.elements for each in ir.walk_values(root)]
         values += [each for clause in owner.clauses for test in clause.conditions for each in ir.walk_values(test)]
     else:
@@ -302,6 +305,11 @@ def _reads_gradients(where: ir.Value) -> bool:
         if not isinstance(statement, ir.For):
             return False
         values = [*ir.values_below(statement.body)]
+        names = {each.name for each in ir.walk_values(statement.target) if isinstance(each, ir.Name)}
     return any(
-        isinstance(each, ir.Attribute) and each.attr == "grad" and isinstance(each.base, ir.Name) for each in values
+        isinstance(each, ir.Attribute)
+        and each.attr == "grad"
+        and isinstance(each.base, ir.Name)
+        and each.base.name in names
+        for each in values
     )

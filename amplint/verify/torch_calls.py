@@ -79,9 +79,9 @@ class TorchCalls(Roles):
         return self.unseen(site, [optimizer, *args, *kwargs.values()], None)
 
     def _step(self, site: Site, run: Callable[[], Any]) -> Any:
-        """A step. Graphs made before stay good: a loss can hang on fewer parameters in the program than here."""
+        """A step. Where graphs are used behind it they stay good: a program's loss can hang on less than ours."""
         with ExitStack() as kept:
-            for part in self.stage.parts.values():
+            for part in self.stage.parts.values() if self.stage.knowledge.stale else ():
                 for each in part.parameters():
                     kept.enter_context(_unsafe_preserve_version_counter(each))
             return self.event(site, run)
@@ -156,7 +156,7 @@ class TorchCalls(Roles):
         for switch in ("fused", "capturable", "differentiable", "foreach"):
             known.pop(switch, None)
         if name == "SGD":  # with a tiny rate an update would be all rounding
-            known["lr"] = min(max(known.get("lr", LEARNING_RATE), LOWEST_RATE), 1.0)
+            known["lr"] = min(max(known.get("lr", LEARNING_RATE), LOWEST_RATE), LEARNING_RATE)
         parameters = list(dict.fromkeys(self.as_parameters(args[0] if args else kwargs["params"])))
         parent = site.call.parent
         target = site.code.text(parent.targets[0]) if isinstance(parent, ir.Assign) else name

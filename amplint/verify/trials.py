@@ -23,6 +23,7 @@ from amplint.verify.stage import Knowledge, Stage
 from amplint.verify.standins import CannotFollow
 from amplint.verify.watch import watched
 
+_STALE = "modified by an inplace operation"
 _TRIES = 6  # until a run shows nothing new of what values are used as
 
 
@@ -72,6 +73,7 @@ class _Trial:
         self._device, self._real = device
         self._found = found
         self._knowledge = Knowledge()
+        self._events = {each.call.id for each in code.covered(step)}
 
     def path(self, choices: Choices) -> None:
         """All runs with one set of answers; the answers that were asked for are in `choices` then."""
@@ -91,6 +93,9 @@ class _Trial:
             recorder = Recorder(reference)
             own = Choices(given)
             run, observed = self._observe(own, recorder)
+            ends = [each.ended.error for each in (right, run) if each.ended is not None]
+            if any(_STALE in str(each) for each in ends) and not self._knowledge.stale:
+                self._knowledge.stale = self._knowledge.changed = True
             if not self._knowledge.changed:
                 break
         choices.answers.update({**beside.answers, **own.answers})
@@ -99,12 +104,21 @@ class _Trial:
         reference.close()
         if right.ended is not None and right.ended.error is not None:
             path.reference_end = _said(right.ended.error)
+        path.reference_backwards = reference.observed.backwards
+        path.stale = self._knowledge.stale
         path.of_amp = run.ended is not None and run.ended.of_amp
         path.effects = run.unseen_effects
         path.remade = max((count - 1 for count in run.constructions.values()), default=0)
-        if run.stage.protected and any(observed.enabled) and observed.end == "finished":
-            beyond, path.overflow = self._observe(Choices(given), Recorder(overflow=True))
+        # What a program does itself behind a reuse of gradients, it does without AMP as well.
+        observed.reused = max(0, observed.reused - reference.observed.reused)
+        protected = bool(run.stage.protected) and any(observed.enabled)
+        if observed.end == "finished" and (protected or not self._events <= {each.id for each in run.executed}):
+            then = Choices(given)
+            beyond, overflow = self._observe(then, Recorder(overflow=True))
+            choices.open.update(then.open)
+            choices.answers.update(then.answers)
             self._found.executed |= {each.id for each in beyond.executed}
+            path.overflow = overflow if protected else None
         if observed.steps_inside and observed.end == "finished":
             _, path.free = self._observe(Choices(given), Recorder())
             path.free.reference_losses = self._free_losses(given)
@@ -143,7 +157,7 @@ class _Trial:
                 conditions.enter_context(switched_off())
             conditions.enter_context(watched(recorder, _is_programs))
             stage = Stage(self._knowledge, self._device, off=off)
-            recorder.may_overflow = lambda optimizer: id(optimizer) in stage.protected
+            recorder.may_overflow = lambda optimizer: not stage.protected or id(optimizer) in stage.protected
             run = Interpreter(self._step, self._code, stage, choices, self._class)
             run.run()
         return run

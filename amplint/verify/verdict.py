@@ -40,12 +40,12 @@ def decide(before: Judged, after: Judged | None, fixed: Iterable[str], left: Ite
     if after.state == UNKNOWN:
         return Verdict(NOT_CHECKABLE, f"after the fix: {after.reason}")
     was, now = ({each.shows for each in half.faults} for half in (before, after))
-    if new := now - was:
+    # What other findings of the step explain may stay, and an exception may have hidden it.
+    explained = shown_by(left)
+    if new := now - was - (explained if "exception" in was else set()):
         return Verdict(REFUTED, f"the fix brings something new: {_first(after, new)}; {REPORT}")
     if before.state == RIGHT:
         return Verdict(CLEAN)
-    # What other findings of the step explain may stay.
-    explained = shown_by(left)
     if still := (now & shown_by(fixed)) - explained:
         return Verdict(REFUTED, f"the fix leaves it wrong: {_first(after, still)}; {REPORT}")
     if was - now:
