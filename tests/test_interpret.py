@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from amplint import check
+from amplint.verify.judge import RIGHT, WRONG
 from amplint.verify.shows import SHOWS
 from amplint.verify.verdict import CONFIRMED, REFUTED, decide
+from tests.differential.generate import generate
+from tests.differential.interpreted import Interpreted, interpreted
+from tests.differential.program import kept
 from tests.interpreting import Ran, interpret
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -51,3 +55,19 @@ def test_a_rule_that_a_run_can_show_has_a_fixture_that_it_does(code: str) -> Non
         if variant.parent.name.startswith(code)
         for ran, verdict in verdicts(variant)
     )
+
+
+@pytest.fixture(scope="module")
+def programs() -> list[Interpreted]:
+    return [interpreted(generate(seed, "")) for seed in range(60)] + [interpreted(each) for each in kept()]
+
+
+def test_no_fix_of_a_random_program_is_refuted(programs: list[Interpreted]) -> None:
+    assert [(str(each.program), each.reasons) for each in programs if each.reasons] == []
+
+
+def test_random_programs_do_interpreted_what_they_do_executed(programs: list[Interpreted]) -> None:
+    random = [each for each in programs if each.program.seed or not each.program.chosen]
+    assert [str(each.program) for each in random if each.accuses] == []
+    executed = [each for each in random if each.observed and each.state in (RIGHT, WRONG)]
+    assert sum(each.state == WRONG for each in executed) >= 0.9 * len(executed) > 15

@@ -163,6 +163,10 @@ def _setattr(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site
     return None
 
 
+def _id(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    return id(caller.tool(site.call.positional[0], args[0], site.frame)) if site.call.positional else NotImplemented
+
+
 def _callable(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
     return True if args and isinstance(args[0], (Closure, ClassValue, Partial)) else NotImplemented
 
@@ -196,7 +200,7 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "builtins.getattr": _getattr,
     "builtins.hasattr": _hasattr,
     "builtins.setattr": _setattr,
-    "builtins.id": lambda caller, args, kwargs, site: id(args[0]) if args else NotImplemented,
+    "builtins.id": _id,
     "builtins.callable": _callable,
     "builtins.print": lambda caller, args, kwargs, site: None,
     "contextlib.ExitStack": lambda caller, args, kwargs, site: ExitStack(),

@@ -43,6 +43,7 @@ class Interpreter(Statements):
         self._class = cls  # whose method the step is run as
         self._entry = step
         self._code = code
+        stage.clears_itself = not code.clears(step)
         self._globals = Frame(code, code.module.program.scope, None, lazy=True)
         self.stage = stage
         self.facts = Facts(choices, _periods(code))
@@ -71,8 +72,6 @@ class Interpreter(Statements):
             known = self._callers_arguments(function, bound=own is not None)
             for _ in range(1 if once else self.iterations):
                 self._busy = False
-                if not once and not self._code.clears(self._entry):
-                    self.stage.clear()
                 given = self._unknown_arguments(function, bound=own is not None)
                 self.apply(closure, [], given | {name: known[name] for name in given if name in known})
         except Raised as raised:

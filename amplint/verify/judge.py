@@ -12,7 +12,7 @@ RIGHT, WRONG, UNKNOWN = "right", "wrong", "not checkable"
 
 
 # These hang on whose parameters a loss, a clip and an optimizer have.
-_BY_OWNERSHIP = ("gradient", "update")
+_BY_OWNERSHIP = ("gradient", "update", "skips")
 
 
 class Fault(NamedTuple):

@@ -34,6 +34,10 @@ class Lookup:
         """Whether a value counts as true."""
         raise NotImplementedError
 
+    def tool(self, value: ir.Value, found: Any, frame: Frame) -> Any:
+        """The scaler or optimizer that a value out of sight is, where the text uses it as one."""
+        raise NotImplementedError
+
     def apply(self, closure: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """What a function of the program returns."""
         raise NotImplementedError
@@ -121,6 +125,12 @@ class Lookup:
 
     def attribute(self, base: Any, name: str, value: ir.Value, frame: Frame) -> Any:
         """`base.name`."""
+        if (
+            isinstance(base, Unknown)
+            and name in ("_per_optimizer_states", "_scale")
+            and isinstance(value, ir.Attribute)
+        ):
+            base = self.tool(value.base, base, frame)
         if isinstance(base, Unknown):
             return base.child(f".{name}")
         if isinstance(base, Instance):

@@ -218,7 +218,8 @@ class Recorder(Listener):
     def _late(self, clip: Clip) -> None:
         """Of a clip of gradients that a step has used already: how far beyond the bound they were."""
         used = [self._applied[id(each)] for each in clip.parameters if id(each) in self._applied]
-        if used and clip.bound > 0:
+        waiting = any(gradient(each) is not None and id(each) not in self._applied for each in clip.parameters)
+        if used and not waiting and clip.bound > 0:
             norm = float(torch.linalg.vector_norm(_flat(used), clip.order))
             self.observed.beyond_bound = max(self.observed.beyond_bound, norm / clip.bound)
 

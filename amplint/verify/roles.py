@@ -12,7 +12,7 @@ from amplint.model import ir
 from amplint.model.objects import given, objects
 from amplint.verify.evaluate import Evaluator
 from amplint.verify.program import Code
-from amplint.verify.standins import CannotFollow, Dotted, Instance, Raised, Site, Unknown
+from amplint.verify.standins import CannotFollow, Dotted, Frame, Instance, Raised, Site, Unknown
 from amplint.verify.whitelist import SAME_METHODS
 
 # Methods of an unseen object that say the same in another shape or place.
@@ -51,6 +51,17 @@ class Roles(Evaluator):
             raise
         except Exception as error:
             raise Raised(str(error), site.row, error, of_amp=of_amp) from None
+
+    def tool(self, value: ir.Value, found: Any, frame: Frame) -> Any:
+        """The scaler or optimizer that a value out of sight is, where the text uses it as one."""
+        known = objects(frame.code.module)
+        if not isinstance(found, Unknown) or found.role is not None:
+            return found.role if isinstance(found, Unknown) else found
+        if known.is_scaler(value) is not None:
+            found.role = self.stage.scaler()
+        elif known.is_optimizer(value) is not None:
+            found.role = self.stage.optimizer(found.identity, _parameters_in(found.inputs))
+        return found if found.role is None else found.role
 
     def as_scaler(self, value: Unknown, site: Site) -> torch.amp.GradScaler:
         """The scaler that a value out of sight is."""

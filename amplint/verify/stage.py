@@ -75,8 +75,10 @@ class Stage:
         self._off = off
         self.knowledge = knowledge
         self.device = device
+        self.own: set[int] = set()  # optimizers, by id, that come from out of sight
         self.protected: set[int] = set()  # optimizers, by id, that a scaler unscales or steps
         self.guessed: set[str] = set()  # models that may be any optimizer's
+        self.clears_itself = False  # behind a step, as somebody does whom the step's text doesn't show
         self._settled = frozenset(knowledge.nets)
         self._born = 0
         self._made: list[str] = []
@@ -115,11 +117,6 @@ class Stage:
         """The parameters of a model, by its text."""
         return [each for atom in self.parts_of(net) for each in self.parts[atom].parameters()]
 
-    def clear(self) -> None:
-        """Clear all gradients, as the caller of a step that doesn't."""
-        for part in self.parts.values():
-            part.zero_grad()
-
     def may_be_net(self, text: str) -> bool:
         """Whether a value can be a model: one that was asked for parameters, where any was."""
         nets = self.knowledge.nets
@@ -141,7 +138,9 @@ class Stage:
             self.guessed.add(text)  # it can be one more of the same
         self.knowledge.learn_optimizer(text, self.nets_of(parameters) if parameters else None)
         part = self.parts.get(_of(text)) or next(iter(self.parts.values()))
-        return torch.optim.SGD(list(dict.fromkeys(parameters)) or part.parameters(), lr=LEARNING_RATE)
+        found = torch.optim.SGD(list(dict.fromkeys(parameters)) or part.parameters(), lr=LEARNING_RATE)
+        self.own.add(id(found))
+        return found
 
     def made_optimizer(self, text: str, parameters: Sequence[torch.Tensor]) -> None:
         """The program has made an optimizer; one that the same line makes once more is another."""

@@ -53,7 +53,7 @@ class TorchCalls(Roles):
                 return self.event(site, lambda: scaler.unscale_(optimizer))
             closures = [self._callable(each) for each in args[1:] if isinstance(each, Closure)]
             named = {key: self._callable(each) for key, each in kwargs.items() if isinstance(each, Closure)}
-            return self._step(site, lambda: scaler.step(optimizer, *closures, **named))
+            return self._step(site, optimizer, lambda: scaler.step(optimizer, *closures, **named))
         if name == "update":
             given = [each for each in args if isinstance(each, (int, float, torch.Tensor))]
             return self.event(site, lambda: scaler.update(*given))
@@ -70,7 +70,7 @@ class TorchCalls(Roles):
         """A method of an optimizer."""
         if name == "step":
             closures = [self._callable(each) for each in [*args, *kwargs.values()] if isinstance(each, Closure)]
-            return self._step(site, lambda: optimizer.step(*closures[:1]))
+            return self._step(site, optimizer, lambda: optimizer.step(*closures[:1]))
         if name == "zero_grad":
             to_none = next((each for each in [*args, *kwargs.values()] if isinstance(each, bool)), True)
             return self.event(site, lambda: optimizer.zero_grad(to_none))
@@ -78,13 +78,16 @@ class TorchCalls(Roles):
             return Unknown(site.text)
         return self.unseen(site, [optimizer, *args, *kwargs.values()], None)
 
-    def _step(self, site: Site, run: Callable[[], Any]) -> Any:
+    def _step(self, site: Site, optimizer: torch.optim.Optimizer, run: Callable[[], Any]) -> Any:
         """A step. Where graphs are used behind it they stay good: a program's loss can hang on less than ours."""
         with ExitStack() as kept:
             for part in self.stage.parts.values() if self.stage.knowledge.stale else ():
                 for each in part.parameters():
                     kept.enter_context(_unsafe_preserve_version_counter(each))
-            return self.event(site, run)
+            found = self.event(site, run)
+        if self.stage.clears_itself and id(optimizer) in self.stage.own:
+            optimizer.zero_grad()
+        return found
 
     def _callable(self, closure: Closure) -> Callable[[], Any]:
         """A closure of the program as torch calls it."""
