@@ -42,11 +42,12 @@ def run_verify(arguments: list[str], parser: Callable[..., argparse.ArgumentPars
     add("--device", choices=("cpu", *DEVICES), help="simulated where it is missing [default: the one the code names]")
     add("--unsafe-fixes", action="store_true", help="take in fixes that may change behaviour")
     add("--explain", action="store_true", help="print what was run, line by line, and what stood in for what")
+    add("--interpret", action="store_true", help="interpret fixtures as well, where they would be run")
     add("--timeout", type=_seconds, default=TIMEOUT, metavar="SECONDS", help="for each half [default: 60]")
     add("--memory", type=_size, default=MEMORY, metavar="MIB", help="for each half, beyond torch's [default: 2048]")
     add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     options = command.parse_intermixed_args(arguments)
-    fixtures = [path for path in options.paths if has_fixtures(path)]
+    fixtures = [path for path in options.paths if not options.interpret and has_fixtures(path)]
     code = [path for path in options.paths if path not in fixtures]
     try:
         rows = _fixtures(fixtures, options) if fixtures else []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from amplint.rules.base import Rule
+from amplint.verify.shows import SHOWS
 
 # What `amplint verify` found of the rules' fixtures: by rule, a list of objects (tests/proofs.py writes it).
 PROOFS = Path(__file__).parents[1] / "rules" / "proofs.json"
@@ -42,7 +43,19 @@ def _page(rule: Rule) -> str:
 def _explanation(rule: Rule) -> str:
     """The documentation, with what the fixtures showed behind the words that say what was measured."""
     before, heading, behind = rule.doc.strip().partition("\n## References\n")
-    return f"{before}{_proof_table(rule)}{heading}{behind}\n"
+    return f"{before}{_in_a_run(rule)}{_proof_table(rule)}{heading}{behind}\n"
+
+
+def _in_a_run(rule: Rule) -> str:
+    """Whether `amplint verify` can show it in a step of the user's own."""
+    shows = SHOWS[rule.code]
+    seen = ", ".join(shows.observables)
+    said = {
+        "yes": f"In a run of your own step, `amplint verify` shows it: yes, by {seen}.",
+        "simulated": f"In a run of your own step, `amplint verify` shows it: yes, by {seen}, simulated where need be.",
+        "no": f"In a run of your own step, `amplint verify` shows it: no, {shows.why}.",
+    }
+    return f"\n{said[shows.how]}\n"
 
 
 def _proof_table(rule: Rule) -> str:
@@ -65,6 +78,7 @@ def as_json(rules: Sequence[Rule], *, as_list: bool) -> str:
             "summary": rule.summary,
             "explanation": _explanation(rule),
             "proofs": proofs().get(rule.code, []),
+            "run": SHOWS[rule.code]._asdict(),
         }
         for rule in rules
     ]

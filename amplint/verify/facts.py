@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,29 +12,49 @@ from amplint.verify.standins import Unknown
 
 # How many micro steps make a step, where the text doesn't say; the first is taken where nothing hangs on it.
 PERIODS = (2, 1)
-_ORDER = {"GreaterThan", "GreaterThanEqual", "LessThan", "LessThanEqual"}
-_SAID = {
-    "GreaterThan": ">",
-    "GreaterThanEqual": ">=",
-    "LessThan": "<",
-    "LessThanEqual": "<=",
-    "Equal": "==",
-    "NotEqual": "!=",
-    "In": "in",
-    "NotIn": "not in",
+_ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "GreaterThan": operator.gt,
+    "GreaterThanEqual": operator.ge,
+    "LessThan": operator.lt,
+    "LessThanEqual": operator.le,
 }
+_SAID = {
+    "GreaterThan": ">", "GreaterThanEqual": ">=", "LessThan": "<", "LessThanEqual": "<=", "Equal": "==", "In": "in",
+}  # fmt: skip
+
+
+class _Something:
+    """A value that is neither None nor a number or string."""
+
+
+_SOMETHING = _Something()
+_Asked = Callable[[Any], bool]
 
 
 @dataclass
 class _Known:
-    """Of one value: whether it is None, whether it is true, what it is, or in which range."""
+    """What a value can still be, and the questions that were answered about it. Numbers are not negative."""
 
-    none: bool | None = None
-    truth: bool | None = None
-    value: Any = None  # a number or string that it is, None where that isn't decided
-    low: float = 0.0  # numbers that conditions ask for are not negative
-    high: float = math.inf
-    above_low: bool = False  # it isn't `low` itself
+    values: list[Any] = field(default_factory=lambda: [_SOMETHING, None, 0, 1, 2, 0.5])
+    answered: list[tuple[_Asked, bool]] = field(default_factory=list)
+
+    def can_be(self, *more: Any) -> None:
+        """Take in other values, as far as they fit what was answered."""
+        for each in more:
+            if not any(each == value and type(each) is type(value) for value in self.values) and all(
+                asked(each) is answer for asked, answer in self.answered
+            ):
+                self.values.append(each)
+
+    def holds(self, asked: _Asked) -> bool | None:
+        """The answer to a question, None where it is open."""
+        found = {asked(each) for each in self.values}
+        return found.pop() if len(found) == 1 else None
+
+    def answer(self, asked: _Asked, *, holds: bool) -> None:
+        """Remember an answer."""
+        self.answered.append((asked, holds))
+        self.values = [each for each in self.values if asked(each) is holds]
 
 
 @dataclass
@@ -44,20 +65,22 @@ class Facts:
     periods: frozenset[str] = frozenset()  # what the program takes remainders by
     _known: dict[str, _Known] = field(default_factory=dict)
 
-    def of(self, value: Unknown) -> _Known:
-        """What is known of a value."""
+    def _of(self, value: Unknown) -> _Known:
         return self._known.setdefault(value.text, _Known())
 
+    def _ask(self, value: Unknown, asked: _Asked, said: str, *, first: bool, matters: bool) -> bool:
+        known = self._of(value)
+        found = known.holds(asked)
+        if found is None:
+            found = bool(self.choices.ask(said, (first, not first), matters=matters))
+            known.answer(asked, holds=found)
+        return found
+
     def is_none(self, value: Unknown, *, matters: bool) -> bool:
-        """Whether it is None."""
-        known = self.of(value)
-        if known.none is None:
-            certain = known.truth or known.value is not None or known.low or known.above_low
-            if certain or value.tensor is not None or (value.role is not None and not matters):
-                known.none = False
-            else:
-                known.none = self.choices.ask(f"{value.text} is None", (False, True), matters=matters)
-        return known.none
+        """Whether it is None; what has a tensor or another object behind it isn't."""
+        if value.tensor is not None or (value.role is not None and not matters):
+            return False
+        return self._ask(value, lambda it: it is None, f"{value.text} is None", first=False, matters=matters)
 
     def truth(self, value: Unknown, *, matters: bool) -> bool:
         """Whether it counts as true."""
@@ -65,35 +88,24 @@ class Facts:
             return value.test(matters)
         if value.counts is not None:
             return bool(value.counts(matters))
-        known = self.of(value)
-        if known.truth is None:
-            if known.none:
-                known.truth = False
-            elif known.value is not None:
-                known.truth = bool(known.value)
-            elif known.low or known.above_low or value.tensor is not None:
-                known.truth = True
-            elif value.text in self.periods:
-                known.truth = bool(self.number(value, matters=matters))
-            else:
-                known.truth = self.choices.ask(value.text, (True, False), matters=matters)
-        return known.truth
+        if value.tensor is not None:
+            return True
+        if value.text in self.periods:
+            self.number(value, matters=matters)
+        return self._ask(value, bool, value.text, first=True, matters=matters)
 
     def number(self, value: Unknown, *, matters: bool) -> int:
         """What it is where it says how many micro steps make a step."""
         if value.counts is not None:
             return value.counts(matters)
-        known = self.of(value)
-        if isinstance(known.value, (int, float)):
-            return int(known.value)
-        if known.none or known.truth is False:
-            return 1
-        options = [each for each in PERIODS if known.low <= each <= known.high] or [max(1, int(known.low))]
-        options = [each for each in options if not (known.above_low and each == known.low)] or [int(known.low) + 1]
+        known = self._of(value)
+        options = [each for each in PERIODS if each in known.values]
+        if not options:
+            return max([1, *(int(each) for each in known.values if isinstance(each, (int, float)))])
         found: int = options[0]
         if len(options) > 1:
             found = self.choices.ask(f"{value.text} =", tuple(options), matters=matters)
-        known.value = found
+        known.answer(lambda it: it == found and not isinstance(it, bool), holds=True)
         return found
 
     def compare(self, value: Unknown, op: str, other: Any, *, matters: bool) -> bool:
@@ -105,58 +117,27 @@ class Facts:
             return self.is_none(value, matters=matters)
         if isinstance(other, bool) and op in ("Is", "Equal"):
             return self.truth(value, matters=matters) is other
-        if op in _ORDER and isinstance(other, (int, float)):
-            return self._order(value, op, other, matters=matters)
-        if op == "Equal" and isinstance(other, (int, float, str)):
-            return self._equal(value, other, matters=matters)
-        if op == "In" and isinstance(other, (list, tuple)) and self.of(value).value is not None:
-            return self.of(value).value in other
+        if value.text in self.periods and isinstance(other, (int, float)):
+            self.number(value, matters=matters)
         said = f"{value.text} {_SAID.get(op, op)} {other!r}"
+        if op in _ORDER and isinstance(other, (int, float)):
+            return self._in_order(value, op, other, said, matters=matters)
+        if op == "Equal" and isinstance(other, (int, float, str)):
+            self._of(value).can_be(other)
+            return self._ask(value, lambda it: bool(it == other), said, first=True, matters=matters)
+        if op == "In" and isinstance(other, (list, tuple)):
+            names = [each for each in other if isinstance(each, (int, float, str))]
+            self._of(value).can_be(*names)
+            return self._ask(value, lambda it: it in names, said, first=True, matters=matters)
         return bool(self.choices.ask(said, (True, False), matters=matters))
 
-    def _equal(self, value: Unknown, other: float | str, *, matters: bool) -> bool:
-        known = self.of(value)
-        if value.text in self.periods and isinstance(other, int):
-            return self.number(value, matters=matters) == other
-        if known.value is not None:
-            return bool(known.value == other)
-        if known.none or (known.truth is False and other):
+    def _in_order(self, value: Unknown, op: str, other: float, said: str, *, matters: bool) -> bool:
+        """A comparison with a number: who makes it takes the value for one."""
+        known = self._of(value)
+        known.can_be(*(each for each in (other, other + 0.5, other - 0.5) if each >= 0))
+        numbers = any(isinstance(each, (int, float)) for each in known.values)
+        if not numbers:
             return False
-        if isinstance(other, (int, float)) and not known.low <= other <= known.high:
-            return False
-        found = bool(self.choices.ask(f"{value.text} == {other!r}", (True, False), matters=matters))
-        if found:
-            known.value = other
-        return found
-
-    def _order(self, value: Unknown, op: str, other: float, *, matters: bool) -> bool:
-        known = self.of(value)
-        if value.text in self.periods and known.value is None:
-            self.number(value, matters=matters)
-        if isinstance(known.value, (int, float)):
-            return {
-                "GreaterThan": known.value > other,
-                "GreaterThanEqual": known.value >= other,
-                "LessThan": known.value < other,
-            }.get(op, known.value <= other)
-        if known.none:
-            return False
-        if op in ("LessThan", "LessThanEqual"):
-            return not self._order(
-                value, "GreaterThanEqual" if op == "LessThan" else "GreaterThan", other, matters=matters
-            )
-        if known.low > other or (known.low == other and (op == "GreaterThanEqual" or known.above_low)):
-            return True
-        if known.high < other or (known.high == other and op == "GreaterThan"):
-            return False
-        if known.truth is False:
-            return False
-        found = bool(self.choices.ask(f"{value.text} {_SAID[op]} {other:g}", (True, False), matters=matters))
-        if found:
-            known.low, known.above_low = float(other), op == "GreaterThan"
-        else:
-            known.high = float(other)
-        known.none = False
-        if known.high <= 0:
-            known.truth = False
-        return found
+        if not all(isinstance(each, (int, float)) for each in known.values):
+            known.answer(lambda it: isinstance(it, (int, float)), holds=True)
+        return self._ask(value, lambda it: _ORDER[op](it, other), said, first=True, matters=matters)

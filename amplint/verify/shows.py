@@ -50,7 +50,7 @@ SHOWS = {
     "AMP308": _no("the numbers hang on which ops come behind the inner region, in the model"),
     "AMP309": _yes(_LEARNING, _STATE),
     "AMP312": _no("threads aren't run"),
-    "AMP401": _yes(_GRADIENT, _UPDATE),
+    "AMP401": _yes(_GRADIENT, _UPDATE, _SKIPS),
     "AMP402": _yes(_SKIPS, _UPDATE, _GRADIENT, _EXCEPTION),
     "AMP403": _yes(_EXCEPTION, _GRADIENT, _UPDATE),
     "AMP404": _yes(_EXCEPTION, _SKIPS, _GRADIENT),

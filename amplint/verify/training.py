@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from amplint.analysis import INVALID_SYNTAX
 from amplint.engine import FixResult, check_bytes, fix_bytes
 from amplint.settings import Settings
 from amplint.source import Source
@@ -94,6 +95,8 @@ class Verifier:
     ) -> list[StepRow]:
         """The rows of a file's steps, with the fixes that were made."""
         found = check_bytes(data, path, settings)
+        if any(each.code == INVALID_SYNTAX for each in found.findings):
+            return []
         source = found.source or Source.from_bytes(data, path)
         steps, device = self._steps(path, source.text)
         after_text = Source.from_bytes(fixed.data, path).text
@@ -108,7 +111,7 @@ class Verifier:
             step = _with_touched(known, told)
             after = None
             same = [each for each in after_steps if each["name"] == step["name"]]
-            if len(same) > number and _text_of(step, source.text) != _text_of(same[number], after_text):
+            if len(same) > number and _text_of(known, source.text) != _text_of(same[number], after_text):
                 after, _ = self._run(path, after_text, step, number, device)
             inside = [each for each in found.findings if _contains(step, source.row(each.start))]
             remaining = [code for code, name in left if name in step["functions"] or step["name"] == _MODULE]

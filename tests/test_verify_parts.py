@@ -1,0 +1,278 @@
+"""The parts of the interpreter: conditions, what is decided of values, verdicts, the report, and the command."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("torch")
+
+from amplint.report.steps import as_json, as_tables
+from amplint.rules import all_rules
+from amplint.verify.choices import FEW, MOST, Choices, explore
+from amplint.verify.facts import Facts
+from amplint.verify.judge import RIGHT, UNKNOWN, WRONG, Fault, Judged
+from amplint.verify.shows import SHOWS
+from amplint.verify.standins import Unknown
+from amplint.verify.training import StepRow
+from amplint.verify.verdict import decide
+from tests.conftest import Ran
+from tests.interpreting import interpret
+
+Amplint = Callable[..., Ran]
+ROOT = Path(__file__).parents[1]
+
+# --- conditions
+
+
+@given(st.integers(0, 9), st.integers(0, 2**9))
+def test_few_conditions_are_tried_in_all_combinations_and_of_many_each_pair(count: int, nested: int) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def run(choices: Choices) -> None:
+        for at in range(count):
+            # Some questions come up only where the one before has its first answer.
+            if at and nested >> at & 1 and not choices.answers.get(f"q{at - 1}"):
+                continue
+            choices.ask(f"q{at}", (True, False), matters=True)
+        choices.ask("no matter", (True, False), matters=False)
+        seen.append({key: value for key, value in choices.answers.items() if key != "no matter"})
+
+    runs = list(explore(run, lambda: True))
+    assert len(runs) == len(seen) <= MOST
+    if count <= FEW:
+        assert len({tuple(sorted(each.items())) for each in seen}) == len(seen)
+        for values in itertools.product((True, False), repeat=count):
+            wanted = {f"q{at}": value for at, value in enumerate(values)}
+            assert any(all(wanted[key] == value for key, value in each.items()) for each in seen)
+    elif not nested:
+        for (one, a), (other, b) in itertools.combinations(
+            [(f"q{at}", value) for at in range(count) for value in (True, False)], 2
+        ):
+            assert one == other or any(each[one] == a and each[other] == b for each in seen)
+
+
+_QUESTIONS = st.sampled_from(
+    [("none", None), ("truth", None), *(("order", (op, bound)) for op in (">", ">=", "<", "<=") for bound in (0, 1, 2))]
+    + [("equal", value) for value in (0, 1, 2)]
+)
+_OPS = {">": "GreaterThan", ">=": "GreaterThanEqual", "<": "LessThan", "<=": "LessThanEqual"}
+
+
+@given(st.lists(_QUESTIONS, max_size=6), st.lists(st.booleans(), min_size=6, max_size=6))
+def test_what_is_said_of_a_value_holds_for_some_value(asked: list[tuple[str, Any]], wanted: list[bool]) -> None:
+    answers: list[bool] = []
+    it = iter(wanted)
+
+    class Asked(Choices):
+        def ask(self, question: str, options: tuple[Any, ...], *, matters: bool) -> Any:
+            if question not in self.answers:
+                self.answers[question] = options[0] if next(it, True) else options[-1]
+            return self.answers[question]
+
+    facts, value = Facts(Asked()), Unknown("x")
+    for kind, what in asked:
+        if kind == "none":
+            answers.append(facts.is_none(value, matters=True))
+        elif kind == "truth":
+            answers.append(facts.truth(value, matters=True))
+        elif kind == "order":
+            answers.append(facts.compare(value, _OPS[what[0]], what[1], matters=True))
+        else:
+            answers.append(facts.compare(value, "Equal", what, matters=True))
+
+    def holds(x: float | None) -> bool:
+        for (kind, what), answer in zip(asked, answers, strict=True):
+            if kind == "none":
+                real = x is None
+            elif kind == "truth":
+                real = bool(x)
+            elif kind == "order":  # None is in no order, and the program doesn't ask
+                real = x is not None and {">": x > what[1], ">=": x >= what[1], "<": x < what[1]}.get(
+                    what[0], x <= what[1]
+                )
+            else:
+                real = x == what
+            if real is not answer:
+                return False
+        return True
+
+    assert any(holds(x) for x in (None, 0, 0.5, 1, 1.5, 2, 3))
+
+
+# --- verdicts and report
+
+
+def _judged(*shown: str) -> Judged:
+    return Judged(WRONG if shown else RIGHT, [Fault(each, f"{each} is off", "flag") for each in shown])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fixed", "left", "verdict"),
+    [
+        (_judged(), None, "", "", "clean"),
+        (_judged("gradient"), None, "", "", "misbehaves"),
+        (_judged("gradient"), _judged(), "AMP401", "", "confirmed"),
+        (_judged("gradient"), _judged("gradient"), "AMP401", "", "refuted"),
+        (_judged("gradient"), _judged("skips"), "AMP401", "", "refuted"),
+        (_judged(), _judged("gradient"), "AMP401", "", "refuted"),
+        (_judged("warning", "gradient"), _judged("gradient"), "AMP101", "AMP401", "confirmed"),
+        (_judged("gradient"), _judged("gradient"), "AMP417", "AMP401", "misbehaves"),
+        (_judged("exception"), _judged("gradient"), "AMP405", "AMP401", "confirmed"),
+        (_judged(), _judged(), "AMP417", "", "clean"),
+        (Judged(UNKNOWN, reason="why"), _judged(), "AMP401", "", "not checkable"),
+        (_judged("gradient"), Judged(UNKNOWN, reason="why"), "AMP401", "", "not checkable"),
+    ],
+)
+def test_verdicts(before: Judged, after: Judged | None, fixed: str, left: str, verdict: str) -> None:
+    found = decide(before, after, filter(None, [fixed]), filter(None, [left]))
+    assert found.verdict == verdict
+    assert ("report it" in found.reason) is (verdict == "refuted")
+
+
+def test_every_rule_says_whether_a_run_can_show_it() -> None:
+    assert set(SHOWS) == set(all_rules())
+    assert all(bool(each.observables) is (each.how != "no") is not bool(each.why) for each in SHOWS.values())
+
+
+def test_the_report() -> None:
+    row = StepRow(
+        path="train.py", name="train", row=3, verdict="confirmed", reason="", device="cuda", simulated=True,
+        before=_judged("gradient"), after=_judged(), findings=[], only_run=["gradient"], functions=["train"], runs=4,
+        seconds=0.5, notes=[(4, "scaler.step(optimizer)", ""), (3, "model(x)", "a model of the bench")],
+    )  # fmt: skip
+    text = as_tables([row], 100, explain=True)
+    for part in ("train.py:3 train: confirmed (cuda, simulated)", "gradient is off", "where flag", "8 a second"):
+        assert part in text
+    assert "model(x)  -> a model of the bench" in text
+    (found,) = json.loads(json.dumps(as_json([row])))
+    assert found["before"]["faults"] == [{"shows": "gradient", "text": "gradient is off", "path": "flag"}]
+    assert (found["step"], found["line"], found["simulated"], found["reason"]) == ("train", 3, True, None)
+
+
+# --- the hard cases
+
+STEP = """\
+import torch
+from torch import nn
+
+def train(model, loader, optimizer, scaler, clip=None, accumulate=1):
+    for i, batch in enumerate(loader):
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(batch) / accumulate
+        BACKWARD
+        if (i + 1) % accumulate == 0:
+            UNSCALE
+            if clip is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+"""
+GOOD = STEP.replace("UNSCALE", "scaler.unscale_(optimizer)").replace("BACKWARD", "scaler.scale(loss).backward()")
+
+
+def _state(text: str, device: str | None = None) -> tuple[str, set[str]]:
+    (ran,) = interpret(text, device)
+    return ran.judged.state, ran.shown
+
+
+def test_a_right_step_is_right_and_its_conditions_are_tried() -> None:
+    (ran,) = interpret(GOOD)
+    assert ran.judged.state == RIGHT
+    paths = [each.answers for each in ran.runs.paths]
+    assert len(paths) == 4
+    assert {each["clip is None"] for each in paths} == {True, False}
+    assert {each["accumulate ="] for each in paths} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("scaler.unscale_(optimizer)", "pass", {"gradient", "update"}),
+        ("scaler.scale(loss).backward()", "loss.backward()", {"exception"}),
+        ("scaler.update()", "pass", {"exception"}),
+        ("scaler.step(optimizer)", "optimizer.step()", {"skips"}),
+        ("scaler.unscale_(optimizer)", "scaler.unscale_(optimizer); scaler.unscale_(optimizer)", {"exception"}),
+    ],
+)
+def test_a_wrong_step_is_wrong(old: str, new: str, shown: set[str]) -> None:
+    state, found = _state(GOOD.replace(old, new))
+    assert state == WRONG
+    assert shown <= found
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "xpu"])
+def test_devices(device: str) -> None:
+    text = GOOD.replace('"cuda"', f'"{device}"')
+    assert _state(text) == (RIGHT, set())
+    (ran,) = interpret(text)
+    assert all(each.observed.regions[0] == f"{device} float16" for each in ran.runs.paths)
+
+
+def test_a_scaler_for_a_device_that_is_missing_warns() -> None:
+    text = GOOD.replace("    for i", "    scaler = torch.amp.GradScaler()\n    for i").replace('"cuda"', '"xpu"')
+    state, shown = _state(text)
+    assert (state, "warning" in shown) == (WRONG, True)
+
+
+def test_what_can_t_be_seen_is_not_judged() -> None:
+    (ran,) = interpret(GOOD.replace("scaler.update()", "scaler.update(); helper(optimizer)"))
+    assert ran.judged == Judged(UNKNOWN, reason="line 14: what helper(optimizer) does can't be seen")
+    dead = "if False:\n                loss.backward()\n            scaler.update()"
+    (ran,) = interpret(GOOD.replace("scaler.update()", dead))
+    assert ran.judged.state == UNKNOWN
+    assert ran.judged.reason == "line 15 is reached only if (i + 1) % accumulate == 0 and False"
+
+
+# --- the command
+
+
+BAD = GOOD.replace("scaler.unscale_(optimizer)", "pass")
+ALSO = "\n\ndef other(scaler):\n    return torch.cuda.amp.autocast()\n"
+
+
+def test_fix_verify_writes_what_runs_confirm(amplint: Amplint, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    fixture = ROOT / "fixtures" / "AMP401_clip_without_unscale" / "boundary" / "bad.py"
+    path.write_text(fixture.read_text().partition("\n")[2] + ALSO)
+    ran = amplint("--fix", "--unsafe-fixes", "--verify", "--isolated", path)
+    text = path.read_text()
+    assert "scaler.unscale_(optimizer)" in text
+    assert "torch.cuda.amp.autocast()" in text, "no run can say anything about it"
+    assert ran.code == 1
+    assert "no training step that can be run has it" in ran.out
+    again = amplint("verify", path)
+    assert (again.code, "train.py:12 train: clean" in again.out) == (0, True)
+
+
+def test_fix_verify_is_for_files(amplint: Amplint, tmp_path: Path) -> None:
+    for arguments in (["--verify", tmp_path], ["--fix", "--verify", "--diff", tmp_path], ["--fix", "--verify", "-"]):
+        ran = amplint(*arguments)
+        assert (ran.code, ran.err) == (2, "amplint: error: --verify goes with --fix, on files\n")
+
+
+def test_a_run_that_takes_too_long_is_not_checkable_and_the_next_file_goes_on(amplint: Amplint, tmp_path: Path) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text(BAD)
+    ran = amplint("verify", tmp_path, "--timeout", "0.02")
+    assert ran.code == 0
+    assert ran.out.count("not checkable") >= 1
+    assert "timed out: after 0.02 s" in ran.out or "the run failed" in ran.out
+
+
+def test_files_that_are_no_training_code(amplint: Amplint, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(BAD + "def (:\n")
+    (tmp_path / "bytes.py").write_bytes(b"# \xff backward step autocast\n")
+    (tmp_path / "good.py").write_text(GOOD)
+    ran = amplint("verify", tmp_path, "--explain")
+    assert (ran.code, ran.err) == (0, "")
+    assert "good.py:4 train: clean (cuda, simulated)" in ran.out
+    assert "scaler is a GradScaler of the bench" in ran.out
