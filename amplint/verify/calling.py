@@ -209,7 +209,7 @@ class Caller(TorchCalls):
         """What a call of a method returns."""
         event = site.event
         kind = event.kind if event is not None else ""
-        if isinstance(base, Unknown) and base.role is not None:
+        if isinstance(base, Unknown) and isinstance(base.role, (torch.amp.GradScaler, torch.optim.Optimizer)):
             base = base.role
         if isinstance(base, Unknown) and kind in _SCALER_EVENTS:
             base = self.as_scaler(base, site)
@@ -302,8 +302,12 @@ class Caller(TorchCalls):
         if name in SAME and args:
             return args[0]
         if name == "torch.device" and args:
+            if not isinstance(args[0], (str, torch.device)):
+                found = Unknown(site.text)
+                found.role = torch.device(self.stage.device)
+                return found
             try:
-                return torch.device(args[0] if isinstance(args[0], (str, torch.device)) else self.stage.device)
+                return torch.device(args[0])
             except RuntimeError:
                 return Unknown(site.text)
         if name == "torch.cuda.is_available":

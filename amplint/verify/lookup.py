@@ -93,6 +93,7 @@ class Lookup:
                 found = self.evaluate(each.value, frame)
                 if isinstance(found, Unknown):
                     found.rename(name)
+                    found.fixed = True
                 return found
         return Unknown(name)
 
@@ -144,7 +145,7 @@ class Lookup:
         if isinstance(base, torch.nn.Parameter) and name == "grad" and not _measures(value):
             return gradient(base)
         for kind, attributes in ATTRIBUTES:
-            if isinstance(base, kind) and name in attributes:
+            if isinstance(base, kind) and name in attributes and hasattr(base, name):
                 return getattr(base, name)
         if any(isinstance(base, kind) and name in methods for kind, methods in METHODS):
             return Method(base, name)
@@ -168,6 +169,7 @@ class Lookup:
                 found = Unknown(f"{instance.text}.{name}")
             elif isinstance(found, Unknown):
                 found.rename(f"{instance.text}.{name}")
+                found.fixed = True
             instance.attributes[name] = found
         return found
 

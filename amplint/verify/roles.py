@@ -122,7 +122,7 @@ class Roles(Evaluator):
         """Learn which unseen calls a value comes from: the next run gives them tensors."""
         if isinstance(value, (list, tuple, dict)):
             return self._demand_all(value.values() if isinstance(value, dict) else value, what)
-        if not isinstance(value, Unknown):
+        if not isinstance(value, Unknown) or value.fixed:
             return False
         if value.origin is None:
             return self._demand_all(value.inputs, what)

@@ -15,7 +15,7 @@ from amplint.verify.watch import open_regions
 WIDTH, HIDDEN, ROWS, BATCHES = 32, 64, 64, 8
 LOSS = 16.0  # the factor of a loss: with it gradients are larger than the bounds that programs clip to
 INIT_SCALE = 64.0  # of a scaler, so that it can grow a few times without an overflow
-LEARNING_RATE, LOWEST_RATE = 0.1, 0.01
+LEARNING_RATE, LOWEST_RATE = 0.01, 0.001
 _WORDS = re.compile(r"optimizers?|optim|opt|models?|networks?|net|self|[^a-z0-9]+")
 
 

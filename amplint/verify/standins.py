@@ -28,6 +28,7 @@ class Unknown:
         "called",
         "children",
         "counts",
+        "fixed",
         "forward",
         "identity",
         "inputs",
@@ -60,6 +61,7 @@ class Unknown:
         self.counts = counts  # the same of a number
         self.role: Any = None
         self.called = False  # as a function
+        self.fixed = False  # made once, by code that isn't run: no loss
         self.named = False  # after a variable
         self.children: dict[str, Any] = {}
 

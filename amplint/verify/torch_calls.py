@@ -109,7 +109,8 @@ class TorchCalls(Roles):
             if key == "enabled":
                 given[key] = self.truth(value, matters=True)
             elif key == "device_type":
-                given[key] = self.stage.device
+                role = value.role if isinstance(value, Unknown) else None
+                given[key] = role if isinstance(role, torch.device) else self.stage.device
             else:
                 del given[key]
             self.note(site.code, site.call, f"{key} is {given.get(key, 'left out')}")
