@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
+
 from amplint.analysis import read
 from amplint.settings import Settings
 from amplint.source import Source
@@ -35,7 +37,12 @@ def interpret(text: str, device: str | None = None) -> list[Ran]:
     """The steps of a text, each with all its runs."""
     code = code_of(text)
     found = []
-    for step in code.steps():
-        runs = run_step(code, step, device or trained_on(code))
-        found.append(Ran(step, runs, judged(code, step, runs)))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in the worker: the tensors are small
+    try:
+        for step in code.steps():
+            runs = run_step(code, step, device or trained_on(code))
+            found.append(Ran(step, runs, judged(code, step, runs)))
+    finally:
+        torch.set_num_threads(threads)
     return found

@@ -59,7 +59,7 @@ def test_a_rule_that_a_run_can_show_has_a_fixture_that_it_does(code: str) -> Non
 
 @pytest.fixture(scope="module")
 def programs() -> list[Interpreted]:
-    return [interpreted(generate(seed, "")) for seed in range(60)] + [interpreted(each) for each in kept()]
+    return [interpreted(generate(seed, "")) for seed in range(40)] + [interpreted(each) for each in kept()]
 
 
 def test_no_fix_of_a_random_program_is_refuted(programs: list[Interpreted]) -> None:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 _TABLE = re.compile(r"(?<=<!-- rules -->\n).*?(?=<!-- /rules -->)", re.DOTALL)
 _CONSOLE = re.compile(r"^```console\n\$ (amplint[^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_SPEED = re.compile(r" in \d+\.\d s, [\d,]+ a second")
+_MEASURED = re.compile(r"\d+\.\d+|[\d,]+ a second")
 _SHELL = re.compile(r"<!-- ([\w-]+) -->\n```sh\n([^\n]+)\n```")
 
 
@@ -45,7 +45,8 @@ def test_the_table_is_that_of_the_rules() -> None:
 
 @pytest.mark.parametrize(("command", "shown"), _CONSOLE.findall(README.read_text("utf-8")))
 def test_commands_print_what_is_shown(command: str, shown: str) -> None:
-    assert _SPEED.sub("", run(command)) == _SPEED.sub("", shown)
+    # The last digit of a number that was measured hangs on the machine.
+    assert _MEASURED.sub("#", run(command)) == _MEASURED.sub("#", shown)
 
 
 def test_ci_runs_the_two_commands() -> None:

@@ -232,6 +232,16 @@ def test_what_can_t_be_seen_is_not_judged() -> None:
     assert ran.judged.reason == "line 15 is reached only if (i + 1) % accumulate == 0 and False"
 
 
+@pytest.mark.parametrize(
+    "test", ['version.parse(torch.__version__) >= version.parse("2.3")', 'hasattr(torch.amp, "GradScaler")']
+)
+def test_releases_of_torch_are_no_choice(test: str) -> None:
+    made = "torch.amp.GradScaler('cuda')\n    else:\n        scaler = torch.cuda.amp.GradScaler()\n    for i"
+    text = GOOD.replace("    for i", f"    if {test}:\n        scaler = {made}")
+    (ran,) = interpret(text.replace("import torch", "import torch\nfrom packaging import version", 1))
+    assert (ran.judged.state, ran.shown) == (RIGHT, set())
+
+
 # --- the command
 
 

@@ -28,6 +28,8 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "builtins.bool": bool,
     "builtins.str": str,
 }
+# Where programs look for what a release of torch has.
+_NAMESPACES = {"torch": set(dir(torch)), "torch.amp": set(dir(torch.amp)), "torch.cuda.amp": set(dir(torch.cuda.amp))}
 _MOST = 10_000  # numbers of a range
 
 
@@ -152,6 +154,8 @@ def _getattr(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site
 
 
 def _hasattr(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    if len(args) == 2 and isinstance(args[0], Dotted) and args[0].name in _NAMESPACES:
+        return args[1] in _NAMESPACES[args[0].name]
     if len(args) == 2 and isinstance(args[0], Instance) and isinstance(args[1], str):
         return True if args[1] in args[0].attributes else NotImplemented
     return NotImplemented

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from packaging.version import Version
 from torch.amp.grad_scaler import OptState
 from torch.nn import functional
 
@@ -36,6 +37,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "torch.nn.functional.log_softmax": functional.log_softmax,
     **{f"math.{name}": getattr(math, name) for name in ("sqrt", "isnan", "isinf", "isfinite", "ceil", "floor", "log")},
 }
+FUNCTIONS |= dict.fromkeys(
+    ("packaging.version.parse", "packaging.version.Version", "pkg_resources.parse_version"), Version
+)
 # Makes a context; `torch.set_grad_enabled` acts at once as well, as it does in a program.
 CONTEXTS: dict[str, Callable[..., Any]] = {
     "torch.no_grad": torch.no_grad,
@@ -178,6 +182,8 @@ def constant(name: str) -> Any:
     """The value of a qualified name that is one: a dtype, a number; None: it is none."""
     if name.startswith("torch.") and name.removeprefix("torch.") in _DTYPES:
         return getattr(torch, name.removeprefix("torch."))
+    if name in ("torch.__version__", "torch.version.__version__"):
+        return str(torch.__version__)
     if name in ("math.inf", "torch.inf", "numpy.inf"):
         return math.inf
     owner, _, last = name.rpartition(".")
