@@ -107,6 +107,17 @@ def test_what_is_said_of_a_value_holds_for_some_value(asked: list[tuple[str, Any
     assert any(holds(x) for x in (None, 0, 0.5, 1, 1.5, 2, 3))
 
 
+def test_a_condition_that_mattered_to_nobody_is_varied_once_it_matters() -> None:
+    seen: set[tuple[bool, bool]] = set()
+
+    def run(choices: Choices) -> None:
+        facts, value = Facts(choices), Unknown("flag")
+        seen.add((facts.truth(value, matters=False), facts.truth(value, matters=True)))
+
+    list(explore(run, lambda: True))
+    assert seen == {(True, True), (False, False)}
+
+
 # --- verdicts and report
 
 

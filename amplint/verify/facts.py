@@ -37,6 +37,7 @@ class _Known:
 
     values: list[Any] = field(default_factory=lambda: [_SOMETHING, None, 0, 1, 2, 0.5])
     answered: list[tuple[_Asked, bool]] = field(default_factory=list)
+    said: dict[str, tuple[bool, bool]] = field(default_factory=dict)  # the questions in words, with their options
 
     def can_be(self, *more: Any) -> None:
         """Take in other values, as far as they fit what was answered."""
@@ -74,6 +75,10 @@ class Facts:
         if found is None:
             found = bool(self.choices.ask(said, (first, not first), matters=matters))
             known.answer(asked, holds=found)
+            known.said[said] = (first, not first)
+        elif matters:  # and so do the questions that have decided it
+            for before, options in known.said.items():
+                self.choices.ask(before, options, matters=True)
         return found
 
     def is_none(self, value: Unknown, *, matters: bool) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -18,6 +18,9 @@ from amplint.verify.whitelist import ATTRIBUTES, METHODS, constant
 # Methods of a gradient that leave its values, and what tells of its size.
 _SAME_SIZE = {"data", "detach", "float", "clone", "view", "flatten", "reshape", "cpu", "double"}
 _SIZES = {"norm", "vector_norm", "abs", "max", "min", "mean", "sum", "pow", "square", "item", "std", "var", "clone"}
+
+
+_MISSING = object()
 
 
 class Lookup:
@@ -165,7 +168,7 @@ class Lookup:
                 found = self._stored(instance, instance.cls, name)
             finally:
                 self._evaluating.discard(active)
-            if found is None:
+            if found is _MISSING:
                 found = Unknown(f"{instance.text}.{name}")
             elif isinstance(found, Unknown):
                 found.rename(f"{instance.text}.{name}")
@@ -196,10 +199,10 @@ class Lookup:
         return None
 
     def _stored(self, instance: Instance, cls: ClassValue, name: str) -> Any:
-        """What the methods of a class store in an attribute, the constructor first."""
+        """What the methods of a class store in an attribute, the constructor first; `_MISSING`: nothing in sight."""
         for each in bases(cls):
             code = each.frame.code
-            values = _telling([value for value in each.cls.attributes.get(name, ()) if value is not None])[::-1]
+            values = _telling(each.cls.attributes.get(name, ()))[::-1]
             matters = any(map(code.value_matters, values))
             ordered = sorted(values, key=lambda value: _method_name(value) != "__init__")
             for value in ordered:
@@ -209,7 +212,7 @@ class Lookup:
                 frame = self.lazy_frame(function, each.frame, instance)
                 if self._is_reached(value, frame, matters=matters):
                     return self.evaluate(value, frame)
-        return None
+        return _MISSING
 
     @staticmethod
     def lazy_frame(function: ir.Function, outer: Frame, instance: Instance | None) -> Frame:
@@ -236,15 +239,17 @@ def _is_enum(cls: ClassValue) -> bool:
     return any(name.startswith("enum.") for name in names)
 
 
-def _telling(values: list[ir.Value]) -> list[ir.Value]:
-    """The values of an attribute that say what it is: where methods set it, the first None or flag doesn't."""
-
-    def tells(value: ir.Value) -> bool:
-        return not (isinstance(value, ir.Constant) and (value.value is None or isinstance(value.value, bool)))
-
-    if len({value.value if isinstance(value, ir.Constant) else None for value in values}) == 1:
+def _telling(stored: Sequence[ir.Value | None]) -> list[ir.Value]:
+    """The values of an attribute that say what it is: None doesn't, nor a flag where methods set something else."""
+    values = [each for each in stored if each is not None and not _is_constant(each, None)]
+    flags = [each for each in values if any(_is_constant(each, flag) for flag in (True, False))]
+    if len(flags) == len(stored) and len({each.value for each in flags if isinstance(each, ir.Constant)}) == 1:
         return values
-    return [value for value in values if tells(value)]
+    return [each for each in values if each not in flags]
+
+
+def _is_constant(value: ir.Value, what: bool | None) -> bool:
+    return isinstance(value, ir.Constant) and value.value is what
 
 
 def _method_name(value: ir.Value) -> str:
