@@ -35,11 +35,12 @@ class Result(NamedTuple):
 
 
 class FixResult(NamedTuple):
-    """A file's new bytes, how many findings of each code were fixed, and what is left to find."""
+    """A file's new bytes, how many findings of each code were fixed, what is left to find, and what was `before`."""
 
     data: bytes
     applied: Counter[str]
     result: Result
+    before: Result
 
 
 def check(code: str, filename: str = "<string>", settings: Settings | None = None) -> list[Finding]:
@@ -79,13 +80,13 @@ def fix_bytes(
     """
     before = check_bytes(data, filename, settings)
     if before.source is None or not _offered(before, unsafe):
-        return FixResult(data, Counter(), before)
+        return FixResult(data, Counter(), before, before)
     if before.source.encode(before.source.text) != data:
         withheld = f"{before.source.encoding} text can't be written back as it was"
         findings = tuple(each._replace(fix=None, withheld=withheld) if each.fix else each for each in before.findings)
-        return FixResult(data, Counter(), before._replace(findings=findings))
+        return FixResult(data, Counter(), before._replace(findings=findings), before)
     fixed, applied, result = _fix(before.source, settings, unsafe, wanted)
-    return FixResult(fixed.encode(fixed.text), applied, result)
+    return FixResult(fixed.encode(fixed.text), applied, result, before)
 
 
 def _from_text(code: str, filename: str) -> Source:

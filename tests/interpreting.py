@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import torch
@@ -13,6 +14,7 @@ from amplint.verify.answers import trained_on
 from amplint.verify.judge import Judged
 from amplint.verify.program import Code, Step
 from amplint.verify.trials import StepRuns, judged, run_step
+from amplint.verify.verdict import Verdict, decide
 
 
 class Ran(NamedTuple):
@@ -40,9 +42,15 @@ def interpret(text: str, device: str | None = None) -> list[Ran]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in the worker: the tensors are small
     try:
-        for step in code.steps():
+        for step in code.steps:
             runs = run_step(code, step, device or trained_on(code))
             found.append(Ran(step, runs, judged(code, step, runs)))
     finally:
         torch.set_num_threads(threads)
     return found
+
+
+def verdicts(bad: str, fixed: str, gone: Collection[str], left: Collection[str]) -> list[tuple[Ran, Verdict]]:
+    """Each step of a text, with the verdict on what a fix makes of it: some findings are `gone`, some `left`."""
+    after = {each.step.name: each.judged for each in interpret(fixed)} if fixed != bad else {}
+    return [(each, decide(each.judged, after.get(each.step.name), gone, left)) for each in interpret(bad)]

@@ -10,11 +10,12 @@ import pytest
 from amplint import check
 from amplint.verify.judge import RIGHT, WRONG
 from amplint.verify.shows import SHOWS
-from amplint.verify.verdict import CONFIRMED, REFUTED, decide
+from amplint.verify.verdict import CONFIRMED, REFUTED, fewer
+from tests import interpreting
 from tests.differential.generate import generate
 from tests.differential.interpreted import Interpreted, interpreted
 from tests.differential.program import kept
-from tests.interpreting import Ran, interpret
+from tests.interpreting import Ran
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 VARIANTS = sorted(path.parent for path in FIXTURES.glob("AMP*/*/bad.py"))
@@ -29,15 +30,9 @@ def halves(variant: Path) -> tuple[str, str]:
 def verdicts(variant: Path) -> list[tuple[Ran, str]]:
     """Each step of a fixture, with the verdict on what its fix does to it."""
     bad, fixed = halves(variant)
-    before = {each.step.name: each for each in interpret(bad)}
-    after = {each.step.name: each for each in interpret(fixed)}
     codes, left = ([each.code for each in check(text)] for text in (bad, fixed))
-    gone = {variant.parent.name[:6], *(code for code in codes if left.count(code) < codes.count(code))}
-    return [
-        (each, decide(each.judged, after[name].judged, gone, left).verdict)
-        for name, each in before.items()
-        if name in after
-    ]
+    gone = {variant.parent.name[:6], *fewer(codes, left)}
+    return [(ran, each.verdict) for ran, each in interpreting.verdicts(bad, fixed, gone, left)]
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda path: f"{path.parent.name[:6]}-{path.name}")

@@ -183,13 +183,14 @@ class Calls:
 
     def _is_overridden(self, cls: ir.Class, name: str) -> bool:
         return any(
-            each.cls is not None and each.name == name and each.cls is not cls and self._derives(each.cls, cls)
+            each.cls is not None and each.name == name and each.cls is not cls and self.derives(each.cls, cls)
             for each in self._module.functions
         )
 
-    def _derives(self, cls: ir.Class, base: ir.Class, depth: int = 4) -> bool:
+    def derives(self, cls: ir.Class, base: ir.Class, depth: int = 4) -> bool:
+        """Whether a class inherits another one of this file."""
         parents = [local_class(self._module, each.value) for each in cls.bases]
-        return any(each is base or (depth and each and self._derives(each, base, depth - 1)) for each in parents)
+        return any(each is base or (depth and each and self.derives(each, base, depth - 1)) for each in parents)
 
     def _can_follow(self, function: ir.Function) -> bool:
         if function.is_generator or function.is_async:

@@ -19,7 +19,7 @@ from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Binding, Defined, S
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_SCALERS = {SCALER, *OLD_SCALER, "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
+SCALERS = {SCALER, *OLD_SCALER, "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
 _OPTIMIZER_NAME = re.compile(r"(?i)optim|^opt$|^opt_|_opt$")
 _FOLLOW = 5
 
@@ -321,7 +321,7 @@ class Objects:
         if isinstance(value, ir.Call):
             names = self._module.names.of(value.func)
             self.classes.setdefault(key, set()).update(names)
-            if names & _SCALERS:
+            if names & SCALERS:
                 self.scalers.add(key)
                 self.made.setdefault(key, []).append(Made(value, value.keyword("enabled")))
             elif any(name.startswith("torch.optim.") and ".lr_scheduler" not in name for name in names):

@@ -6,17 +6,15 @@ import dataclasses
 from collections import Counter
 from typing import Any
 
-import torch
-
 from amplint.analysis import UnreadableError, read
 from amplint.model import ir
 from amplint.model.dtypes import OLD_SCALER, SCALER, devices, region_devices, regions
 from amplint.settings import Settings
 from amplint.source import Source
+from amplint.verify.bench import is_there
 from amplint.verify.program import Code, Step
+from amplint.verify.simulate import DEVICES
 from amplint.verify.trials import judged, run_step
-
-_SIMULATED = ("cuda", "xpu", "mps")
 
 
 class Answers:
@@ -35,7 +33,7 @@ class Answers:
             code = self._code(asked["path"], asked["text"])
         except UnreadableError as error:
             return {"steps": [], "error": error.finding.message}
-        steps = code.steps()
+        steps = code.steps
         device = asked["device"] or trained_on(code)
         if asked["ask"] == "steps":
             return {"steps": [_described(code, each) for each in steps], "device": device, "error": ""}
@@ -52,7 +50,7 @@ class Answers:
         return known
 
     def _run(self, code: Code, step: Step, device: str) -> dict[str, Any]:
-        real = device != "cpu" and _is_there(device)
+        real = device != "cpu" and is_there(device)
         runs = run_step(code, step, device, real=real)
         return {
             **dataclasses.asdict(judged(code, step, runs)),
@@ -86,13 +84,8 @@ def trained_on(code: Code) -> str:
         elif name == SCALER:
             given = call.positional[0] if call.positional else call.keyword("device")
             found += [each.type for each in devices(module, given)] if isinstance(given, ir.Value) else []
-    known = Counter(each for each in found if each in (*_SIMULATED, "cpu"))
+    known = Counter(each for each in found if each in (*DEVICES, "cpu"))
     if not known:
         return "cuda"
     accelerators = [each for each, _ in known.most_common() if each != "cpu"]
     return accelerators[0] if accelerators else "cpu"
-
-
-def _is_there(device: str) -> bool:
-    module: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None), "mps": torch.backends.mps}[device]
-    return bool(module and module.is_available())

@@ -88,6 +88,12 @@ def on_device(device: str) -> Iterator[None]:
         yield
 
 
+def is_there(device: str) -> bool:
+    """Whether this machine has a device ("cuda", "xpu" or "mps")."""
+    module: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None), "mps": torch.backends.mps}[device]
+    return bool(module and module.is_available())
+
+
 def reset() -> None:
     """Put torch's global state, as far as a training step's numbers hang on it, and all seeds back to the start."""
     for device in DEVICES:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from amplint.model import ir
-from amplint.model.objects import objects
+from amplint.model.objects import SCALERS, objects
 from amplint.verify.builtin import BUILTINS
 from amplint.verify.lookup import bases, is_module
 from amplint.verify.roles import SHAPES, text_of
@@ -25,7 +25,7 @@ from amplint.verify.standins import (
     Site,
     Unknown,
 )
-from amplint.verify.torch_calls import REGIONS, SCALERS, TorchCalls
+from amplint.verify.torch_calls import REGIONS, TorchCalls
 from amplint.verify.whitelist import CONTEXTS, EXITS, FUNCTIONS, METHODS, OF_PARAMETERS, SAME, SAME_METHODS, context
 
 DEPTH, RECURSION = 40, 4  # of calls, and of those of one function
@@ -217,7 +217,7 @@ class Caller(TorchCalls):
             if isinstance(site.call.func, ir.Attribute) and objects(site.code.module).is_scaler(site.call.func.base):
                 base = self.as_scaler(base, site)
         if kind == "backward" and isinstance(base, (Unknown, torch.Tensor)) and not self.is_given_tools(site, args):
-            return self._backward(base, args, kwargs, site)
+            return self.backward_of([self.as_loss(base, site)], site)
         if isinstance(base, Unknown) and kind == "optimizer_step":
             base = self.as_optimizer(base, site)
         if isinstance(base, Unknown) and name == "zero_grad":
@@ -243,18 +243,18 @@ class Caller(TorchCalls):
     def _of_own(self, base: Instance, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         if is_module(base) and (name in OF_PARAMETERS or name in ("zero_grad", *SAME_METHODS)):
             if not isinstance(self.of_class(base.cls, name, base), Closure):
-                return self._of_net(base, base.text, name)
+                return self._of_net(base, name)
         found = self.of_instance(base, name)
         if is_module(base) and name == "forward":
             return self.unseen(site, [*args, *kwargs.values()], base.text, forward=True)
         return self.call_value(found, args, kwargs, site)
 
-    def _of_net(self, base: Any, text: str, name: str) -> Any:
+    def _of_net(self, base: Unknown | Instance, name: str) -> Any:
         """A method of a model."""
         if name in SAME_METHODS:
-            self.stage.convert(text, name)
+            self.stage.convert(base.text, name)
             return base
-        parameters = self.stage.parameters(text)
+        parameters = self.stage.parameters(base.text)
         if name == "zero_grad":
             for each in parameters:
                 each.grad = None
@@ -265,15 +265,14 @@ class Caller(TorchCalls):
 
     def _of_unknown(self, base: Unknown, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         if name in OF_PARAMETERS or name == "zero_grad":
-            return self._of_net(base, base.text, name)
+            return self._of_net(base, name)
         if base.tensor is not None:
             if any(name in methods for of, methods in METHODS if of is torch.Tensor):
                 return self.allowed(base.tensor, name, args, kwargs, site)
             if name in SHAPES:
                 return Unknown(site.text, inputs=(base,), tensor=base.tensor)
         if name in SAME_METHODS:
-            self.stage.convert(base.text, name)
-            return base
+            return self._of_net(base, name)
         forward = name not in SHAPES and self.stage.may_be_net(base.text)
         inputs = [*args, *kwargs.values()] if forward else [base, *args, *kwargs.values()]
         return self.unseen(site, inputs, base.text, forward=forward)
@@ -318,6 +317,3 @@ class Caller(TorchCalls):
         if name in FUNCTIONS:
             return self.pure(FUNCTIONS[name], args, kwargs, site)
         return self.unseen(site, [*args, *kwargs.values()], None)
-
-    def _backward(self, base: Any, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
-        return self.backward_of([self.as_loss(base, site)], site)

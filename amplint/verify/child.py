@@ -23,8 +23,8 @@ import torch
 
 from amplint.guard import with_room
 from amplint.verify.answers import Answers
-from amplint.verify.bench import on_device, reset, switched_off
-from amplint.verify.proof import BARE, FREE, LOCK_STEP, OVERFLOW, Observed
+from amplint.verify.bench import is_there, on_device, reset, switched_off
+from amplint.verify.proof import BARE, FREE, LOCK_STEP, OVERFLOW, Observed, said
 from amplint.verify.record import Recorder
 from amplint.verify.simulate import simulated
 from amplint.verify.watch import Listener, watched
@@ -80,7 +80,7 @@ def _answer(answers: Answers, asked: dict[str, Any]) -> dict[str, Any]:
     try:
         return with_room(lambda: answers.answer(asked))
     except Exception as error:
-        return {"failed": _said(error)[1]}
+        return {"failed": said(error)}
     finally:
         reset()
 
@@ -92,7 +92,7 @@ def _die_with_the_parent() -> None:
 
 def _run(job: Job, folder: str, output: int) -> Observed:
     started = time.perf_counter()
-    there = job.device is not None and _available(job.device)
+    there = job.device is not None and is_there(job.device)
     _limit(job.timeout, job.memory, real_cuda=job.device == "cuda" and there)
     observed = _observe(job, there, folder)
     observed.output = _end_of(output)
@@ -113,11 +113,6 @@ def _end_of(output: int) -> str:
     end = os.lseek(output, 0, os.SEEK_END)
     os.lseek(output, max(0, end - _OUTPUT), os.SEEK_SET)
     return os.read(output, _OUTPUT).decode("utf-8", "replace")
-
-
-def _available(device: str) -> bool:
-    module: Any = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None), "mps": torch.backends.mps}[device]
-    return bool(module and module.is_available())
 
 
 def _observe(job: Job, there: bool, folder: str) -> Observed:
@@ -161,7 +156,7 @@ def _execute(job: Job, there: bool, folder: str, recorder: Recorder | None, *, o
     except SystemExit as stop:
         end, detail = "exited", f"status {stop.code or 0}"
     except BaseException as error:
-        end, detail = _said(error)
+        end, detail = _end(error)
     finally:
         if os.getpid() != process:
             os._exit(0)  # what the program forked has come back here, and would answer too
@@ -198,11 +193,9 @@ def _within(filename: str | None, folder: str) -> bool:
     return filename is not None and Path(folder) in Path(filename).parents
 
 
-def _said(error: BaseException) -> tuple[str, str]:
-    first = next(iter(str(error).splitlines()), "")[:300]
-    text = f"{type(error).__name__}: {first}" if first else type(error).__name__
+def _end(error: BaseException) -> tuple[str, str]:
     no_memory = isinstance(error, MemoryError) or any(each in str(error) for each in _NO_MEMORY)
-    return ("out of memory" if no_memory else "exception"), text
+    return ("out of memory" if no_memory else "exception"), said(error)
 
 
 def _limit(timeout: float, memory: int, *, real_cuda: bool) -> None:

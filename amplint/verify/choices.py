@@ -31,10 +31,6 @@ class Choices:
             self.answers[question] = self.wanted.get(question, options[0])
         return self.answers[question]
 
-    def known(self, question: str) -> Any:
-        """The answer, None where nobody has asked."""
-        return self.answers.get(question)
-
     def path(self) -> dict[str, Any]:
         """The answers that say which run this is."""
         return {question: self.answers[question] for question in self.open}

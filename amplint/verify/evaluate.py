@@ -56,6 +56,16 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "NotIn": lambda one, other: one not in other,
 }
 
+# What holds of the right side where a comparison holds of the left one.
+_SWAPPED = {
+    "LessThan": "GreaterThan",
+    "GreaterThan": "LessThan",
+    "LessThanEqual": "GreaterThanEqual",
+    "GreaterThanEqual": "LessThanEqual",
+    "Equal": "Equal",
+    "NotEqual": "NotEqual",
+}
+
 
 class Evaluator(Lookup):
     """Evaluates expressions in a frame. What calls do is the subclass's."""
@@ -227,18 +237,10 @@ class Evaluator(Lookup):
             return Unknown(
                 text, test=lambda matters: self.facts.compare(left, op, right, matters=matters), inputs=(left,)
             )
-        swapped = {
-            "LessThan": "GreaterThan",
-            "GreaterThan": "LessThan",
-            "LessThanEqual": "GreaterThanEqual",
-            "GreaterThanEqual": "LessThanEqual",
-            "Equal": "Equal",
-            "NotEqual": "NotEqual",
-        }
-        if isinstance(right, Unknown) and _is_plain(left) and op in swapped:
+        if isinstance(right, Unknown) and _is_plain(left) and op in _SWAPPED:
             return Unknown(
                 text,
-                test=lambda matters: self.facts.compare(right, swapped[op], left, matters=matters),
+                test=lambda matters: self.facts.compare(right, _SWAPPED[op], left, matters=matters),
                 inputs=(right,),
             )
         if isinstance(left, Unknown) and op in ("Equal", "NotEqual", "Is", "IsNot") and isinstance(right, _NAMED):

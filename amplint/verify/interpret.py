@@ -13,7 +13,7 @@ import torch
 from amplint.model import ir
 from amplint.verify.choices import Choices
 from amplint.verify.facts import Facts
-from amplint.verify.program import STEPS, Code, Step
+from amplint.verify.program import Code, Step
 from amplint.verify.roles import makes
 from amplint.verify.stage import Stage
 from amplint.verify.standins import (
@@ -43,10 +43,10 @@ class Interpreter(Statements):
         self._class = cls  # whose method the step is run as
         self._entry = step
         self._code = code
-        stage.clears_itself = not code.clears(step)
+        stage.clears_itself = not step.clears
         self._globals = Frame(code, code.module.program.scope, None, lazy=True)
         self.stage = stage
-        self.facts = Facts(choices, _periods(code))
+        self.facts = Facts(choices, code.periods)
         self.iterations = min(_CAP, max(ITERATIONS, stage.knowledge.period * 2))
         self.ended: Raised | None = None  # by an exception
         self.notes: dict[tuple[int, str], str] = {}  # what was run, by its line and text, and what it was replaced by
@@ -68,9 +68,8 @@ class Interpreter(Statements):
                 return
             outer, own = self._around(function)
             closure = Closure(function, outer, own, bound=own is not None)
-            once = self._has_loop()
             known = self._callers_arguments(function, bound=own is not None)
-            for _ in range(1 if once else self.iterations):
+            for _ in range(1 if self._entry.has_loop else self.iterations):
                 self._busy = False
                 given = self._unknown_arguments(function, bound=own is not None)
                 self.apply(closure, [], given | {name: known[name] for name in given if name in known})
@@ -127,16 +126,6 @@ class Interpreter(Statements):
             return outer, None
         cls = self._class if function is self._entry.function and self._class is not None else function.cls
         return outer, Instance(ClassValue(cls, outer), function.params[0].name)
-
-    def _has_loop(self) -> bool:
-        """Whether the step has a loop over batches: one in which gradients are made and used."""
-        for function in self._entry.reach:
-            for each in ir.walk_statements(function.body, into=False) if function is not None else ():
-                if isinstance(each, (ir.For, ir.While)):
-                    kinds = self._code.kinds_below(each.body)
-                    if "backward" in kinds and kinds & STEPS:
-                        return True
-        return False
 
     def note(self, code: Code, node: ir.Node, what: str) -> None:
         """Remember what was run, or what it was replaced by."""
@@ -262,17 +251,6 @@ class Interpreter(Statements):
             )
         kinds = {f"builtins.{each.__name__}" for each in inspect.getmro(type(raised.error))}
         return bool(kinds & names)
-
-
-def _periods(code: Code) -> frozenset[str]:
-    """What the program takes remainders by, as it is written."""
-    return frozenset(
-        code.text(each.right)
-        for value in code.module.values
-        if isinstance(value, ir.Binary)
-        for each in (value,)
-        if each.op == "Modulo" and not isinstance(each.left, (ir.Constant, ir.FString))
-    )
 
 
 def _is_context(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from amplint.model import Module, ir
@@ -11,6 +12,7 @@ from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, reg
 from amplint.model.events import Event, Events
 from amplint.model.events import events as events_of
 from amplint.model.unseen import local_class
+from amplint.rules.standing import loops_round, upwards
 
 # What has to have run for a step to be judged.
 COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", "clip")
@@ -27,6 +29,8 @@ class Step(NamedTuple):
     function: ir.Function | None
     reach: tuple[ir.Function | None, ...]  # what runs, itself first
     row: int
+    clears: bool  # gradients, somewhere; else who calls it does
+    has_loop: bool  # over batches: one in which gradients are made and used
 
 
 class Code:
@@ -36,6 +40,7 @@ class Code:
         self.module = module
         self.events: Events = events_of(module)
         self._calls = module.once(Calls)
+        self._texts: dict[int, str] = {}
         self._calls_of: dict[int, list[ir.Call]] | None = None
         self._matters: dict[int, bool] = {}
         self._kinds: dict[int, frozenset[str]] = {}
@@ -50,7 +55,9 @@ class Code:
 
     def text(self, node: ir.Node) -> str:
         """A node as it is written, on one line."""
-        return " ".join(self.module.text(node).split())
+        if node.id not in self._texts:
+            self._texts[node.id] = " ".join(self.module.text(node).split())
+        return self._texts[node.id]
 
     # --- what matters
 
@@ -89,20 +96,18 @@ class Code:
 
     def only_loops(self, block: ir.Block) -> bool:
         """Whether a suite has events only in loops inside it, or in those of functions that it calls: an epoch's."""
-        return self._loops_below(block) and not self._events_beside_loops(block, set())
+        return self._loops_below(block, set()) and not self._events_beside_loops(block, set())
 
-    def _loops_below(self, block: ir.Block) -> bool:
+    def _loops_below(self, block: ir.Block, seen: set[int]) -> bool:
         for statement in ir.walk_statements(block, into=False):
             if isinstance(statement, (ir.For, ir.While)) and self.matters(statement.body):
                 return True
-        return any(self._has_loops(each, set()) for each in self._called_below(block))
-
-    def _has_loops(self, function: ir.Function, seen: set[int]) -> bool:
-        seen.add(function.id)
-        for statement in ir.walk_statements(function.body, into=False):
-            if isinstance(statement, (ir.For, ir.While)) and self.matters(statement.body):
-                return True
-        return any(self._has_loops(each, seen) for each in self.called(function) if each.id not in seen)
+        for each in self._called_below(block):
+            if each.id not in seen:
+                seen.add(each.id)
+                if self._loops_below(each.body, seen):
+                    return True
+        return False
 
     def _called_below(self, block: ir.Block) -> list[ir.Function]:
         return [each for value in ir.values_below(block) for each in self._named(value) if self.function_matters(each)]
@@ -149,7 +154,7 @@ class Code:
                         if isinstance(each, ir.Call):
                             if region_of(self.module, each) is not None:
                                 found.add(_REGION)
-                            elif self.module.names.of(each.func) & _MAKES and _in_loop(each):
+                            elif self.module.names.of(each.func) & _MAKES and loops_round(each):
                                 found.add(_MADE)
             for each in function.decorators if function is not None else ():
                 if isinstance(each, ir.Call) and region_of(self.module, each) is not None:
@@ -203,6 +208,7 @@ class Code:
                     todo.append(each)
         return tuple(found.values())
 
+    @cached_property
     def steps(self) -> list[Step]:
         """The training steps of the file, those that another one contains left out."""
         found: dict[int, Step] = {}
@@ -212,7 +218,9 @@ class Code:
             if "backward" not in kinds or not kinds & STEPS or not kinds & {*_OF_SCALER, _REGION}:
                 continue
             row = self.module.row(function) if function is not None else 1
-            found[function.id if function is not None else 0] = Step(self.name(function), function, reach, row)
+            found[function.id if function is not None else 0] = Step(
+                self.name(function), function, reach, row, self._clears(reach), self._has_loop(reach)
+            )
         chosen = {key: step for key, step in found.items() if self._adds(step, found)}
         inner = {each.id for step in chosen.values() for each in step.reach[1:] if each is not None}
         return [step for key, step in chosen.items() if key not in inner or self._is_cyclic(step, chosen)]
@@ -242,15 +250,8 @@ class Code:
         if cls is None:
             return [None]
         classes = [each for each in self.module.statements if isinstance(each, ir.Class)]
-        parents = {each.id: [local_class(self.module, base.value) for base in each.bases] for each in classes}
-
-        def inherits(each: ir.Class, depth: int = 5) -> bool:
-            return depth > 0 and any(
-                base is cls or (base is not None and inherits(base, depth - 1)) for base in parents[each.id]
-            )
-
-        bases = {base.id for of in parents.values() for base in of if base is not None}
-        below = [each for each in classes if inherits(each) and each.id not in bases]
+        parents = [local_class(self.module, base.value) for each in classes for base in each.bases]
+        below = [each for each in classes if self._calls.derives(each, cls) and each not in parents]
         return [*below[:4]] or [cls]
 
     def rows(self, function: ir.Function | None) -> tuple[int, int]:
@@ -271,15 +272,34 @@ class Code:
                     self._calls_of.setdefault(callee.function.id, []).append(call)
         return self._calls_of.get(function.id, [])
 
-    def clears(self, step: Step) -> bool:
-        """Whether a step clears gradients somewhere; else who calls it does."""
+    @cached_property
+    def periods(self) -> frozenset[str]:
+        """What the program takes remainders by, as it is written."""
+        return frozenset(
+            self.text(each.right)
+            for each in self.module.values
+            if isinstance(each, ir.Binary)
+            and each.op == "Modulo"
+            and not isinstance(each.left, (ir.Constant, ir.FString))
+        )
+
+    def _clears(self, reach: tuple[ir.Function | None, ...]) -> bool:
         return any(
-            event.kind == "zero_grad" for function in step.reach for event in self.events.below(self._body(function))
+            event.kind == "zero_grad" for function in reach for event in self.events.below(self._body(function))
         ) or any(
             _stores_gradient(each)
-            for function in step.reach
+            for function in reach
             for each in ir.walk_statements(self._body(function), into=False)
         )
+
+    def _has_loop(self, reach: tuple[ir.Function | None, ...]) -> bool:
+        for function in reach:
+            for each in ir.walk_statements(function.body, into=False) if function is not None else ():
+                if isinstance(each, (ir.For, ir.While)):
+                    kinds = self.kinds_below(each.body)
+                    if "backward" in kinds and kinds & STEPS:
+                        return True
+        return False
 
     def name(self, function: ir.Function | None) -> str:
         """The qualified name of a function; `<module>` for None."""
@@ -299,23 +319,8 @@ def _stores_gradient(statement: ir.Statement) -> bool:
     return any(isinstance(each, ir.Attribute) and each.attr == "grad" for each in targets)
 
 
-def _in_loop(value: ir.Value) -> bool:
-    up: ir.Node | None = ir.statement_of(value)
-    while up is not None and not isinstance(up, ir.Function):
-        if isinstance(up, (ir.For, ir.While)):
-            return True
-        up = up.parent
-    return False
-
-
 def _in_handler(value: ir.Value) -> bool:
-    statement = ir.statement_of(value)
-    while True:
-        block = statement.block
-        if block.role == "handler" or (
-            isinstance(block.owner, ir.Try) and any(h.body is block for h in block.owner.handlers)
-        ):
-            return True
-        if not isinstance(block.owner, ir.Statement) or isinstance(block.owner, ir.Function):
-            return False
-        statement = block.owner
+    return any(
+        isinstance(each.parent, ir.Try) and any(handler.body is each.block for handler in each.parent.handlers)
+        for each in upwards(ir.statement_of(value))
+    )

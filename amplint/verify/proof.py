@@ -181,6 +181,12 @@ def _about_amp(half: Observed) -> list[str]:
     return [without_places(each) for each in half.warnings if ABOUT_AMP.match(each)]
 
 
+def said(error: BaseException) -> str:
+    """An exception in one line: its type, and the first line of its message."""
+    first = next(iter(str(error).splitlines()), "")[:300]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
 def without_places(text: str) -> str:
     """A message of torch's without the place in its sources or on this machine's disk."""
     return _PLACE.sub("", text)

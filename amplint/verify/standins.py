@@ -136,7 +136,6 @@ class Instance:
     text: str
     given: dict[str, Any] | None = None  # the constructor's arguments, by parameter
     attributes: dict[str, Any] = field(default_factory=dict)
-    children: dict[str, Unknown] = field(default_factory=dict)  # attributes out of sight
 
 
 @dataclass(eq=False, slots=True, frozen=True)

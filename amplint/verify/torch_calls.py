@@ -12,14 +12,13 @@ import torch
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from amplint.model import ir
-from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER
+from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, SCALER
 from amplint.verify.roles import Roles, is_simple, tensors_in, value_of
 from amplint.verify.stage import LEARNING_RATE, LOWEST_RATE
 from amplint.verify.standins import CannotFollow, Closure, Site, Unknown
 
 BOUND = 0.1  # of a clip whose own is out of sight: less than a gradient's norm
 _SHARDED = "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"
-SCALERS = {SCALER, *OLD_SCALER, _SHARDED}
 REGIONS = {AUTOCAST, *OLD_AUTOCAST}
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from amplint.analysis import INVALID_SYNTAX
-from amplint.engine import FixResult, check_bytes, fix_bytes
+from amplint.engine import FixResult, fix_bytes
 from amplint.settings import Settings
 from amplint.source import Source
 from amplint.verify.judge import UNKNOWN, Fault, Judged
 from amplint.verify.run import MEMORY, TIMEOUT, Lost, Runner, need_torch
-from amplint.verify.verdict import CONFIRMED, Found, compared, decide, unexplained
+from amplint.verify.verdict import CONFIRMED, Found, compared, decide, fewer, unexplained
 
 # A step has these words; a file without them is not even parsed.
 _WORDS = (re.compile(rb"backward"), re.compile(rb"step"), re.compile(rb"autocast|[sS]caler"))
@@ -83,18 +83,17 @@ class Verifier:
         """The rows of a file's steps, with the fixes that amplint offers for it."""
         if not all(each.search(data) for each in _WORDS):
             return []
-        return self.compare(path, data, fix_bytes(data, path, settings, unsafe=unsafe), settings, progress)
+        return self.compare(path, data, fix_bytes(data, path, settings, unsafe=unsafe), progress)
 
     def compare(
         self,
         path: str,
         data: bytes,
         fixed: FixResult,
-        settings: Settings,
         progress: Callable[[str], None] | None = None,
     ) -> list[StepRow]:
         """The rows of a file's steps, with the fixes that were made."""
-        found = check_bytes(data, path, settings)
+        found = fixed.before
         if any(each.code == INVALID_SYNTAX for each in found.findings):
             return []
         source = found.source or Source.from_bytes(data, path)
@@ -115,7 +114,7 @@ class Verifier:
                 after, _ = self._run(path, after_text, step, number, device)
             inside = [each for each in found.findings if _contains(step, source.row(each.start))]
             remaining = [code for code, name in left if name in step["functions"] or step["name"] == _MODULE]
-            gone = _difference([each.code for each in inside], remaining)
+            gone = fewer([each.code for each in inside], remaining)
             verdict = decide(before, after, gone, remaining)
             listed = compared(
                 before, [(each.code, source.row(each.start), each.message, each.code in gone) for each in inside]
@@ -150,13 +149,13 @@ class Verifier:
         and so are fixes that lie in no step.
         """
         whole = fix_bytes(data, path, settings, unsafe=unsafe)
-        rows = self.compare(path, data, whole, settings) if whole.data != data else []
+        rows = self.compare(path, data, whole) if whole.data != data else []
         touched = [row for row in rows if row.after is not None]
         good = {name for row in touched if row.verdict == CONFIRMED for name in row.functions}
         good -= {name for row in touched if row.verdict != CONFIRMED for name in row.functions}
         some = self._only(good, path, data, settings, unsafe=unsafe)
         if some.data not in (whole.data, data):
-            again = self.compare(path, data, some, settings)
+            again = self.compare(path, data, some)
             if any(row.verdict != CONFIRMED for row in again if row.after is not None):
                 some = self._only(set(), path, data, settings, unsafe=unsafe)
         text = Source.from_bytes(some.data, path).text
@@ -195,7 +194,7 @@ class Verifier:
         if "state" not in answer:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
             return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": device}
-        faults = [Fault(**each) if isinstance(each, dict) else Fault(*each) for each in answer["faults"]]
+        faults = [Fault(*each) for each in answer["faults"]]
         return Judged(answer["state"], faults, answer["reason"], answer["numbers"]), answer
 
     def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -224,11 +223,6 @@ def _text_of(step: dict[str, Any], text: str) -> list[str]:
     """The lines that a step consists of."""
     lines = text.splitlines()
     return [line for first, last in step["rows"] for line in lines[first - 1 : last]]
-
-
-def _difference(before: Sequence[str], after: Sequence[str]) -> set[str]:
-    """The codes that occur less often after."""
-    return {code for code in before if list(after).count(code) < list(before).count(code)}
 
 
 def _name_at(text: str, offset: int) -> str:

@@ -16,7 +16,7 @@ from amplint.verify.choices import Choices, explore
 from amplint.verify.interpret import Interpreter
 from amplint.verify.judge import Judged, Path, judge
 from amplint.verify.program import Code, Step
-from amplint.verify.proof import Observed
+from amplint.verify.proof import Observed, said
 from amplint.verify.record import Recorder
 from amplint.verify.simulate import simulated
 from amplint.verify.stage import Knowledge, Stage
@@ -38,7 +38,6 @@ class StepRuns:
     notes: dict[tuple[int, str], str] = field(default_factory=dict)
     failed: str = ""  # why it can't be followed
     runs: int = 0
-    iterations: int = 0
     seconds: float = 0.0
 
 
@@ -103,7 +102,7 @@ class _Trial:
         path = Path(choices.path(), observed)
         reference.close()
         if right.ended is not None and right.ended.error is not None:
-            path.reference_end = _said(right.ended.error)
+            path.reference_end = said(right.ended.error)
         path.reference_backwards = reference.observed.backwards
         path.stale = self._knowledge.stale
         path.of_amp = run.ended is not None and run.ended.of_amp
@@ -128,7 +127,6 @@ class _Trial:
         self._found.touched |= run.touched
         for key, what in run.notes.items():
             self._found.notes[key] = self._found.notes.get(key) or what
-        self._found.iterations += run.iterations
 
     def _free_losses(self, given: dict[str, Any]) -> list[float]:
         reference = Recorder(leave_out=True)
@@ -141,7 +139,7 @@ class _Trial:
             run = self._once(choices, recorder, off=False)
         observed = recorder.close()
         if run.ended is not None and run.ended.error is not None:
-            observed.end, observed.detail = "exception", f"line {run.ended.row}: {_said(run.ended.error)}"
+            observed.end, observed.detail = "exception", f"line {run.ended.row}: {said(run.ended.error)}"
         observed.warnings = list(dict.fromkeys(f"{each.category.__name__}: {each.message}" for each in caught))
         return run, observed
 
@@ -185,8 +183,3 @@ def _unreached(code: Code, call: ir.Value) -> str:
 def _is_programs(filename: str) -> bool:
     """Whether a gradient is read for the program: there its attributes are looked up."""
     return filename == lookup.__file__
-
-
-def _said(error: BaseException) -> str:
-    first = next(iter(str(error).splitlines()), "")[:300]
-    return f"{type(error).__name__}: {first}" if first else type(error).__name__

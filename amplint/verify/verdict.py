@@ -53,6 +53,11 @@ def decide(before: Judged, after: Judged | None, fixed: Iterable[str], left: Ite
     return Verdict(MISBEHAVES, "the fix is about something that the run doesn't show")
 
 
+def fewer(before: Sequence[str], after: Sequence[str]) -> set[str]:
+    """The codes that occur less often after."""
+    return {code for code in before if after.count(code) < before.count(code)}
+
+
 def shown_by(codes: Iterable[str]) -> set[str]:
     """The observables by which a run shows what rules say."""
     return {each for code in codes if code in SHOWS for each in SHOWS[code].observables}

@@ -14,13 +14,13 @@ import torch
 
 from amplint import check, fix
 from amplint.verify.judge import RIGHT, UNKNOWN, WRONG
-from amplint.verify.verdict import REFUTED, decide
+from amplint.verify.verdict import REFUTED, fewer
 from tests.differential.compare import SETTINGS
 from tests.differential.generate import generate
 from tests.differential.ledger import UnsuitableError
 from tests.differential.observe import observe
 from tests.differential.program import FILENAME, Program
-from tests.interpreting import interpret
+from tests.interpreting import verdicts
 
 
 class Interpreted(NamedTuple):
@@ -42,20 +42,17 @@ class Interpreted(NamedTuple):
 def interpreted(program: Program) -> Interpreted:
     """Interpret a program and what its fixes make of it, and execute it."""
     fixed = fix(program.text, FILENAME, SETTINGS, unsafe=True)
-    before = interpret(program.text)
-    after = {each.step.name: each.judged for each in interpret(fixed)} if fixed != program.text else {}
     codes, left = ([each.code for each in check(text, FILENAME, SETTINGS)] for text in (program.text, fixed))
-    gone = {code for code in codes if left.count(code) < codes.count(code)}
-    verdicts = [decide(each.judged, after.get(each.step.name), gone, left) for each in before]
-    states = {each.judged.state for each in before}
+    decided = verdicts(program.text, fixed, fewer(codes, left), left)
+    states = {each.judged.state for each, _ in decided}
     try:
         observed: bool | None = any(not each.secondary for each in observe(program).observed)
     except UnsuitableError:
         observed = None
     return Interpreted(
         program,
-        [each.verdict for each in verdicts],
-        [each.reason for each in verdicts if each.verdict == REFUTED],
+        [each.verdict for _, each in decided],
+        [each.reason for _, each in decided if each.verdict == REFUTED],
         next((state for state in (WRONG, UNKNOWN, RIGHT) if state in states), "no step"),
         bool(codes),
         observed,
@@ -69,12 +66,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    verdicts: Counter[str] = Counter()
+    found: Counter[str] = Counter()
     agreement: Counter[tuple[str, str]] = Counter()
     started = time.monotonic()
     for seed in range(options.seed, options.seed + options.programs):
         each = interpreted(generate(seed, ""))
-        verdicts.update(each.verdicts)
+        found.update(each.verdicts)
         if each.observed is not None:
             agreement["misbehaves" if each.observed else "does not", each.state] += 1
         for reason in each.reasons:
@@ -83,7 +80,7 @@ def main() -> None:
             print(f"--- seed {seed}: only the interpreter finds something")
     for (executed, state), count in sorted(agreement.items()):
         print(f"executed: {executed:10}  interpreted: {state:13}  {count}")
-    said = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
+    said = ", ".join(f"{count} {verdict}" for verdict, count in found.most_common())
     print(f"{said}; {time.monotonic() - started:.0f} s")
 
 
