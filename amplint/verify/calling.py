@@ -9,14 +9,17 @@ import torch
 
 from amplint.model import ir
 from amplint.model.objects import SCALERS, objects
+from amplint.verify.accelerated import Accelerated
 from amplint.verify.builtin import BUILTINS
 from amplint.verify.lookup import bases, is_module
+from amplint.verify.managed import ACCELERATORS
 from amplint.verify.roles import SHAPES, text_of
 from amplint.verify.standins import (
     ClassValue,
     Closure,
     Dotted,
     Frame,
+    Impossible,
     Instance,
     Manager,
     Method,
@@ -25,7 +28,7 @@ from amplint.verify.standins import (
     Site,
     Unknown,
 )
-from amplint.verify.torch_calls import REGIONS, TorchCalls
+from amplint.verify.torch_calls import REGIONS
 from amplint.verify.whitelist import CONTEXTS, EXITS, FUNCTIONS, METHODS, OF_PARAMETERS, SAME, SAME_METHODS, context
 
 DEPTH, RECURSION = 40, 4  # of calls, and of those of one function
@@ -33,7 +36,7 @@ SHORT = 15  # statements of a function that is run though nothing in it matters 
 _SCALER_EVENTS = ("scale", "unscale_", "step", "update")
 
 
-class Caller(TorchCalls):
+class Caller(Accelerated):
     """Evaluates calls. How a function's suite is run is the subclass's."""
 
     def __init__(self) -> None:
@@ -61,7 +64,12 @@ class Caller(TorchCalls):
             if isinstance(func.base, ir.Call) and site.code.module.names.of(func.base.func) == {"builtins.super"}:
                 return self._of_super(func, site)
             base = self.evaluate(func.base, frame)
+            if isinstance(base, Unknown) and (base.fixed or base.origin is None) and self.facts.must_be_none(base):
+                raise Impossible(f"line {site.row}: {base.text} is None on every path")
             args, kwargs = self.arguments(site)
+            accelerator = self.as_accelerator(base, func.base, frame)
+            if accelerator is not None:
+                return self.of_accelerator(accelerator, func.attr, args, kwargs, site)
             return self.method(base, func.attr, args, kwargs, site)
         called = self.evaluate(func, frame)
         args, kwargs = self.arguments(site)
@@ -118,9 +126,15 @@ class Caller(TorchCalls):
         matters = code.function_matters(function)
         if function.is_generator and short and not matters:
             return self.collect(called, args, kwargs)
-        if function.is_generator or not (matters or short):
-            return self.unseen(site, [called.own, *args, *kwargs.values()], text_of(called.own))
-        return self.apply(called, args, kwargs)
+        if matters and not function.is_generator:
+            return self.apply(called, args, kwargs)
+        if short and not function.is_generator:
+            try:
+                return self.apply(called, args, kwargs)
+            except Raised as raised:  # as it hangs on what is out of sight, or is for subclasses to define
+                if raised.error is not None:
+                    raise
+        return self.unseen(site, [called.own, *args, *kwargs.values()], text_of(called.own))
 
     def _construct(self, cls: ClassValue, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         parent = site.call.parent
@@ -281,6 +295,8 @@ class Caller(TorchCalls):
         event = site.event
         if name in REGIONS:
             return self.region(name, args, kwargs, site)
+        if name in ACCELERATORS:
+            return self.accelerator(kwargs)
         if name in SCALERS:
             return self.made_scaler(name, args, kwargs, site)
         if name.startswith("torch.optim.") and name.count(".") == 2 and name.rpartition(".")[2][:1].isupper():

@@ -9,8 +9,8 @@ from typing import Any
 
 # All combinations of so many conditions are run; of more, each pair.
 FEW = 4
-# Runs that a step is given at most.
-MOST = 24
+# Runs that a step is given at most, and with events that none of them has reached so many more.
+MOST, MORE = 24, 32
 
 Options = tuple[Any, ...]
 
@@ -20,12 +20,15 @@ class Choices:
     """The answers of one run, by question. A question that nothing hangs on always has its first answer."""
 
     wanted: dict[str, Any] = field(default_factory=dict)
+    varied: frozenset[str] = frozenset()  # questions that something hangs on, though the text doesn't say so
     answers: dict[str, Any] = field(default_factory=dict)
     open: dict[str, Options] = field(default_factory=dict)  # the questions that something hangs on
+    asked: dict[str, Options] = field(default_factory=dict)  # all of them
 
     def ask(self, question: str, options: Options, *, matters: bool) -> Any:
         """The answer of this run."""
-        if matters:
+        self.asked.setdefault(question, options)
+        if matters or question in self.varied:
             self.open.setdefault(question, options)
         if question not in self.answers:
             self.answers[question] = self.wanted.get(question, options[0])
@@ -35,26 +38,73 @@ class Choices:
         """The answers that say which run this is."""
         return {question: self.answers[question] for question in self.open}
 
+    def again(self) -> Choices:
+        """The same run once more, as far as it is known."""
+        return Choices({**self.wanted}, self.varied)
 
-def explore(run: Callable[[Choices], None], is_done: Callable[[], bool]) -> Iterator[Choices]:
+    def add(self, other: Choices) -> None:
+        """Take in what another run of the same was asked."""
+        for mine, theirs in (
+            (self.answers, other.answers),
+            (self.open, other.open),
+            (self.asked, other.asked),
+        ):
+            mine.update(theirs)
+
+
+def explore(run: Callable[[Choices], None], missing: Callable[[], int]) -> Iterator[Choices]:
     """Run with all combinations of answers, found out on the way; yields the choices of each run.
 
-    Of many questions each pair of answers is tried, and while it isn't `done`, runs with one more answer changed.
+    Of many questions each pair of answers is tried, and while events are `missing`, runs with one more answer changed.
+    In the end those are changed too of which the text doesn't say that an event hangs on them.
     """
     known: dict[str, Options] = {}
     done: list[dict[str, Any]] = []
     tried: list[dict[str, Any]] = []
+    runs: list[Choices] = []
     wanted: dict[str, Any] | None = {}
     while wanted is not None and len(done) < MOST:
         choices = Choices(wanted)
         run(choices)
         yield choices
+        runs.append(choices)
         known.update(choices.open)
         tried.append(wanted)
         done.append(choices.path())
         wanted = _next(known, done, tried)
-        if wanted is None and len(known) > FEW and not is_done():
+        if wanted is None and len(known) > FEW and missing():
             wanted = _neighbour(known, done)
+    yield from _vary(run, missing, runs)
+
+
+def _vary(run: Callable[[Choices], None], missing: Callable[[], int], runs: list[Choices]) -> Iterator[Choices]:
+    """Change the other answers of runs one at a time, the last asked first.
+
+    What reaches more goes on from there, and so does what is asked something new.
+    """
+    tried: set[str] = set()
+    seen = {question for each in runs for question in each.asked}
+    left, at = missing(), 0
+    budget = MORE
+    while left and budget and at < len(runs):
+        base = runs[at]
+        question = next((each for each in reversed(base.asked) if each not in base.open and each not in tried), None)
+        if question is None:
+            at += 1
+            continue
+        tried.add(question)
+        for value in base.asked[question]:
+            if value != base.answers[question] and budget:
+                budget -= 1
+                choices = Choices({**base.answers, question: value}, base.varied | {question})
+                run(choices)
+                yield choices
+                if missing() < left:
+                    left, at, tried = missing(), 0, set()
+                    runs.insert(0, choices)
+                elif not seen.issuperset(choices.asked):
+                    runs.insert(at, choices)
+                seen.update(choices.asked)
 
 
 def _next(known: dict[str, Options], done: list[dict[str, Any]], tried: list[dict[str, Any]]) -> dict[str, Any] | None:

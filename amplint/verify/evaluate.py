@@ -22,6 +22,7 @@ from amplint.verify.standins import (
     Dotted,
     Frame,
     Unknown,
+    value_of,
 )
 
 LONGEST_PERIOD = 32  # micro steps of a step that are run as they are
@@ -118,6 +119,10 @@ class Evaluator(Lookup):
         """What a loop goes through."""
         raise NotImplementedError
 
+    def summand(self, value: Unknown) -> None:
+        """Learn that a value out of sight is added to one that has gradients."""
+        raise NotImplementedError
+
     # --- expressions
 
     def evaluate(self, value: ir.Value, frame: Frame) -> Any:
@@ -170,7 +175,11 @@ class Evaluator(Lookup):
                 return Unknown(text, counts=lambda matters: left % self.facts.number(period, matters=matters))
             if isinstance(right, int) and 0 < right <= LONGEST_PERIOD:
                 self.stage.knowledge.learn_period(right)
-        left, right = _tensor(left), _tensor(right)
+        left, right = self._operand(left), self._operand(right)
+        if op in ("Add", "Subtract"):
+            for one, other in ((left, right), (right, left)):
+                if isinstance(one, torch.Tensor) and one.requires_grad and isinstance(other, Unknown):
+                    self.summand(other)
         if isinstance(left, torch.Tensor) and isinstance(right, Unknown):
             return left * 1.0 if op != "Modulo" else Unknown(text)
         if isinstance(right, torch.Tensor) and isinstance(left, Unknown):
@@ -180,6 +189,12 @@ class Evaluator(Lookup):
             return [each for each in left if id(each) not in without]
         known = self._arithmetic(op, left, right)
         return Unknown(text, inputs=_of_loss(op, left, right)) if known is None else known
+
+    def _operand(self, value: Any) -> Any:
+        """The tensor that a value is: a loss, or what an optimizer was given as a parameter."""
+        if isinstance(value, Unknown) and value.tensor is None and not value.called:
+            return self.stage.number(value.identity) if value.identity in self.stage.knowledge.nets else value
+        return value_of(value)
 
     @staticmethod
     def _arithmetic(op: str, left: Any, right: Any) -> Any:
@@ -343,10 +358,6 @@ def _of_loss(op: str, left: Any, right: Any) -> tuple[Any, ...]:
         if len(named) == 1:
             return (named[0],)
     return left, right
-
-
-def _tensor(value: Any) -> Any:
-    return value.tensor if isinstance(value, Unknown) and value.tensor is not None else value
 
 
 def _is_plain(value: Any) -> bool:

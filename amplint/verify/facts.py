@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from amplint.verify.standins import Unknown
 
 # How many micro steps make a step, where the text doesn't say; the first is taken where nothing hangs on it.
 PERIODS = (2, 1)
+_WRONG_NUMBER = re.compile(r"(\w+\.)*is_?(nan|inf)\(")  # what is asked of numbers that mostly are none
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "GreaterThan": operator.gt,
     "GreaterThanEqual": operator.ge,
@@ -87,6 +89,11 @@ class Facts:
             return False
         return self._ask(value, lambda it: it is None, f"{value.text} is None", first=False, matters=matters)
 
+    def must_be_none(self, value: Unknown) -> bool:
+        """Whether what was decided leaves it only None."""
+        known = self._known.get(value.text)
+        return known is not None and known.values == [None]
+
     def truth(self, value: Unknown, *, matters: bool) -> bool:
         """Whether it counts as true."""
         if value.test is not None:
@@ -97,7 +104,8 @@ class Facts:
             return True
         if value.text in self.periods:
             self.number(value, matters=matters)
-        return self._ask(value, bool, value.text, first=True, matters=matters)
+        first = not _WRONG_NUMBER.match(value.text)
+        return self._ask(value, bool, value.text, first=first, matters=matters)
 
     def number(self, value: Unknown, *, matters: bool) -> int:
         """What it is where it says how many micro steps make a step."""

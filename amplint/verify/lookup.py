@@ -27,7 +27,7 @@ class Lookup:
     """Finds what a name or an attribute stands for. How the value of an assignment is found is the subclass's."""
 
     def __init__(self) -> None:
-        self._evaluating: set[tuple[int, str]] = set()
+        self._evaluating: set[tuple[int, int]] = set()  # what is evaluated now: of a frame or instance, and the value
 
     def evaluate(self, value: ir.Value, frame: Frame) -> Any:
         """The value of an expression."""
@@ -71,14 +71,7 @@ class Lookup:
         """A variable of code that isn't run, by the last of its bindings whose conditions hold."""
         if name in frame.given:
             return frame.given[name]
-        active = id(frame), name
-        if active in self._evaluating:
-            return Unknown(name)
-        self._evaluating.add(active)
-        try:
-            found = self._bound(frame, name, frame.scope.bindings[name])
-        finally:
-            self._evaluating.discard(active)
+        found = self._bound(frame, name, frame.scope.bindings[name])
         frame.variables[name] = found
         return found
 
@@ -92,8 +85,8 @@ class Lookup:
                 return constant(each.name) or Dotted(each.name)
             if not isinstance(each, Assigned):
                 break
-            if self._is_reached(each.value, frame, matters=matters) and not _is_filled_later(each.value):
-                found = self.evaluate(each.value, frame)
+            found = _MISSING if _is_filled_later(each.value) else self._from(each.value, frame, frame, matters=matters)
+            if found is not _MISSING:
                 if isinstance(found, Unknown):
                     found.rename(name)
                     found.fixed = True
@@ -160,14 +153,7 @@ class Lookup:
             return instance.attributes[name]
         found = self.of_class(instance.cls, name, instance)
         if found is None:
-            active = id(instance), name
-            if active in self._evaluating:
-                return Unknown(f"{instance.text}.{name}")
-            self._evaluating.add(active)
-            try:
-                found = self._stored(instance, instance.cls, name)
-            finally:
-                self._evaluating.discard(active)
+            found = self._stored(instance, instance.cls, name)
             if found is _MISSING:
                 found = Unknown(f"{instance.text}.{name}")
             elif isinstance(found, Unknown):
@@ -210,9 +196,25 @@ class Lookup:
                 if function is None or _is_filled_later(value):
                     continue
                 frame = self.lazy_frame(function, each.frame, instance)
-                if self._is_reached(value, frame, matters=matters):
-                    return self.evaluate(value, frame)
+                stored = self._from(value, frame, instance, matters=matters)
+                if stored is not _MISSING:
+                    return stored
         return _MISSING
+
+    def _from(self, value: ir.Value, frame: Frame, owner: Frame | Instance, *, matters: bool) -> Any:
+        """What an assignment in code that isn't run gives a variable or attribute of `owner`.
+
+        `_MISSING` where it isn't reached, and while the same one is evaluated: what is made of the variable itself
+        (`model = wrapped(model)`) is made of what it was given before.
+        """
+        active = id(owner), value.id
+        if active in self._evaluating:
+            return _MISSING
+        self._evaluating.add(active)
+        try:
+            return self.evaluate(value, frame) if self._is_reached(value, frame, matters=matters) else _MISSING
+        finally:
+            self._evaluating.discard(active)
 
     @staticmethod
     def lazy_frame(function: ir.Function, outer: Frame, instance: Instance | None) -> Frame:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from amplint.model import Module, ir
 from amplint.model.calls import Calls
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, region_of
-from amplint.model.events import Event, Events
-from amplint.model.events import events as events_of
+from amplint.model.events import Event
 from amplint.model.unseen import local_class
 from amplint.rules.standing import loops_round, upwards
+from amplint.verify.managed import LIBRARY, StepEvents
 
 # What has to have run for a step to be judged.
 COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", "clip")
@@ -38,11 +38,12 @@ class Code:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.events: Events = events_of(module)
+        self.events = StepEvents(module)
         self._calls = module.once(Calls)
         self._texts: dict[int, str] = {}
         self._calls_of: dict[int, list[ir.Call]] | None = None
         self._matters: dict[int, bool] = {}
+        self._trains: dict[int, bool] = {}
         self._kinds: dict[int, frozenset[str]] = {}
         self._reached: dict[int, tuple[ir.Function, ...]] = {}
         self._by_name: dict[str, list[ir.Function]] = {}
@@ -95,7 +96,10 @@ class Code:
         return self._matters[key]
 
     def only_loops(self, block: ir.Block) -> bool:
-        """Whether a suite has events only in loops inside it, or in those of functions that it calls: an epoch's."""
+        """Whether a suite has events only in loops inside it, or in those of functions that it calls: an epoch's.
+
+        It can clear gradients beside them.
+        """
         return self._loops_below(block, set()) and not self._events_beside_loops(block, set())
 
     def _loops_below(self, block: ir.Block, seen: set[int]) -> bool:
@@ -116,7 +120,7 @@ class Code:
         for statement in block.statements:
             if isinstance(statement, (ir.Function, ir.Class)):
                 continue
-            if any(event.kind != "opaque" for event in self.events.in_statement(statement)):
+            if any(event.kind not in ("opaque", "zero_grad") for event in self.events.in_statement(statement)):
                 return True
             for root in statement.values():
                 for value in ir.walk_values(root):
@@ -137,6 +141,13 @@ class Code:
             found |= {kind for each in self.reach(function) for kind in self.own_kinds(each)}
         return found
 
+    def trains(self, loop: ir.For | ir.While) -> bool:
+        """Whether a loop is one over batches: gradients are made and used in it."""
+        if loop.id not in self._trains:
+            kinds = self.kinds_below(loop.body)
+            self._trains[loop.id] = "backward" in kinds and bool(kinds & STEPS)
+        return self._trains[loop.id]
+
     # --- steps
 
     def own_kinds(self, function: ir.Function | None) -> frozenset[str]:
@@ -148,7 +159,7 @@ class Code:
                 if isinstance(statement, (ir.Function, ir.Class)):
                     continue
                 for event in self.events.in_statement(statement):
-                    found.add(event.kind)
+                    found |= {event.kind, _REGION} if event.how == LIBRARY else {event.kind}
                 for value in statement.values():
                     for each in ir.walk_values(value):
                         if isinstance(each, ir.Call):
@@ -295,10 +306,8 @@ class Code:
     def _has_loop(self, reach: tuple[ir.Function | None, ...]) -> bool:
         for function in reach:
             for each in ir.walk_statements(function.body, into=False) if function is not None else ():
-                if isinstance(each, (ir.For, ir.While)):
-                    kinds = self.kinds_below(each.body)
-                    if "backward" in kinds and kinds & STEPS:
-                        return True
+                if isinstance(each, (ir.For, ir.While)) and self.trains(each):
+                    return True
         return False
 
     def name(self, function: ir.Function | None) -> str:

@@ -12,7 +12,7 @@ from amplint.model import ir
 from amplint.model.objects import given, objects
 from amplint.verify.evaluate import Evaluator
 from amplint.verify.program import Code
-from amplint.verify.standins import CannotFollow, Dotted, Frame, Instance, Raised, Site, Unknown
+from amplint.verify.standins import CannotFollow, Dotted, Frame, Instance, Raised, Site, Unknown, value_of
 from amplint.verify.whitelist import SAME_METHODS
 
 # Methods of an unseen object that say the same in another shape or place.
@@ -20,6 +20,7 @@ SHAPES = SAME_METHODS | {
     "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "flatten", "expand", "get", "size", "long",
     "item", "detach", "clone", "values", "items", "keys", "pop", "type", "repeat", "next", "split", "chunk",
 }  # fmt: skip
+_NUMBERS = ("detach", "item", "tolist", "numpy")  # methods whose results have no gradients
 _TRAINS = re.compile(r"^(manual_)?backward|_backward$|unscale")
 _HOOK = re.compile(r"(on|before|after|pre|post)_")
 # What a function is called that is given an optimizer or scaler and doesn't train with it.
@@ -128,10 +129,22 @@ class Roles(Evaluator):
             return self._demand_all(value.inputs, what)
         if value.called or value.role is not None or value.text in self.stage.knowledge.nets or makes(value.origin):
             return False
+        if ir.last_name(value.origin.func) in _NUMBERS:
+            return False
         forward = what == "loss" or value.forward
         if forward:
             self.stage.knowledge.learn_birth(value.origin, what)
         return self._demand_all(value.inputs, "output") or forward
+
+    def summand(self, value: Unknown) -> None:
+        """Learn that a value out of sight is added to one that has gradients: a model's output, the next run has."""
+        if value.origin is not None and ir.last_name(value.origin.func) in _NUMBERS:
+            return
+        if value.origin is not None and value.net in self.stage.knowledge.nets:
+            self.stage.knowledge.learn_birth(value.origin, "output")
+        for each in value.inputs:
+            if isinstance(each, Unknown):
+                self.summand(each)
 
     def _demand_all(self, values: Iterable[Any], what: str) -> bool:
         found = [self._demand(each, what) for each in values]
@@ -177,7 +190,7 @@ class Roles(Evaluator):
             self.note(site.code, site.call, "a model of the bench")
         elif tensors and not forward and self._shapes(site):
             made = self.stage.output(None, tensors)
-        return Unknown(text, origin=site.call, forward=forward, inputs=tuple(inputs), tensor=made)
+        return Unknown(text, origin=site.call, forward=forward, net=net, inputs=tuple(inputs), tensor=made)
 
     def _shapes(self, site: Site) -> bool:
         """Whether an unseen call makes of tensors something that hangs on them: in another shape, or by an op."""
@@ -192,11 +205,6 @@ def makes(call: ir.Call) -> bool:
 def text_of(value: Any) -> str | None:
     """How the program writes a value that is out of sight."""
     return value.text if isinstance(value, (Unknown, Instance)) else None
-
-
-def value_of(value: Any) -> Any:
-    """A value, the tensor behind it where it has one."""
-    return value.tensor if isinstance(value, Unknown) and value.tensor is not None else value
 
 
 def tensors_in(values: Iterable[Any]) -> Iterable[torch.Tensor]:

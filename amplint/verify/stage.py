@@ -148,14 +148,22 @@ class Stage:
         count = self._made.count(text)
         self.knowledge.learn_optimizer(f"{text} {count}" if count > 1 else text, self.nets_of(parameters))
 
-    def scaler(self) -> torch.amp.GradScaler:
+    def scaler(self, *, enabled: bool = True) -> torch.amp.GradScaler:
         """The scaler that a value out of sight is."""
-        return torch.amp.GradScaler(self.device, **self.scaler_arguments)  # type: ignore[arg-type]
+        return torch.amp.GradScaler(self.device, enabled=enabled, **self.scaler_arguments)  # type: ignore[arg-type]
 
     # --- numbers
 
-    def output(self, net: str | None, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """What a model makes of tensors, or of the next batch: 64 x 32. `net` None: of a function of other things."""
+    def number(self, net: str) -> torch.Tensor:
+        """The value of something that is a parameter itself: the mean of its part's."""
+        means = [each.mean() for each in self.parameters(net)]
+        return sum(means[1:], means[0])
+
+    def output(self, net: str | None, tensors: Sequence[torch.Tensor], *, whole: bool = False) -> torch.Tensor:
+        """What a model makes of tensors, or of the next batch: 64 x 32.
+
+        `net` None: a function of other things; `whole`: everything that is trained.
+        """
         own = self._is_own(net)
         known = [_shaped(each) for each in tensors]
         if known:
@@ -165,6 +173,8 @@ class Stage:
             self._born += 1
         if known and not own:
             return made * 1.0
+        if not own and not whole and self.knowledge.called:
+            return made  # a batch: the models are run elsewhere
         for atom in self._touched(net) if own and net is not None else [*self._atoms]:
             made = self._through(self.parts[atom], made)
         return made
@@ -191,7 +201,7 @@ class Stage:
         """16 times the mean cross entropy of tensors, or of what the model makes of the next batch: a scalar."""
         known = list(tensors)
         if not known or self._is_own(net):
-            known = [self.output(net, known)]
+            known = [self.output(net, known, whole=True)]
         targets = self.batches[(self._born - 1) % BATCHES][1]
         losses = [
             torch.nn.functional.cross_entropy(each, targets) * LOSS if each.shape == (ROWS, WIDTH) else each.mean()

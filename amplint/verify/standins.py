@@ -33,6 +33,7 @@ class Unknown:
         "identity",
         "inputs",
         "named",
+        "net",
         "origin",
         "role",
         "tensor",
@@ -46,6 +47,7 @@ class Unknown:
         *,
         origin: ir.Call | None = None,
         forward: bool = False,
+        net: str | None = None,
         inputs: tuple[Any, ...] = (),
         tensor: torch.Tensor | None = None,
         test: Callable[[bool], bool] | None = None,
@@ -55,6 +57,7 @@ class Unknown:
         self.identity = text  # tells it from others that the program writes in the same way
         self.origin = origin  # the unseen call that returned it
         self.forward = forward  # that call can be a model's or a criterion's
+        self.net = net  # what it is a method of
         self.inputs = inputs  # what it was made of
         self.tensor = tensor
         self.test = test  # its truth, where that hangs on other values; given whether anything hangs on it
@@ -65,11 +68,13 @@ class Unknown:
         self.named = False  # after a variable
         self.children: dict[str, Any] = {}
 
-    def item(self, at: int, text: str) -> Any:
-        """What a loop gets from it at a place; `text` is the loop's variable."""
+    def item(self, at: int, text: str, *, batch: bool = False) -> Any:
+        """What a loop gets from it at a place; `text` is the loop's variable. A batch is no model's output."""
         found = self.child(f"[{at}]")
         if isinstance(found, Unknown):
             found.text = text
+            if batch:
+                found.fixed, found.tensor = True, None
         return found
 
     def rename(self, text: str) -> None:
@@ -88,6 +93,11 @@ class Unknown:
 
     def __repr__(self) -> str:
         return f"Unknown({self.text})"
+
+
+def value_of(value: Any) -> Any:
+    """A value, the tensor behind it where it has one."""
+    return value.tensor if isinstance(value, Unknown) and value.tensor is not None else value
 
 
 @dataclass(eq=False, slots=True)
@@ -240,3 +250,7 @@ class Raised(Exception):
 
 class CannotFollow(Exception):
     """What comes can't be interpreted; the message says why, with the line."""
+
+
+class Impossible(CannotFollow):
+    """A method of what was taken for None is called: nothing the program does, so the run says nothing."""

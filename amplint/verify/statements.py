@@ -12,6 +12,7 @@ import torch
 from amplint.model import ir
 from amplint.verify.calling import Caller
 from amplint.verify.standins import Counted, Frame, Instance, Jumped, Raised, Returned, Unknown
+from amplint.verify.whitelist import EXITS
 
 INNER = 2  # iterations of a loop inside one over batches
 _FEW = 4  # iterations of a loop without events
@@ -161,7 +162,7 @@ class Statements(Caller):
         value = self.evaluate(statement.test, frame)
         arms = list(statement.blocks())
         matters = any(map(frame.code.matters, arms))
-        jumps = jumps_at_its_end(statement.then)
+        jumps = self._leaves(statement.then, frame)
         if isinstance(value, Unknown) and jumps and not matters:
             # Between events it matters whether the rest of an iteration is left out; how many there are doesn't.
             again = isinstance(last := statement.then.statements[-1], ir.Jump) and last.kind == "continue"
@@ -173,6 +174,14 @@ class Statements(Caller):
             self.block(statement.then, frame)
         elif statement.orelse is not None:
             self.block(statement.orelse, frame)
+
+    @staticmethod
+    def _leaves(block: ir.Block, frame: Frame) -> bool:
+        """Whether a suite ends with a jump, or ends the program."""
+        last = block.statements[-1]
+        call = last.value if isinstance(last, ir.Expr) else None
+        exits = isinstance(call, ir.Call) and bool(frame.code.module.names.of(call.func) & EXITS)
+        return exits or jumps_at_its_end(block)
 
     def _match(self, statement: ir.Match, frame: Frame) -> None:
         subject = self.evaluate(statement.subject, frame)
@@ -209,6 +218,9 @@ class Statements(Caller):
             return Counted([*self.as_parameters(value)], whole=True)
         name = _target_name(where) or f"{value.text}[...]"
         tools = bool(_TOOLS.search(value.text))
+        owner = ir.statement_of(where)
+        if isinstance(owner, ir.For) and not tools and frame.code.trains(owner):
+            return Counted([value.item(at, name, batch=True) for at in range(self.iterations)])
         count = INNER if tools else 1 if value.tensor is not None else self.iterations
         return Counted([value.item(at, name) for at in range(count)], whole=tools)
 
@@ -220,7 +232,8 @@ class Statements(Caller):
             items = items[:count]
         broken = False
         counted = count is not None and not over_parameters(statement)
-        self._loops += counted
+        around = counted and count != 1  # a loop over epochs is run once, and around nothing
+        self._loops += around
         try:
             for item in items:
                 if counted:
@@ -233,13 +246,13 @@ class Statements(Caller):
                         broken = True
                         break
         finally:
-            self._loops -= counted
+            self._loops -= around
         if not broken and statement.orelse is not None:
             self.block(statement.orelse, frame)
 
     def _while(self, statement: ir.While, frame: Frame) -> None:
         count = self._count(statement, frame) or 1
-        self._loops += 1
+        self._loops += count > 1
         try:
             for _ in range(count):
                 value = self.evaluate(statement.test, frame)
@@ -252,7 +265,7 @@ class Statements(Caller):
                     if jumped.kind == "break":
                         break
         finally:
-            self._loops -= 1
+            self._loops -= count > 1
 
     def _count(self, statement: ir.For | ir.While, frame: Frame) -> int | None:
         """How often a loop is run at most; None: as often as it has items."""

@@ -13,9 +13,9 @@ from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from amplint.model import ir
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, SCALER
-from amplint.verify.roles import Roles, is_simple, tensors_in, value_of
+from amplint.verify.roles import Roles, is_simple, tensors_in
 from amplint.verify.stage import LEARNING_RATE, LOWEST_RATE
-from amplint.verify.standins import CannotFollow, Closure, Site, Unknown
+from amplint.verify.standins import CannotFollow, Closure, Site, Unknown, value_of
 
 BOUND = 0.1  # of a clip whose own is out of sight: less than a gradient's norm
 _SHARDED = "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"
@@ -52,7 +52,7 @@ class TorchCalls(Roles):
                 return self.event(site, lambda: scaler.unscale_(optimizer))
             closures = [self._callable(each) for each in args[1:] if isinstance(each, Closure)]
             named = {key: self._callable(each) for key, each in kwargs.items() if isinstance(each, Closure)}
-            return self._step(site, optimizer, lambda: scaler.step(optimizer, *closures, **named))
+            return self.stepped(site, optimizer, lambda: scaler.step(optimizer, *closures, **named))
         if name == "update":
             given = [each for each in args if isinstance(each, (int, float, torch.Tensor))]
             return self.event(site, lambda: scaler.update(*given))
@@ -69,7 +69,7 @@ class TorchCalls(Roles):
         """A method of an optimizer."""
         if name == "step":
             closures = [self._callable(each) for each in [*args, *kwargs.values()] if isinstance(each, Closure)]
-            return self._step(site, optimizer, lambda: optimizer.step(*closures[:1]))
+            return self.stepped(site, optimizer, lambda: optimizer.step(*closures[:1]))
         if name == "zero_grad":
             to_none = next((each for each in [*args, *kwargs.values()] if isinstance(each, bool)), True)
             return self.event(site, lambda: optimizer.zero_grad(to_none))
@@ -77,7 +77,7 @@ class TorchCalls(Roles):
             return Unknown(site.text)
         return self.unseen(site, [optimizer, *args, *kwargs.values()], None)
 
-    def _step(self, site: Site, optimizer: torch.optim.Optimizer, run: Callable[[], Any]) -> Any:
+    def stepped(self, site: Site, optimizer: torch.optim.Optimizer, run: Callable[[], Any]) -> Any:
         """A step. Where graphs are used behind it they stay good: a program's loss can hang on less than ours."""
         with ExitStack() as kept:
             for part in self.stage.parts.values() if self.stage.knowledge.stale else ():

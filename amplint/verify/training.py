@@ -18,7 +18,7 @@ from amplint.verify.run import MEMORY, TIMEOUT, Lost, Runner, need_torch
 from amplint.verify.verdict import CONFIRMED, Found, compared, decide, fewer, unexplained
 
 # A step has these words; a file without them is not even parsed.
-_WORDS = (re.compile(rb"backward"), re.compile(rb"step"), re.compile(rb"autocast|[sS]caler"))
+_WORDS = (re.compile(rb"backward"), re.compile(rb"step"), re.compile(rb"autocast|[sS]caler|accelerate"))
 _MODULE = "<module>"
 
 

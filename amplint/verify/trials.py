@@ -36,7 +36,7 @@ class StepRuns:
     guessed: set[str] = field(default_factory=set)  # models that may be any optimizer's
     touched: set[tuple[str, int]] = field(default_factory=set)  # functions whose text was run or read, and lines
     notes: dict[tuple[int, str], str] = field(default_factory=dict)
-    failed: str = ""  # why it can't be followed
+    failed: str = ""  # why a path can't be followed
     runs: int = 0
     seconds: float = 0.0
 
@@ -49,12 +49,10 @@ def run_step(code: Code, step: Step, device: str, *, real: bool = False) -> Step
     try:
         for cls in code.classes(step):
             trial = _Trial(code, step, cls, _Device(device, real), found)
-            for _ in explore(trial.path, lambda: events <= found.executed):
+            for _ in explore(trial.path, lambda: len(events - found.executed)):
                 pass
     finally:
         reset()
-    if found.paths:
-        found.failed = ""  # the others can't be, or are beyond what can be followed
     found.seconds = time.perf_counter() - started
     return found
 
@@ -85,20 +83,23 @@ class _Trial:
         self._knowledge.forget_objects()
         for _ in range(_TRIES):
             self._knowledge.changed = False
-            reference = Recorder(leave_out=True)
-            beside = Choices({**choices.wanted})
-            right = self._once(beside, reference, off=True)
-            given = {**choices.wanted, **beside.answers}
-            recorder = Recorder(reference)
-            own = Choices(given)
-            run, observed = self._observe(own, recorder)
+            reference, beside = Recorder(leave_out=True), choices.again()
+            try:
+                right = self._once(beside, reference, off=True)
+                given = {**choices.wanted, **beside.answers}
+                recorder, own = Recorder(reference), Choices(given, choices.varied)
+                run, observed = self._observe(own, recorder)
+            except CannotFollow:
+                choices.add(beside)
+                raise
             ends = [each.ended.error for each in (right, run) if each.ended is not None]
-            if any(_STALE in str(each) for each in ends) and not self._knowledge.stale:
-                self._knowledge.stale = self._knowledge.changed = True
+            if not self._knowledge.changed and any(_STALE in str(each) for each in ends):
+                self._knowledge.changed = not self._knowledge.stale
+                self._knowledge.stale = True
             if not self._knowledge.changed:
                 break
-        choices.answers.update({**beside.answers, **own.answers})
-        choices.open.update({**beside.open, **own.open})
+        choices.add(beside)
+        choices.add(own)
         path = Path(choices.path(), observed)
         reference.close()
         if right.ended is not None and right.ended.error is not None:
@@ -114,8 +115,7 @@ class _Trial:
         if observed.end == "finished" and (protected or not self._events <= {each.id for each in run.executed}):
             then = Choices(given)
             beyond, overflow = self._observe(then, Recorder(overflow=True))
-            choices.open.update(then.open)
-            choices.answers.update(then.answers)
+            choices.add(then)
             self._found.executed |= {each.id for each in beyond.executed}
             path.overflow = overflow if protected else None
         if observed.steps_inside and observed.end == "finished":
@@ -164,7 +164,9 @@ class _Trial:
 def judged(code: Code, step: Step, runs: StepRuns) -> Judged:
     """What the runs of a step say of it."""
     missing = [_unreached(code, each.call) for each in code.covered(step) if each.call.id not in runs.executed]
-    return judge(runs.paths, failed=runs.failed, guessed=runs.guessed, missing=missing)
+    if runs.failed and missing:  # on other paths
+        missing = [runs.failed]
+    return judge(runs.paths, failed=runs.failed if not runs.paths else "", guessed=runs.guessed, missing=missing)
 
 
 def _unreached(code: Code, call: ir.Value) -> str:

@@ -1,0 +1,113 @@
+"""Steps that train with accelerate: what its Accelerator does with scaler, optimizers and micro steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint.verify.judge import RIGHT, WRONG
+from tests.interpreting import Ran, interpret
+
+SETUP = """
+from accelerate import Accelerator
+import torch
+
+def main(args, model, loader):
+    accelerator = Accelerator(mixed_precision="fp16", gradient_accumulation_steps={period})
+    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    for batch in loader:
+"""
+
+
+def step(*lines: str, period: str = "1") -> Ran:
+    body = "".join(f"        {line}\n" for line in lines)
+    (found,) = interpret(SETUP.format(period=period) + body)
+    return found
+
+
+ACCUMULATE = (
+    "with accelerator.accumulate(model):",
+    "    loss = model(**batch).loss",
+    "    accelerator.backward(loss)",
+)
+CLIP = "accelerator.clip_grad_norm_(model.parameters(), 1.0)"
+USE = ("    optimizer.step()", "    optimizer.zero_grad()")
+
+
+@pytest.mark.parametrize("period", ["1", "2", "args.period"])
+def test_a_clip_of_the_last_micro_step_is_right(period: str) -> None:
+    found = step(*ACCUMULATE, "    if accelerator.sync_gradients:", f"        {CLIP}", *USE, period=period)
+    assert (found.judged.state, found.judged.faults) == (RIGHT, [])
+    assert found.runs.paths[0].observed.clip.count
+    assert found.runs.paths[0].overflow is not None  # and an overflow in one iteration is left out
+
+
+def test_a_clip_of_each_micro_step_unscales_twice() -> None:
+    found = step(*ACCUMULATE, f"    {CLIP}", *USE, period="2")
+    assert found.judged.state == WRONG
+    assert "unscale_() has already been called" in found.judged.faults[0].text
+
+
+def test_so_do_two_clips_of_one_step() -> None:
+    found = step(*ACCUMULATE, f"    {CLIP}", f"    {CLIP}", *USE)
+    assert "unscale_() has already been called" in found.judged.faults[0].text
+
+
+def test_torchs_own_clip_sees_scaled_gradients() -> None:
+    found = step(*ACCUMULATE, "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)", *USE)
+    assert "clip saw 512 x the true norm" in found.judged.faults[0].text
+
+
+def test_gradients_are_scaled_only_in_float16() -> None:
+    found = interpret(
+        SETUP.format(period="1").replace('"fp16"', '"bf16"')
+        + """
+        with accelerator.autocast():
+            loss = model(batch).mean()
+        accelerator.backward(loss)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+    )
+    assert [each.judged.state for each in found] == [RIGHT]
+
+
+def test_the_scale_changes_between_the_steps_of_two_optimizers() -> None:
+    (found,) = interpret(
+        """
+from accelerate import Accelerator
+import torch
+
+class Trainer:
+    def __init__(self, one, other):
+        self.accelerator = Accelerator(mixed_precision="fp16")
+        self.one, self.other = one, other
+        self.opt_one = torch.optim.SGD(one.parameters(), lr=0.1)
+        self.opt_other = torch.optim.SGD(other.parameters(), lr=0.1)
+        self.opt_one, self.opt_other = self.accelerator.prepare(self.opt_one, self.opt_other)
+
+    def step(self, batch):
+        loss = self.one(batch).mean() + self.other(batch).mean()
+        self.accelerator.backward(loss)
+        self.opt_one.step()
+        self.opt_other.step()
+        self.opt_one.zero_grad()
+        self.opt_other.zero_grad()
+"""
+    )
+    assert "gradient" in found.shown
+
+
+def test_an_optimizer_that_was_not_prepared_steps_on_scaled_gradients() -> None:
+    (found,) = interpret(
+        SETUP.format(period="1").replace("model, optimizer, loader = accelerator.prepare(model, optimizer, loader)", "")
+        + "".join(f"        {line}\n" for line in (*ACCUMULATE, *USE))
+    )
+    assert found.judged.state == WRONG
+
+
+def test_only_a_file_that_imports_accelerate_has_an_accelerator() -> None:
+    assert (
+        interpret("def f(accelerator, loss, optimizer):\n    accelerator.backward(loss)\n    optimizer.step()\n") == []
+    )
