@@ -65,7 +65,8 @@ class Caller(Accelerated):
                 return self._of_super(func, site)
             base = self.evaluate(func.base, frame)
             if isinstance(base, Unknown) and (base.fixed or base.origin is None) and self.facts.must_be_none(base):
-                raise Impossible(f"line {site.row}: {base.text} is None on every path")
+                self.stage.knowledge.there.add(base.text)
+                raise Impossible(f"line {site.row}: {base.text} is None")
             args, kwargs = self.arguments(site)
             accelerator = self.as_accelerator(base, func.base, frame)
             if accelerator is not None:

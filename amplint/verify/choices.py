@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 # All combinations of so many conditions are run; of more, each pair.
 FEW = 4
 # Runs that a step is given at most, and with events that none of them has reached so many more.
-MOST, MORE = 24, 32
+MOST, MORE = 24, 12
 
 Options = tuple[Any, ...]
 
@@ -52,11 +53,11 @@ class Choices:
             mine.update(theirs)
 
 
-def explore(run: Callable[[Choices], None], missing: Callable[[], int]) -> Iterator[Choices]:
+def explore(run: Callable[[Choices], None], missing: Callable[[], Sequence[str]]) -> Iterator[Choices]:
     """Run with all combinations of answers, found out on the way; yields the choices of each run.
 
-    Of many questions each pair of answers is tried, and while events are `missing`, runs with one more answer changed.
-    In the end those are changed too of which the text doesn't say that an event hangs on them.
+    Of many questions each pair of answers is tried, and while events are `missing` (what each hangs on), runs with one
+    more answer changed. In the end those are changed too of which the text doesn't say that an event hangs on them.
     """
     known: dict[str, Options] = {}
     done: list[dict[str, Any]] = []
@@ -77,8 +78,10 @@ def explore(run: Callable[[Choices], None], missing: Callable[[], int]) -> Itera
     yield from _vary(run, missing, runs)
 
 
-def _vary(run: Callable[[Choices], None], missing: Callable[[], int], runs: list[Choices]) -> Iterator[Choices]:
-    """Change the other answers of runs one at a time, the last asked first.
+def _vary(
+    run: Callable[[Choices], None], missing: Callable[[], Sequence[str]], runs: list[Choices]
+) -> Iterator[Choices]:
+    """Change the other answers of runs one at a time: first what has words in common with what is missing.
 
     What reaches more goes on from there, and so does what is asked something new.
     """
@@ -88,10 +91,12 @@ def _vary(run: Callable[[Choices], None], missing: Callable[[], int], runs: list
     budget = MORE
     while left and budget and at < len(runs):
         base = runs[at]
-        question = next((each for each in reversed(base.asked) if each not in base.open and each not in tried), None)
-        if question is None:
+        words = _words(" ".join(left))
+        closed = [each for each in reversed(base.asked) if each not in base.open and each not in tried]
+        if not closed:
             at += 1
             continue
+        question = max(closed, key=lambda each: len(words & _words(each)))
         tried.add(question)
         for value in base.asked[question]:
             if value != base.answers[question] and budget:
@@ -99,12 +104,16 @@ def _vary(run: Callable[[Choices], None], missing: Callable[[], int], runs: list
                 choices = Choices({**base.answers, question: value}, base.varied | {question})
                 run(choices)
                 yield choices
-                if missing() < left:
+                if len(missing()) < len(left):
                     left, at, tried = missing(), 0, set()
                     runs.insert(0, choices)
                 elif not seen.issuperset(choices.asked):
                     runs.insert(at, choices)
                 seen.update(choices.asked)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z]+", text.lower())) - {"self", "none", "is", "not", "line", "reached", "only", "if"}
 
 
 def _next(known: dict[str, Options], done: list[dict[str, Any]], tried: list[dict[str, Any]]) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,7 @@ class Facts:
 
     choices: Choices
     periods: frozenset[str] = frozenset()  # what the program takes remainders by
+    there: Set[str] = frozenset()  # what can't be None
     _known: dict[str, _Known] = field(default_factory=dict)
 
     def _of(self, value: Unknown) -> _Known:
@@ -85,7 +86,7 @@ class Facts:
 
     def is_none(self, value: Unknown, *, matters: bool) -> bool:
         """Whether it is None; what has a tensor or another object behind it isn't."""
-        if value.tensor is not None or (value.role is not None and not matters):
+        if value.tensor is not None or (value.role is not None and not matters) or value.text in self.there:
             return False
         return self._ask(value, lambda it: it is None, f"{value.text} is None", first=False, matters=matters)
 

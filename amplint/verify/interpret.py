@@ -13,7 +13,7 @@ import torch
 from amplint.model import ir
 from amplint.verify.choices import Choices
 from amplint.verify.facts import Facts
-from amplint.verify.program import Code, Step
+from amplint.verify.program import STEPS, Code, Step
 from amplint.verify.roles import makes
 from amplint.verify.stage import Stage
 from amplint.verify.standins import (
@@ -46,7 +46,7 @@ class Interpreter(Statements):
         stage.clears_itself = not step.clears
         self._globals = Frame(code, code.module.program.scope, None, lazy=True)
         self.stage = stage
-        self.facts = Facts(choices, code.periods)
+        self.facts = Facts(choices, code.periods, stage.knowledge.there)
         self.iterations = min(_CAP, max(ITERATIONS, stage.knowledge.period * 2))
         self.ended: Raised | None = None  # by an exception
         self.notes: dict[tuple[int, str], str] = {}  # what was run, by its line and text, and what it was replaced by
@@ -223,6 +223,11 @@ class Interpreter(Statements):
         """Run `try`; only what torch or the program raises is caught."""
         try:
             try:
+                if self._may_fail(statement, frame):
+                    row = frame.code.module.row(statement)
+                    kind = frame.code.text(statement.handlers[0].type) if statement.handlers[0].type else "it"
+                    if self.truth(Unknown(f"line {row} raises {kind}"), matters=True):
+                        raise Raised(f"raise {kind}", row)
                 self.block(statement.body, frame)
             except Raised as raised:
                 handler = next((each for each in statement.handlers if self._handles(each, raised, frame)), None)
@@ -237,6 +242,14 @@ class Interpreter(Statements):
         finally:
             if statement.final is not None:
                 self.block(statement.final, frame)
+
+    @staticmethod
+    def _may_fail(statement: ir.Try, frame: Frame) -> bool:
+        """Whether it is left to what can't be seen if a step is made in the suite or in its one handler."""
+        if len(statement.handlers) != 1:
+            return False
+        below = frame.code.kinds_below(statement.handlers[0].body)
+        return bool(below & STEPS) and not frame.code.kinds_below(statement.body) & {*STEPS, "backward"}
 
     @staticmethod
     def _handles(handler: ir.Handler, raised: Raised, frame: Frame) -> bool:

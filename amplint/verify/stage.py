@@ -27,6 +27,7 @@ class Knowledge:
     called: dict[str, None] = field(default_factory=dict)  # models that were run, by their texts
     nets: dict[str, None] = field(default_factory=dict)  # what is asked for parameters, by its text
     optimizers: dict[str, tuple[str, ...] | None] = field(default_factory=dict)  # with the nets that they were made of
+    there: set[str] = field(default_factory=set)  # what can't be None: its methods are called, whatever it is
     stale: bool = False  # graphs are used behind a step that changes what they were made of
     period: int = 2  # the largest number of micro steps that a condition counts
     changed: bool = False

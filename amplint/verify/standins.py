@@ -253,4 +253,4 @@ class CannotFollow(Exception):
 
 
 class Impossible(CannotFollow):
-    """A method of what was taken for None is called: nothing the program does, so the run says nothing."""
+    """A method of what was taken for None is called, which the program won't do: the next run knows better."""

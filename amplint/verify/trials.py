@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from amplint.model import ir
+from amplint.model.scopes import Assigned
 from amplint.rules.standing import upwards
 from amplint.verify import lookup
 from amplint.verify.bench import on_device, reset, switched_off
@@ -20,11 +21,12 @@ from amplint.verify.proof import Observed, said
 from amplint.verify.record import Recorder
 from amplint.verify.simulate import simulated
 from amplint.verify.stage import Knowledge, Stage
-from amplint.verify.standins import CannotFollow
+from amplint.verify.standins import CannotFollow, Impossible
 from amplint.verify.watch import watched
 
 _STALE = "modified by an inplace operation"
-_TRIES = 6  # until a run shows nothing new of what values are used as
+_MOST_VALUES = 20  # of variables that a condition hangs on
+_TRIES = 9  # until a run shows nothing new of what values are used as
 
 
 @dataclass
@@ -45,11 +47,10 @@ def run_step(code: Code, step: Step, device: str, *, real: bool = False) -> Step
     """Run a step with all combinations of its conditions. `device` is simulated where it isn't `real` or the CPU."""
     started = time.perf_counter()
     found = StepRuns()
-    events = {each.call.id for each in code.covered(step)}
     try:
         for cls in code.classes(step):
             trial = _Trial(code, step, cls, _Device(device, real), found)
-            for _ in explore(trial.path, lambda: len(events - found.executed)):
+            for _ in explore(trial.path, lambda: [_hangs_on(code, each) for each in _unreached(code, step, found)]):
                 pass
     finally:
         reset()
@@ -81,7 +82,7 @@ class _Trial:
 
     def _path(self, choices: Choices) -> None:
         self._knowledge.forget_objects()
-        for _ in range(_TRIES):
+        for tried in range(1, _TRIES + 1):
             self._knowledge.changed = False
             reference, beside = Recorder(leave_out=True), choices.again()
             try:
@@ -89,6 +90,10 @@ class _Trial:
                 given = {**choices.wanted, **beside.answers}
                 recorder, own = Recorder(reference), Choices(given, choices.varied)
                 run, observed = self._observe(own, recorder)
+            except Impossible:
+                if tried == _TRIES:
+                    raise
+                continue
             except CannotFollow:
                 choices.add(beside)
                 raise
@@ -163,23 +168,44 @@ class _Trial:
 
 def judged(code: Code, step: Step, runs: StepRuns) -> Judged:
     """What the runs of a step say of it."""
-    missing = [_unreached(code, each.call) for each in code.covered(step) if each.call.id not in runs.executed]
+    missing = [_why_not(code, each) for each in _unreached(code, step, runs)]
     if runs.failed and missing:  # on other paths
         missing = [runs.failed]
     return judge(runs.paths, failed=runs.failed if not runs.paths else "", guessed=runs.guessed, missing=missing)
 
 
-def _unreached(code: Code, call: ir.Value) -> str:
-    """Why a line was not reached, as far as the conditions around it say."""
-    tests = [
-        f"{'' if statement.block is owner.then else 'not '}{code.text(owner.test)}"
+def _unreached(code: Code, step: Step, runs: StepRuns) -> list[ir.Value]:
+    """The events of a step that no run has come to."""
+    return [each.call for each in code.covered(step) if each.call.id not in runs.executed]
+
+
+def _tests(call: ir.Value) -> list[tuple[ir.If, bool]]:
+    """The conditions around a line, the outermost first, and what they have to be."""
+    found = [
+        (owner, statement.block is owner.then)
         for statement in upwards(ir.statement_of(call))
         if isinstance(owner := statement.block.owner, ir.If)
     ]
+    return found[::-1]
+
+
+def _why_not(code: Code, call: ir.Value) -> str:
+    """Why a line was not reached, as far as the conditions around it say."""
+    tests = [f"{'' if holds else 'not '}{code.text(owner.test)}" for owner, holds in _tests(call)]
     row = code.module.row(call)
-    if not tests:
-        return f"line {row} is not reached"
-    return f"line {row} is reached only if {' and '.join(reversed(tests))}"
+    return f"line {row} is reached only if {' and '.join(tests)}" if tests else f"line {row} is not reached"
+
+
+def _hangs_on(code: Code, call: ir.Value) -> str:
+    """The conditions around a line, and what the variables in them are made of."""
+    values: list[ir.Value] = [owner.test for owner, _ in _tests(call)]
+    for each in values:  # grows
+        for value in ir.walk_values(each):
+            home = value.scope.home(value.name) if isinstance(value, ir.Name) else None
+            bindings = home.bindings.get(value.name, ()) if home is not None and isinstance(value, ir.Name) else ()
+            more = [binding.value for binding in bindings if isinstance(binding, Assigned)]
+            values += [one for one in more if one not in values][: _MOST_VALUES - len(values)]
+    return " ".join(map(code.text, values))
 
 
 def _is_programs(filename: str) -> bool:
