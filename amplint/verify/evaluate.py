@@ -26,6 +26,7 @@ from amplint.verify.standins import (
 )
 
 LONGEST_PERIOD = 32  # micro steps of a step that are run as they are
+_SHORT_PERIOD = 8  # the same of a counter that is out of sight
 _LOSS = re.compile(r"(?i)loss|crit|\berr|objective")
 _NAMED = (Unknown, Dotted)
 _COUNTING = {"Equal", "NotEqual", "LessThan", "LessThanEqual", "GreaterThan", "GreaterThanEqual"}
@@ -78,6 +79,7 @@ class Evaluator(Lookup):
     def __init__(self) -> None:
         super().__init__()
         self.evaluated = 0
+        self.tick = 0  # the iteration of the step, from 0
         self._by_kind: dict[type[ir.Value], Callable[[Any, Frame], Any]] = {
             ir.Constant: lambda value, frame: value.value,
             ir.Name: self.name,
@@ -165,7 +167,15 @@ class Evaluator(Lookup):
 
     def _binary(self, value: ir.Binary, frame: Frame) -> Any:
         left, right = self.evaluate(value.left, frame), self.evaluate(value.right, frame)
-        return self.binary(value.op, left, right, frame.code.text(value))
+        text = frame.code.text(value)
+        if value.op == "Modulo" and isinstance(left, Unknown) and left.counts is None and left.tensor is None:
+            at = self.tick + _offset(value.left)  # what counts out of sight goes by one in each iteration
+            if isinstance(right, Unknown) and right.text in self.facts.periods:
+                return Unknown(text, counts=lambda matters: at % self.facts.number(right, matters=matters))
+            if type(right) is int and 0 < right <= _SHORT_PERIOD:
+                self.stage.knowledge.learn_period(right)
+                return Unknown(text, counts=lambda matters: at % right)
+        return self.binary(value.op, left, right, text)
 
     def binary(self, op: str, left: Any, right: Any, text: str) -> Any:
         """`left op right`."""
@@ -175,6 +185,11 @@ class Evaluator(Lookup):
                 return Unknown(text, counts=lambda matters: left % self.facts.number(period, matters=matters))
             if isinstance(right, int) and 0 < right <= LONGEST_PERIOD:
                 self.stage.knowledge.learn_period(right)
+        if op in ("Add", "Subtract") and isinstance(left, Unknown) and type(right) is int:
+            counter: Unknown = left
+            if left.counts is not None or left.text in self.facts.periods:
+                sign = 1 if op == "Add" else -1
+                return Unknown(text, counts=lambda matters: self.facts.number(counter, matters=matters) + sign * right)
         left, right = self._operand(left), self._operand(right)
         if op in ("Add", "Subtract"):
             for one, other in ((left, right), (right, left)):
@@ -347,6 +362,15 @@ class Evaluator(Lookup):
         found = self.evaluate(value.value, frame)
         self.bind(value.target, found, frame)
         return found
+
+
+def _offset(value: ir.Value) -> int:
+    """What is added to a counter: 1 of `step + 1`."""
+    if isinstance(value, ir.Binary) and value.op in ("Add", "Subtract") and isinstance(value.right, ir.Constant):
+        added = value.right.value
+        if type(added) is int:
+            return added if value.op == "Add" else -added
+    return 0
 
 
 def _of_loss(op: str, left: Any, right: Any) -> tuple[Any, ...]:

@@ -69,8 +69,8 @@ class Interpreter(Statements):
             outer, own = self._around(function)
             closure = Closure(function, outer, own, bound=own is not None)
             known = self._callers_arguments(function, bound=own is not None)
-            for _ in range(1 if self._entry.has_loop else self.iterations):
-                self._busy = False
+            for at in range(1 if self._entry.has_loop else self.iterations):
+                self._busy, self.tick = False, at
                 given = self._unknown_arguments(function, bound=own is not None)
                 self.apply(closure, [], given | {name: known[name] for name in given if name in known})
         except Raised as raised:

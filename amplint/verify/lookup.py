@@ -85,7 +85,11 @@ class Lookup:
                 return constant(each.name) or Dotted(each.name)
             if not isinstance(each, Assigned):
                 break
-            found = _MISSING if _is_filled_later(each.value) else self._from(each.value, frame, frame, matters=matters)
+            found = (
+                _MISSING
+                if _is_filled_later(each.value, name, frame.code)
+                else self._from(each.value, frame, frame, matters=matters)
+            )
             if found is not _MISSING:
                 if isinstance(found, Unknown):
                     found.rename(name)
@@ -193,7 +197,7 @@ class Lookup:
             ordered = sorted(values, key=lambda value: _method_name(value) != "__init__")
             for value in ordered:
                 function = ir.function_of(value)
-                if function is None or _is_filled_later(value):
+                if function is None or _is_filled_later(value, name, code):
                     continue
                 frame = self.lazy_frame(function, each.frame, instance)
                 stored = self._from(value, frame, instance, matters=matters)
@@ -259,8 +263,10 @@ def _method_name(value: ir.Value) -> str:
     return function.name if function is not None else ""
 
 
-def _is_filled_later(value: ir.Value) -> bool:
-    """An empty display: what goes into it comes from code that isn't run."""
+def _is_filled_later(value: ir.Value, name: str, code: Code) -> bool:
+    """A display that says nothing: empty, or defaults that are updated, by code that isn't run."""
+    if isinstance(value, ir.Mapping) and name in code.updated:
+        return not code.value_matters(value)
     return isinstance(value, (ir.Sequence, ir.Mapping)) and not value.items
 
 

@@ -294,6 +294,15 @@ class Code:
             and not isinstance(each.left, (ir.Constant, ir.FString))
         )
 
+    @cached_property
+    def updated(self) -> frozenset[str]:
+        """The last names of what is `update`d with something."""
+        return frozenset(
+            ir.last_name(each.func.base)
+            for each in self.module.calls
+            if isinstance(each.func, ir.Attribute) and each.func.attr == "update" and each.args
+        )
+
     def _clears(self, reach: tuple[ir.Function | None, ...]) -> bool:
         return any(
             event.kind == "zero_grad" for function in reach for event in self.events.below(self._body(function))

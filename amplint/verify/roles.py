@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ import torch
 from amplint.model import ir
 from amplint.model.objects import given, objects
 from amplint.verify.evaluate import Evaluator
-from amplint.verify.program import Code
+from amplint.verify.program import STEPS, Code
 from amplint.verify.standins import CannotFollow, Dotted, Frame, Instance, Raised, Site, Unknown, value_of
 from amplint.verify.whitelist import SAME_METHODS
 
@@ -37,6 +37,9 @@ class Roles(Evaluator):
         super().__init__()
         self.executed: set[ir.Value] = set()  # calls that are events
         self.unseen_effects: dict[int, str] = {}  # lines with calls that can do anything to what is trained
+        # Calls of hooks for a backward, with line and text: they make gradients where they say so, or nobody else does.
+        self._hooks: dict[ir.Call, tuple[int, str]] = {}
+        self._has_gradients = False  # a backward in sight has run
 
     def note(self, code: Code, node: ir.Node, what: str) -> None:
         """Remember what was run, or put in the place of what, for who asks."""
@@ -46,6 +49,11 @@ class Roles(Evaluator):
         """Do what an AMP event does; an exception of torch's is the program's. `of_amp`: makes a region or scaler."""
         self.executed.add(site.call)
         self.note(site.code, site.call, "")
+        kind = site.event.kind if site.event is not None else ""
+        if kind in ("unscale_", *STEPS) and not self._has_gradients:
+            self.unseen_effects |= dict(self._hooks.values())
+        if kind in ("backward", "zero_grad"):
+            self._has_gradients = kind == "backward"
         try:
             return run()
         except (Raised, CannotFollow):
@@ -146,6 +154,15 @@ class Roles(Evaluator):
             if isinstance(each, Unknown):
                 self.summand(each)
 
+    def truth(self, value: Any, *, matters: bool) -> bool:
+        """Whether a value counts as true; what says that it has run a backward out of sight may have."""
+        holds = super().truth(value, matters=matters)
+        for call in _origins(value) if holds and matters and self._hooks else ():
+            if call in self._hooks:
+                row, text = self._hooks[call]
+                self.unseen_effects.setdefault(row, text)
+        return holds
+
     def _demand_all(self, values: Iterable[Any], what: str) -> bool:
         found = [self._demand(each, what) for each in values]
         return any(found)
@@ -153,8 +170,10 @@ class Roles(Evaluator):
     def _may_train(self, site: Site, inputs: list[Any]) -> bool:
         """Whether an unseen call can clip, step or scale: it says so, or is given a scaler or optimizer."""
         name = ir.last_name(site.call.func)
-        if _TRAINS.search(name) and not _HOOK.match(name):
-            return True
+        if _TRAINS.search(name.removeprefix("on_")):
+            if not _HOOK.match(name):
+                return True
+            self._hooks[site.call] = site.row, site.text
         known = self.library(site.code, site.call.func)
         if isinstance(known, Dotted) and known.name.startswith(("torch.", "builtins.")):
             return False
@@ -195,6 +214,15 @@ class Roles(Evaluator):
     def _shapes(self, site: Site) -> bool:
         """Whether an unseen call makes of tensors something that hangs on them: in another shape, or by an op."""
         return ir.last_name(site.call.func) in SHAPES or self.library(site.code, site.call.func) is not None
+
+
+def _origins(value: Any, depth: int = 5) -> Iterator[ir.Call]:
+    """The unseen calls that a value comes from."""
+    if isinstance(value, Unknown) and depth:
+        if value.origin is not None:
+            yield value.origin
+        for each in value.inputs:
+            yield from _origins(each, depth - 1)
 
 
 def makes(call: ir.Call) -> bool:

@@ -163,7 +163,9 @@ class Statements(Caller):
         arms = list(statement.blocks())
         matters = any(map(frame.code.matters, arms))
         jumps = self._leaves(statement.then, frame)
-        if isinstance(value, Unknown) and jumps and not matters:
+        if isinstance(value, Unknown) and jumps == "program" and not matters:
+            holds = False  # nothing comes behind it, with AMP or without
+        elif isinstance(value, Unknown) and jumps and not matters:
             # Between events it matters whether the rest of an iteration is left out; how many there are doesn't.
             again = isinstance(last := statement.then.statements[-1], ir.Jump) and last.kind == "continue"
             matters = bool(self._busy and self._loops and (again or value.counts is None))
@@ -176,12 +178,14 @@ class Statements(Caller):
             self.block(statement.orelse, frame)
 
     @staticmethod
-    def _leaves(block: ir.Block, frame: Frame) -> bool:
-        """Whether a suite ends with a jump, or ends the program."""
+    def _leaves(block: ir.Block, frame: Frame) -> str:
+        """What a suite leaves at its end: a "loop" or function by a jump, the "program"; nothing, the empty string."""
         last = block.statements[-1]
         call = last.value if isinstance(last, ir.Expr) else None
         exits = isinstance(call, ir.Call) and bool(frame.code.module.names.of(call.func) & EXITS)
-        return exits or jumps_at_its_end(block)
+        if exits or isinstance(last, ir.Raise):
+            return "program"
+        return "loop" if jumps_at_its_end(block) else ""
 
     def _match(self, statement: ir.Match, frame: Frame) -> None:
         subject = self.evaluate(statement.subject, frame)
@@ -235,9 +239,11 @@ class Statements(Caller):
         around = counted and count != 1  # a loop over epochs is run once, and around nothing
         self._loops += around
         try:
-            for item in items:
+            for at, item in enumerate(items):
                 if counted:
                     self._busy = False
+                if around and frame.code.trains(statement):
+                    self.tick = at
                 self.bind(statement.target, item, frame)
                 try:
                     self.block(statement.body, frame)
