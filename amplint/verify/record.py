@@ -254,7 +254,13 @@ class Recorder(Listener):
 
 
 def _state(optimizer: Any, parameters: Sequence[torch.Tensor]) -> list[Any]:
-    return [copy.deepcopy(optimizer.state.get(each)) for each in parameters] if hasattr(optimizer, "state") else []
+    return [_copied(optimizer.state.get(each)) for each in parameters] if hasattr(optimizer, "state") else []
+
+
+def _copied(state: Any) -> Any:
+    if isinstance(state, dict) and all(isinstance(each, torch.Tensor) for each in state.values()):
+        return {key: each.detach().clone() for key, each in state.items()}  # `deepcopy` takes ten times as long
+    return copy.deepcopy(state)
 
 
 def _restore(
@@ -268,7 +274,7 @@ def _restore(
         if state is None:
             optimizer.state.pop(parameter, None)
         else:
-            optimizer.state[parameter] = copy.deepcopy(state)
+            optimizer.state[parameter] = _copied(state)
 
 
 def _measure(to: Compared, found: torch.Tensor, right: torch.Tensor, *, finite: bool) -> None:

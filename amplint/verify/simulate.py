@@ -41,8 +41,10 @@ _running: list[str] = []
 
 
 @contextmanager
-def simulated(device: str) -> Iterator[None]:
+def simulated(device: str, *, moves: bool = True) -> Iterator[None]:
     """Run the block as if this machine had a `device` ("cuda", "xpu" or "mps") and no other accelerator.
+
+    Without `moves` nothing in the block makes tensors on it or moves them there, and calls of torch's go undisturbed.
 
     ValueError: another device. RuntimeError: a simulation is running already.
     """
@@ -58,7 +60,8 @@ def simulated(device: str) -> Iterator[None]:
         _translate(device, undo)
         forget = undo.enter_context(kernels_of(device))
         patch(undo, torch, "clear_autocast_cache", _then(torch.clear_autocast_cache, forget))
-        undo.enter_context(_OnCpu(device))
+        if moves:
+            undo.enter_context(_OnCpu(device))
         yield
 
 

@@ -18,6 +18,7 @@ from amplint.verify.stage import LEARNING_RATE, LOWEST_RATE
 from amplint.verify.standins import CannotFollow, Closure, Site, Unknown, value_of
 
 BOUND = 0.1  # of a clip whose own is out of sight: less than a gradient's norm
+_MOVES = ("to", "cpu", "cuda", "xpu", "npu")
 _SHARDED = "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"
 REGIONS = {AUTOCAST, *OLD_AUTOCAST}
 
@@ -226,7 +227,7 @@ class TorchCalls(Roles):
             for each in known
         ):
             try:
-                return function(*known, **{key: each for key, each in kwargs.items() if is_simple(each)})
+                return function(*known, **_placed_here(kwargs))
             except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
                 pass
         tensors = list(tensors_in(known))
@@ -249,8 +250,12 @@ class TorchCalls(Roles):
                 return [*found] if name in ("items", "keys", "values") else found
             except (TypeError, KeyError, IndexError, ValueError):
                 return Unknown(site.text)
-        named = {key: each for key, each in kwargs.items() if is_simple(each)}
-        if isinstance(base, torch.Tensor) and len(known) < len(args):
+        named = _placed_here(kwargs)
+        if isinstance(base, torch.Tensor) and name in _MOVES:
+            known = [each for each in known if not isinstance(each, (str, torch.device))]
+            if name != "to" or not (known or named):
+                return base
+        elif isinstance(base, torch.Tensor) and len(known) < len(args):
             return base * 1.0 if not name.endswith("_") else base
         if site.event is not None and site.event.kind != "opaque":
             return self.event(site, lambda: getattr(base, name)(*known, **named))
@@ -258,6 +263,11 @@ class TorchCalls(Roles):
             return getattr(base, name)(*known, **named)
         except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
             return Unknown(site.text, inputs=(base,), tensor=base if isinstance(base, torch.Tensor) else None)
+
+
+def _placed_here(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that torch can be given; everything is where the bench has it."""
+    return {key: each for key, each in kwargs.items() if is_simple(each) and key not in ("device", "non_blocking")}
 
 
 def _is_number(value: Any) -> bool:

@@ -6,7 +6,7 @@ import time
 import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from amplint.model import ir
 from amplint.model.scopes import Assigned
@@ -47,28 +47,27 @@ def run_step(code: Code, step: Step, device: str, *, real: bool = False) -> Step
     """Run a step with all combinations of its conditions. `device` is simulated where it isn't `real` or the CPU."""
     started = time.perf_counter()
     found = StepRuns()
+    conditions = ExitStack()
     try:
+        if device != "cpu":
+            conditions.enter_context(on_device(device) if real else simulated(device, moves=False))
         for cls in code.classes(step):
-            trial = _Trial(code, step, cls, _Device(device, real), found)
+            trial = _Trial(code, step, cls, device, found)
             for _ in explore(trial.path, lambda: [_hangs_on(code, each) for each in _unreached(code, step, found)]):
                 pass
     finally:
+        conditions.close()
         reset()
     found.seconds = time.perf_counter() - started
     return found
 
 
-class _Device(NamedTuple):
-    name: str
-    real: bool  # it isn't simulated
-
-
 class _Trial:
-    def __init__(self, code: Code, step: Step, cls: ir.Class | None, device: _Device, found: StepRuns) -> None:
+    def __init__(self, code: Code, step: Step, cls: ir.Class | None, device: str, found: StepRuns) -> None:
         self._code = code
         self._step = step
         self._class = cls
-        self._device, self._real = device
+        self._device = device
         self._found = found
         self._knowledge = Knowledge()
         self._events = {each.call.id for each in code.covered(step)}
@@ -152,8 +151,6 @@ class _Trial:
         reset()
         self._found.runs += 1
         with ExitStack() as conditions:
-            if self._device != "cpu":
-                conditions.enter_context(on_device(self._device) if self._real else simulated(self._device))
             if off:
                 conditions.enter_context(warnings.catch_warnings())
                 warnings.simplefilter("ignore")
