@@ -57,7 +57,7 @@ def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
 
 def _cells(row: StepRow) -> Iterator[tuple[str, ...]]:
     before, after = (
-        {each.shows: each.text for each in half.faults} if half else {} for half in (row.before, row.after)
+        {each.shows: each.text for each in reversed(half.faults)} if half else {} for half in (row.before, row.after)
     )
     for shows in dict.fromkeys([*before, *after]):
         is_right = "" if row.after is None else _state(row.after)

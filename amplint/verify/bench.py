@@ -94,6 +94,9 @@ def is_there(device: str) -> bool:
     return bool(module and module.is_available())
 
 
+_ACCELERATED = any(map(is_there, ("cuda", "xpu", "mps")))  # asked before anything is simulated
+
+
 def reset() -> None:
     """Put torch's global state, as far as a training step's numbers hang on it, and all seeds back to the start."""
     for device in DEVICES:
@@ -109,8 +112,16 @@ def reset() -> None:
     torch.set_default_device(None)
     torch.autograd.set_detect_anomaly(False)
     torch.use_deterministic_algorithms(False)
-    torch.manual_seed(0)
+    seed()
     random.seed(0)
+
+
+def seed() -> None:
+    """`torch.manual_seed(0)`; where there is no accelerator that takes long, and does no more than this."""
+    if _ACCELERATED:
+        torch.manual_seed(0)
+    else:
+        torch.default_generator.manual_seed(0)
 
 
 def _rebind(undo: ExitStack, owner: type, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

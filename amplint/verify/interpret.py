@@ -51,6 +51,7 @@ class Interpreter(Statements):
         self.ended: Raised | None = None  # by an exception
         self.notes: dict[tuple[int, str], str] = {}  # what was run, by its line and text, and what it was replaced by
         self.touched: set[tuple[str, int]] = set()  # functions with such lines, run or only read, and the lines
+        self._noted: set[tuple[ir.Node, str]] = set()
         self._managers: list[tuple[ir.Function, Callable[[Any], None]]] = []
 
     def run(self) -> None:
@@ -130,6 +131,9 @@ class Interpreter(Statements):
     def note(self, code: Code, node: ir.Node, what: str) -> None:
         """Remember what was run, or what it was replaced by."""
         self._busy = True
+        if (node, what) in self._noted:
+            return
+        self._noted.add((node, what))
         self.touched.add((code.name(ir.function_of(node)), code.module.row(node)))
         key = code.module.row(node), code.text(node)
         if what or key not in self.notes:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from amplint.verify.proof import ABOUT_AMP, Observed, show, without_places
 
 RIGHT, WRONG, UNKNOWN = "right", "wrong", "not checkable"
+WARNING = "warning"
 
 
 # These hang on whose parameters a loss, a clip and an optimizer have.
@@ -103,10 +104,10 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
 
 
 def _worst(faults: list[Fault]) -> list[Fault]:
-    """One fault an observable, of the first path on which it shows."""
+    """One fault an observable, of the first path on which it shows; of warnings each."""
     found: dict[str, Fault] = {}
     for each in faults:
-        found.setdefault(each.shows, each)
+        found.setdefault(each.text if each.shows == WARNING else each.shows, each)
     return list(found.values())
 
 
@@ -119,8 +120,7 @@ def _faults(path: Path) -> Iterator[Fault]:
         return
     for each in observed.warnings:
         if ABOUT_AMP.match(each):
-            yield Fault("warning", without_places(each), path.label)
-            break
+            yield Fault(WARNING, without_places(each), path.label)
     for shows in ("gradient", "update", "autocast-state"):
         if shows == "update" and not observed.update.count:
             continue

@@ -44,6 +44,7 @@ class Code:
         self._calls_of: dict[int, list[ir.Call]] | None = None
         self._matters: dict[int, bool] = {}
         self._trains: dict[int, bool] = {}
+        self._only_loops: dict[int, bool] = {}
         self._kinds: dict[int, frozenset[str]] = {}
         self._reached: dict[int, tuple[ir.Function, ...]] = {}
         self._by_name: dict[str, list[ir.Function]] = {}
@@ -95,12 +96,15 @@ class Code:
             self._matters[key] = decorated or self.matters(function.body)
         return self._matters[key]
 
-    def only_loops(self, block: ir.Block) -> bool:
-        """Whether a suite has events only in loops inside it, or in those of functions that it calls: an epoch's.
+    def only_loops(self, loop: ir.For | ir.While) -> bool:
+        """Whether a loop has events only in loops inside it, or in those of functions that it calls: it is over epochs.
 
         It can clear gradients beside them.
         """
-        return self._loops_below(block, set()) and not self._events_beside_loops(block, set())
+        if loop.id not in self._only_loops:
+            found = self._loops_below(loop.body, set()) and not self._events_beside_loops(loop.body, set())
+            self._only_loops[loop.id] = found
+        return self._only_loops[loop.id]
 
     def _loops_below(self, block: ir.Block, seen: set[int]) -> bool:
         for statement in ir.walk_statements(block, into=False):

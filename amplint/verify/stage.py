@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from amplint.model import ir
+from amplint.verify.bench import seed
 from amplint.verify.watch import open_regions
 
 WIDTH, HIDDEN, ROWS, BATCHES = 32, 64, 64, 8
@@ -31,9 +32,19 @@ class Knowledge:
     stale: bool = False  # graphs are used behind a step that changes what they were made of
     period: int = 2  # the largest number of micro steps that a condition counts
     changed: bool = False
+    used: set[tuple[str, str]] = field(default_factory=set)  # of nets, optimizers and calls, in the runs since `begin`
+
+    def begin(self) -> None:
+        """Runs with this knowledge begin."""
+        self.changed = False
+        self.used = set()
+
+    def is_exact(self) -> bool:
+        """Whether those runs had all models and optimizers that are known."""
+        return len(self.used) == len(self.nets) + len(self.optimizers) + len(self.called)
 
     def forget_objects(self) -> None:
-        """Another path can make other models and optimizers."""
+        """Another path makes other models and optimizers."""
         self.nets, self.optimizers, self.called = {}, {}, {}
         self.stale = False
 
@@ -45,18 +56,21 @@ class Knowledge:
 
     def learn_call(self, text: str) -> None:
         """A model is run."""
+        self.used.add(("called", text))
         if text not in self.called:
             self.called[text] = None
             self.changed = True
 
     def learn_net(self, text: str) -> None:
         """Something is asked for its parameters."""
+        self.used.add(("net", text))
         if text not in self.nets:
             self.nets[text] = None
             self.changed = True
 
     def learn_optimizer(self, text: str, nets: tuple[str, ...] | None) -> None:
         """An optimizer is used, made of these models' parameters (None: that is out of sight)."""
+        self.used.add(("optimizer", text))
         if self.optimizers.get(text, ()) != nets:
             self.optimizers[text] = nets
             self.changed = True
@@ -72,7 +86,7 @@ class Stage:
     """The bench of one run. A part is Linear(32, 64)-ReLU-Linear(64, 32), a batch has 64 rows and 32 classes."""
 
     def __init__(self, knowledge: Knowledge, device: str, *, off: bool = False) -> None:
-        torch.manual_seed(0)
+        seed()
         self._off = off
         self.knowledge = knowledge
         self.device = device

@@ -280,7 +280,7 @@ class Statements(Caller):
             return 1 if isinstance(statement, ir.While) else _FEW
         if over_parameters(statement):
             return None
-        if code.only_loops(statement.body):
+        if code.only_loops(statement):
             return 1
         return INNER if self._loops else self.iterations
 

@@ -6,7 +6,7 @@ import time
 import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from amplint.model import ir
 from amplint.model.scopes import Assigned
@@ -62,6 +62,16 @@ def run_step(code: Code, step: Step, device: str, *, real: bool = False) -> Step
     return found
 
 
+class _Pair(NamedTuple):
+    """A run of the reference and one of the program, with what each has shown, and the answers that both had."""
+
+    right: Interpreter
+    reference: Recorder
+    run: Interpreter
+    observed: Observed
+    given: dict[str, Any]
+
+
 class _Trial:
     def __init__(self, code: Code, step: Step, cls: ir.Class | None, device: str, found: StepRuns) -> None:
         self._code = code
@@ -79,10 +89,13 @@ class _Trial:
         except CannotFollow as error:
             self._found.failed = str(error)
 
-    def _path(self, choices: Choices) -> None:
-        self._knowledge.forget_objects()
+    def _settled(self, choices: Choices) -> _Pair:
+        """The reference's run and the program's, repeated until they show nothing new of what values are used as."""
+        if self._knowledge.stale:
+            self._knowledge.forget_objects()
+        other = False
         for tried in range(1, _TRIES + 1):
-            self._knowledge.changed = False
+            self._knowledge.begin()
             reference, beside = Recorder(leave_out=True), choices.again()
             try:
                 right = self._once(beside, reference, off=True)
@@ -96,14 +109,22 @@ class _Trial:
             except CannotFollow:
                 choices.add(beside)
                 raise
+            pair = _Pair(right, reference, run, observed, given)
             ends = [each.ended.error for each in (right, run) if each.ended is not None]
             if not self._knowledge.changed and any(_STALE in str(each) for each in ends):
                 self._knowledge.changed = not self._knowledge.stale
                 self._knowledge.stale = True
             if not self._knowledge.changed:
-                break
+                if other or self._knowledge.is_exact():
+                    break
+                self._knowledge.forget_objects()  # it is of another path, that has other models or optimizers
+                other = True
         choices.add(beside)
         choices.add(own)
+        return pair
+
+    def _path(self, choices: Choices) -> None:
+        right, reference, run, observed, given = self._settled(choices)
         path = Path(choices.path(), observed)
         reference.close()
         if right.ended is not None and right.ended.error is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from amplint.verify.judge import RIGHT, UNKNOWN, WRONG, Judged
+from amplint.verify.judge import RIGHT, UNKNOWN, WARNING, WRONG, Judged
 from amplint.verify.shows import SHOWS
 
 CONFIRMED, CLEAN, REFUTED, MISBEHAVES, NOT_CHECKABLE = "confirmed", "clean", "refuted", "misbehaves", "not checkable"
@@ -46,11 +46,18 @@ def decide(before: Judged, after: Judged | None, fixed: Iterable[str], left: Ite
         return Verdict(REFUTED, f"the fix brings something new: {_first(after, new)}; {REPORT}")
     if before.state == RIGHT:
         return Verdict(CLEAN)
-    if still := (now & shown_by(fixed)) - explained:
+    gone = was - now
+    if not _warnings(before) <= _warnings(after):
+        gone.add(WARNING)  # what is left is about something else
+    if still := (now & shown_by(fixed)) - explained - gone:
         return Verdict(REFUTED, f"the fix leaves it wrong: {_first(after, still)}; {REPORT}")
-    if was - now:
+    if gone:
         return Verdict(CONFIRMED, f"not fixed: {', '.join(sorted(now))}" if now else "")
     return Verdict(MISBEHAVES, "the fix is about something that the run doesn't show")
+
+
+def _warnings(judged: Judged) -> set[str]:
+    return {each.text for each in judged.faults if each.shows == WARNING}
 
 
 def fewer(before: Sequence[str], after: Sequence[str]) -> set[str]:
@@ -81,4 +88,4 @@ def compared(judged: Judged, findings: Sequence[tuple[str, int, str, bool]]) -> 
 def unexplained(judged: Judged, findings: Iterable[Found]) -> list[str]:
     """The observables that show something which no finding of the step is about."""
     known = shown_by(each.code for each in findings)
-    return [each.shows for each in judged.faults if each.shows not in known]
+    return list(dict.fromkeys(each.shows for each in judged.faults if each.shows not in known))
