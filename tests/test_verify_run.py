@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from amplint.report.proofs import as_json, as_table
+from amplint.verify import run
 from amplint.verify.fixtures import NotAFixture, find_fixtures
 from amplint.verify.run import Row, verify
 from tests.conftest import Ran
@@ -124,6 +125,20 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     finally:
         del os.environ["SECRET"]
     return {each.fixture.name: each for each in found}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process's memory")
+def test_a_program_that_lifts_its_limit_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_ROOM", 64)
+    lifts = "import resource; resource.setrlimit(resource.RLIMIT_AS, resource.getrlimit(resource.RLIMIT_AS)[1:] * 2)"
+    fixture(
+        tmp_path / "AMP900_hostile" / "lifts",
+        f"{lifts}; x = bytearray(b'x') * (600 << 20); import time; time.sleep(60)",
+    )
+    (row,) = verify([tmp_path], timeout=30, memory=256)
+    assert row.before.startswith("out of memory: more than")
+    assert row.bad is not None
+    assert row.bad.seconds < 20
 
 
 @pytest.mark.parametrize("name", sorted(ENDS))

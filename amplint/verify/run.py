@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,9 @@ from amplint.verify.proof import NOT_EXECUTED, Observed, prove
 TIMEOUT, MEMORY = 60.0, 2048  # seconds and MiB that a half may take
 _STARTING = 300.0  # seconds that the import of torch may take
 _OLDEST = Version("2.4")
+# The worker limits its own address space, but not where CUDA needs that; and a program can lift it. So its resident
+# memory is watched too, where the platform tells it: so often (seconds), with room for CUDA's own (MiB).
+_WATCH, _ROOM = 0.1, 4096
 _CHILD = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from amplint.verify.child import main; main(sys.argv[2])"
 )
@@ -224,9 +228,7 @@ class _Worker:
         try:
             self._process.stdin.write(json.dumps(job).encode() + b"\n")
             self._process.stdin.flush()
-            line = self._lines.get(timeout=timeout)
-        except queue.Empty:
-            raise Lost("timed out", f"after {timeout:g} s", timeout) from None
+            line = self._next_line(timeout, self._resident() + (job["memory"] + _ROOM << 20))
         except OSError:
             line = None
         try:
@@ -234,6 +236,24 @@ class _Worker:
         except ValueError:  # no answer, or none of ours
             raise Lost("died", self._fate()) from None
         return answer
+
+    def _next_line(self, timeout: float, most: int) -> bytes | None:
+        """What the worker says next; `most` is in bytes of resident memory."""
+        end = time.monotonic() + timeout
+        while (left := end - time.monotonic()) > 0:
+            with contextlib.suppress(queue.Empty):
+                return self._lines.get(timeout=min(_WATCH, left))
+            if self._resident() > most:
+                raise Lost("out of memory", f"more than {most >> 20} MiB", timeout - left)
+        raise Lost("timed out", f"after {timeout:g} s", timeout)
+
+    def _resident(self) -> int:
+        """The worker's resident memory in bytes, as Linux tells it; 0 elsewhere."""
+        try:
+            pages = int(Path(f"/proc/{self._process.pid}/statm").read_text("ascii").split()[1])
+        except (OSError, ValueError, IndexError):
+            return 0
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
     def _fate(self) -> str:
         try:
