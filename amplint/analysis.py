@@ -30,8 +30,8 @@ class UnreadableError(Exception):
         self.finding = finding
 
 
-def read(source: Source, target: Target) -> Module:
-    """What a text means.
+def read(source: Source, target: Target, last_id: int = 0) -> Module:
+    """What a text means; the ids of its nodes come behind `last_id`.
 
     Raises:
         UnreadableError: Python or libcst can't parse it, or amplint fails on it.
@@ -43,7 +43,7 @@ def read(source: Source, target: Target) -> Module:
     except Exception as error:
         raise UnreadableError(internal_error(source, "amplint", error)) from error
     try:
-        return build(source, target)
+        return build(source, target, last_id)
     except CannotRead as error:
         raise UnreadableError(invalid_syntax(source, error.row, f"amplint can't read it yet: {error}")) from None
     except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -35,9 +36,14 @@ def code_of(text: str, filename: str = "train.py") -> Code:
     return Code(read(Source(filename, text), Settings(frozenset(), isolated=True).target(filename)))
 
 
-def interpret(text: str, device: str | None = None) -> list[Ran]:
+def interpret_file(path: Path) -> list[Ran]:
+    """The steps of a file, which can import from others, each with all its runs."""
+    return interpret(path.read_text("utf-8"), filename=str(path))
+
+
+def interpret(text: str, device: str | None = None, filename: str = "train.py") -> list[Ran]:
     """The steps of a text, each with all its runs."""
-    code = code_of(text)
+    code = code_of(text, filename)
     found = []
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in the worker: the tensors are small

@@ -17,9 +17,9 @@ from amplint.model.scopes import Assigned, Defined, Imported, Other, Scope
 class Lowering(ValueLowering, cst.CSTVisitor):
     """Lowers one module; `program` holds the result after `module.visit(lowering)`."""
 
-    def __init__(self, package: str = "") -> None:
+    def __init__(self, package: str = "", last_id: int = 0) -> None:
         cst.CSTVisitor.__init__(self)
-        ValueLowering.__init__(self)
+        ValueLowering.__init__(self, last_id)
         self.package = package
         self.program: ir.Program
 

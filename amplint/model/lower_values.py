@@ -38,8 +38,8 @@ def dotted(node: cst.BaseExpression) -> str:
 class ValueLowering:
     """Lowers expressions in the current scope and function."""
 
-    def __init__(self) -> None:
-        self._last_id = 0
+    def __init__(self, last_id: int = 0) -> None:
+        self._last_id = last_id
         self.scope = Scope("module", None)
         self.function: ir.Function | None = None
         self._annotating = False

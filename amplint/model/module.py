@@ -125,8 +125,8 @@ class Module:
         return self.source.row(self.layout.span(node)[0])
 
 
-def build(source: Source, target: Target) -> Module:
-    """Parse and lower a file.
+def build(source: Source, target: Target, last_id: int = 0) -> Module:
+    """Parse and lower a file; the ids of its nodes come behind `last_id`.
 
     Raises:
         CannotRead: libcst does not take the text, or does not keep all of it.
@@ -141,6 +141,6 @@ def build(source: Source, target: Target) -> Module:
         raise CannotRead(_EXPECTED.sub("", error.message), int(where[1]) if where else error.raw_line) from None
     if ("\f" in text or _LONE_BACKSLASH.search(text)) and tree.code != text:
         raise CannotRead("a form feed or a lone backslash stands where libcst loses it", 1)
-    lowering = Lowering()
+    lowering = Lowering(last_id=last_id)
     tree.visit(lowering)
     return Module(source, target, lowering.program, tree)

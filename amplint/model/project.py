@@ -30,11 +30,11 @@ def importer_of(filename: str, name: str) -> str | None:
     if not os.path.isfile(path):
         return None
     stem = os.path.splitext(os.path.basename(path))[0]
-    found = _index(_root(os.path.dirname(path))).get((stem, name), ())
+    found = _index(root_of(os.path.dirname(path))).get((stem, name), ())
     return next((each for each in found if each != path), None)
 
 
-def _root(folder: str) -> str:
+def root_of(folder: str) -> str:
     """The project's folder: the nearest above with a repository or a pyproject.toml, else the top package."""
     top = up = folder
     while True:

@@ -86,7 +86,7 @@ def _explanation(row: StepRow) -> Iterator[str]:
     yield "  what was run:"
     for number, text, what in row.notes:
         short = text if len(text) <= 70 else f"{text[:67]}..."
-        yield f"    {number:>{last}}  {short}{f'  -> {what}' if what else ''}"
+        yield f"    {number or '':>{last}}  {short}{f'  -> {what}' if what else ''}"
 
 
 def _sum(rows: Sequence[StepRow]) -> str:

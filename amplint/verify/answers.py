@@ -65,11 +65,12 @@ class Answers:
 
 
 def _described(code: Code, step: Step) -> dict[str, Any]:
+    own = [each for each in step.reach if code.owner(each) is code]
     return {
         "name": step.name,
         "row": step.row,
-        "functions": [code.name(each) for each in step.reach],
-        "rows": [code.rows(each) for each in step.reach],
+        "functions": [code.name(each) for each in own],
+        "rows": [code.rows(each) for each in own],
     }
 
 

@@ -11,7 +11,6 @@ from amplint.model import ir
 from amplint.model.objects import SCALERS, objects
 from amplint.verify.accelerated import Accelerated
 from amplint.verify.builtin import BUILTINS
-from amplint.verify.lookup import bases, is_module
 from amplint.verify.managed import ACCELERATORS
 from amplint.verify.roles import SHAPES, text_of
 from amplint.verify.standins import (
@@ -66,7 +65,7 @@ class Caller(Accelerated):
             base = self.evaluate(func.base, frame)
             if isinstance(base, Unknown) and (base.fixed or base.origin is None) and self.facts.must_be_none(base):
                 self.stage.knowledge.there.add(base.text)
-                raise Impossible(f"line {site.row}: {base.text} is None")
+                raise Impossible(f"{site.where}: {base.text} is None")
             args, kwargs = self.arguments(site)
             accelerator = self.as_accelerator(base, func.base, frame)
             if accelerator is not None:
@@ -106,7 +105,7 @@ class Caller(Accelerated):
         if isinstance(called, Dotted):
             return self._dotted(called.name, args, kwargs, site)
         if isinstance(called, Instance):
-            if not is_module(called):
+            if not self.is_module(called):
                 found = self.of_instance(called, "__call__")
                 if isinstance(found, Closure):
                     return self._closure(found, args, kwargs, site)
@@ -156,7 +155,7 @@ class Caller(Accelerated):
         own_frame = site.frame.find(around.scope) if around is not None else None
         own = own_frame.variables.get(around.params[0].name) if own_frame and around and around.params else None
         if isinstance(own, Instance) and around is not None and around.cls is not None:
-            for base in [*bases(ClassValue(around.cls, own.cls.frame))][1:]:
+            for base in [*self.bases(ClassValue(around.cls, own.cls.frame))][1:]:
                 found = self.of_class(base, func.attr, own)
                 if isinstance(found, Closure):
                     return self._closure(found, args, kwargs, site)
@@ -174,7 +173,7 @@ class Caller(Accelerated):
             for each in function.decorators:
                 made = self._decorator(each, closure.frame)
                 if made is not None:
-                    self.entered(contexts, made, closure.frame.code.module.row(each))
+                    self.entered(contexts, made, closure.frame.code.where(each))
             self._depth += 1
             self._active.append(function.id)
             try:
@@ -184,12 +183,12 @@ class Caller(Accelerated):
                 self._active.pop()
 
     @staticmethod
-    def entered(left: ExitStack, made: Any, row: int) -> Any:
+    def entered(left: ExitStack, made: Any, where: str) -> Any:
         """Enter one of torch's contexts; `left` leaves it."""
         try:
             return left.enter_context(made)
         except Exception as error:
-            raise Raised(str(error), row, error, of_amp=True) from None
+            raise Raised(str(error), where, error, of_amp=True) from None
 
     def _decorator(self, decorator: ir.Value, frame: Frame) -> Any:
         """The context that a decorator runs a function in, if it is one of torch's."""
@@ -256,11 +255,11 @@ class Caller(Accelerated):
         return self.unseen(site, [base, *args, *kwargs.values()], None)
 
     def _of_own(self, base: Instance, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
-        if is_module(base) and (name in OF_PARAMETERS or name in ("zero_grad", *SAME_METHODS)):
+        if self.is_module(base) and (name in OF_PARAMETERS or name in ("zero_grad", *SAME_METHODS)):
             if not isinstance(self.of_class(base.cls, name, base), Closure):
                 return self._of_net(base, name)
         found = self.of_instance(base, name)
-        if is_module(base) and name == "forward":
+        if self.is_module(base) and name == "forward":
             return self.unseen(site, [*args, *kwargs.values()], base.text, forward=True)
         return self.call_value(found, args, kwargs, site)
 
@@ -312,7 +311,7 @@ class Caller(Accelerated):
         if name in CONTEXTS:
             return context(Dotted(name), args)
         if name in EXITS:
-            raise Raised("SystemExit", site.row)
+            raise Raised("SystemExit", site.where)
         if name == "functools.partial" and args:
             return Partial(args[0], tuple(args[1:]), kwargs)
         if name in SAME and args:

@@ -136,7 +136,7 @@ class Evaluator(Lookup):
         """
         self.evaluated += 1
         if self.evaluated > BUDGET:
-            raise CannotFollow(f"line {frame.code.module.row(value)}: the run takes too long")
+            raise CannotFollow(f"{frame.code.where(value)}: the run takes too long")
         return self._by_kind[type(value)](value, frame)
 
     def _subscript(self, value: ir.Subscript, frame: Frame) -> Any:

@@ -44,7 +44,7 @@ class Interpreter(Statements):
         self._entry = step
         self._code = code
         stage.clears_itself = not step.clears
-        self._globals = Frame(code, code.module.program.scope, None, lazy=True)
+        self._globals = self.variables_of(code)
         self.stage = stage
         self.facts = Facts(choices, code.periods, stage.knowledge.there)
         self.iterations = min(_CAP, max(ITERATIONS, stage.knowledge.period * 2))
@@ -134,8 +134,11 @@ class Interpreter(Statements):
         if (node, what) in self._noted:
             return
         self._noted.add((node, what))
-        self.touched.add((code.name(ir.function_of(node)), code.module.row(node)))
-        key = code.module.row(node), code.text(node)
+        if code is not self._code:
+            key = 0, f"{code.where(node)}: {code.text(node)}"
+        else:
+            self.touched.add((code.name(ir.function_of(node)), code.module.row(node)))
+            key = code.module.row(node), code.text(node)
         if what or key not in self.notes:
             self.notes[key] = what
 
@@ -183,7 +186,7 @@ class Interpreter(Statements):
                 self.apply(leave, [None, None, None], {})
         elif _is_context(value):
             with ExitStack() as left:
-                go(self.entered(left, value, frame.code.module.row(item.context)))
+                go(self.entered(left, value, frame.code.where(item.context)))
         else:
             go(value)
 
@@ -228,10 +231,10 @@ class Interpreter(Statements):
         try:
             try:
                 if self._may_fail(statement, frame):
-                    row = frame.code.module.row(statement)
+                    where = frame.code.where(statement)
                     kind = frame.code.text(statement.handlers[0].type) if statement.handlers[0].type else "it"
-                    if self.truth(Unknown(f"line {row} raises {kind}"), matters=True):
-                        raise Raised(f"raise {kind}", row)
+                    if self.truth(Unknown(f"{where} raises {kind}"), matters=True):
+                        raise Raised(f"raise {kind}", where)
                 self.block(statement.body, frame)
             except Raised as raised:
                 handler = next((each for each in statement.handlers if self._handles(each, raised, frame)), None)

@@ -46,7 +46,7 @@ class Path:
     reference_backwards: int = 0
     stale: bool = False  # a backward goes through parameters that a step has changed since the forward
     of_amp: bool = False  # the exception came of making or entering a region or scaler
-    effects: dict[int, str] = field(default_factory=dict)  # lines with calls out of sight that can train, and the calls
+    effects: dict[str, str] = field(default_factory=dict)  # lines with calls out of sight that can train, and the calls
     remade: int = 0  # how often a scaler was made by the same line, less once
 
     @property
@@ -71,8 +71,8 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
         return Judged(UNKNOWN, reason=failed)
     seen = [each for each in paths if not each.effects]
     if paths and not seen:
-        row, text = min(paths[0].effects.items())
-        return Judged(UNKNOWN, reason=f"line {row}: what {_short(text)} does can't be seen")
+        where, text = next(iter(paths[0].effects.items()))
+        return Judged(UNKNOWN, reason=f"{where}: what {_short(text)} does can't be seen")
     # Where only some conditions lead to a backward, without one nothing is trained.
     paths = [each for each in seen if each.reference_backwards] or seen
     found: dict[tuple[str, str], Fault] = {}

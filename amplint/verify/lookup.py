@@ -10,8 +10,9 @@ import torch
 from amplint.model import ir
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Binding, Defined, Imported
 from amplint.model.unseen import local_class
+from amplint.verify.files import Place
 from amplint.verify.program import Code
-from amplint.verify.standins import ClassValue, Closure, Dotted, Frame, Instance, Method, Unknown
+from amplint.verify.standins import ClassValue, Closure, Dotted, Frame, Instance, Method, ModuleValue, Unknown
 from amplint.verify.watch import gradient
 from amplint.verify.whitelist import ATTRIBUTES, METHODS, constant
 
@@ -27,6 +28,7 @@ class Lookup:
     """Finds what a name or an attribute stands for. How the value of an assignment is found is the subclass's."""
 
     def __init__(self) -> None:
+        self._frames: dict[int, Frame] = {}  # of the variables of files, by their ids
         self._evaluating: set[tuple[int, int]] = set()  # what is evaluated now: of a frame or instance, and the value
 
     def evaluate(self, value: ir.Value, frame: Frame) -> Any:
@@ -54,11 +56,33 @@ class Lookup:
                 return found.variables[value.name]
             if found.lazy:
                 return self._lazy(found, value.name)
+        for each in home.bindings[value.name] if home is not None else ():
+            if isinstance(each, Imported) and (foreign := self._imported(frame.code, each)) is not None:
+                return foreign
         return self.library(frame.code, value) or Unknown(value.name)
+
+    def _imported(self, code: Code, binding: Imported) -> Any:
+        """What an import from another file of the program binds; None: that is none, or has nothing to do with AMP."""
+        place = code.files.imported(code, binding)
+        return self._at(place) if place is not None else None
+
+    def _at(self, place: Place) -> Any:
+        frame = self.variables_of(place.code)
+        if not place.name:
+            return ModuleValue(frame)
+        return frame.variables[place.name] if place.name in frame.variables else self._lazy(frame, place.name)
+
+    def variables_of(self, code: Code) -> Frame:
+        """The frame of a file's variables; its code isn't run."""
+        if id(code) not in self._frames:
+            self._frames[id(code)] = Frame(code, code.module.program.scope, None, lazy=True)
+        return self._frames[id(code)]
 
     @staticmethod
     def library(code: Code, value: ir.Value) -> Any:
         """The object of a library that a name or attribute stands for."""
+        if code.files.of(code, value) is not None:
+            return None
         names = sorted(code.module.names.of(value) - {UNKNOWN, NOTHING})
         names = [each for each in names if each[0] not in ".!"]
         if not names:
@@ -82,7 +106,7 @@ class Lookup:
             if isinstance(each, Defined):
                 return self.defined(each.what, frame)
             if isinstance(each, Imported):
-                return constant(each.name) or Dotted(each.name)
+                return self._imported(frame.code, each) or constant(each.name) or Dotted(each.name)
             if not isinstance(each, Assigned):
                 break
             found = (
@@ -136,6 +160,10 @@ class Lookup:
             return base.child(f".{name}")
         if isinstance(base, Instance):
             return self.of_instance(base, name)
+        if isinstance(base, ModuleValue):
+            if name in base.frame.scope.bindings:
+                return base.frame.variables.get(name) or self._lazy(base.frame, name)
+            return Unknown(frame.code.text(value))
         if isinstance(base, ClassValue):
             if _is_enum(base):
                 return Dotted(f"{base.cls.name}.{name}")
@@ -169,7 +197,7 @@ class Lookup:
     def of_class(self, cls: ClassValue, name: str, instance: Instance | None) -> Any:
         """A method, property or variable of a class, or of one of its bases in this file."""
         code = cls.frame.code
-        for each in bases(cls):
+        for each in self.bases(cls):
             for statement in reversed(each.cls.body.statements):
                 if isinstance(statement, ir.Function) and statement.name == name:
                     decorators = {n for d in statement.decorators for n in code.module.names.of(d)}
@@ -190,7 +218,7 @@ class Lookup:
 
     def _stored(self, instance: Instance, cls: ClassValue, name: str) -> Any:
         """What the methods of a class store in an attribute, the constructor first; `_MISSING`: nothing in sight."""
-        for each in bases(cls):
+        for each in self.bases(cls):
             code = each.frame.code
             values = _telling(each.cls.attributes.get(name, ()))[::-1]
             matters = any(map(code.value_matters, values))
@@ -220,6 +248,27 @@ class Lookup:
         finally:
             self._evaluating.discard(active)
 
+    def bases(self, cls: ClassValue, depth: int = 5) -> Iterator[ClassValue]:
+        """A class and what it inherits in the program, in the order in which names are looked up."""
+        yield cls
+        code = cls.frame.code
+        for base in cls.cls.bases if depth else ():
+            found = local_class(code.module, base.value)
+            if found is not None:
+                yield from self.bases(ClassValue(found, cls.frame), depth - 1)
+                continue
+            place = code.files.of(code, base.value)
+            if place is not None and isinstance(place.what, ir.Class):
+                yield from self.bases(ClassValue(place.what, self.variables_of(place.code)), depth - 1)
+
+    def is_module(self, instance: Instance) -> bool:
+        """Whether an instance is a model, by what its class inherits."""
+        for each in self.bases(instance.cls):
+            names = {name for base in each.cls.bases for name in each.frame.code.module.names.of(base.value)}
+            if any(name.startswith("torch.nn.") or name.endswith(("Module", "LightningModule")) for name in names):
+                return True
+        return False
+
     @staticmethod
     def lazy_frame(function: ir.Function, outer: Frame, instance: Instance | None) -> Frame:
         """The frame of a function that isn't run."""
@@ -229,15 +278,6 @@ class Lookup:
             if function.name == "__init__":
                 frame.given = dict(instance.given or {})
         return frame
-
-
-def bases(cls: ClassValue, depth: int = 5) -> Iterator[ClassValue]:
-    """A class and what it inherits in this file, in the order in which names are looked up."""
-    yield cls
-    for base in cls.cls.bases if depth else ():
-        found = local_class(cls.frame.code.module, base.value)
-        if found is not None:
-            yield from bases(ClassValue(found, cls.frame), depth - 1)
 
 
 def _is_enum(cls: ClassValue) -> bool:
@@ -281,12 +321,3 @@ def _measures(value: ir.Value) -> bool:
     if isinstance(parent, ir.Call):
         return ir.last_name(parent.func) in _SIZES
     return isinstance(parent, ir.Binary)
-
-
-def is_module(instance: Instance) -> bool:
-    """Whether an instance is a model, by what its class inherits."""
-    for each in bases(instance.cls):
-        names = {name for base in each.cls.bases for name in each.frame.code.module.names.of(base.value)}
-        if any(name.startswith("torch.nn.") or name.endswith(("Module", "LightningModule")) for name in names):
-            return True
-    return False

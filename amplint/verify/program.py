@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, reg
 from amplint.model.events import Event
 from amplint.model.unseen import local_class
 from amplint.rules.standing import loops_round, upwards
+from amplint.verify.files import Files
 from amplint.verify.managed import LIBRARY, StepEvents
 
 # What has to have run for a step to be judged.
@@ -36,8 +38,10 @@ class Step(NamedTuple):
 class Code:
     """One file of the program."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, files: Files | None = None) -> None:
         self.module = module
+        self.files = files or Files()
+        self.files.codes.append(self)
         self.events = StepEvents(module)
         self._calls = module.once(Calls)
         self._texts: dict[int, str] = {}
@@ -54,6 +58,17 @@ class Code:
     def event(self, call: ir.Call) -> Event | None:
         """The AMP event that a call is."""
         return self.events.of(call)
+
+    def owner(self, node: ir.Node | None) -> Code:
+        """The file that a function or another node is of; this one has its module's own code (None)."""
+        return self.files.owner(node) if node is not None else self
+
+    def where(self, node: ir.Node) -> str:
+        """The line on which a node starts, as it is said."""
+        said, own = f"line {self.module.row(node)}", self.files.codes[0].module.source.filename
+        if self is self.files.codes[0]:
+            return said
+        return f"{said} of {os.path.relpath(self.module.source.filename, os.path.dirname(os.path.abspath(own)))}"
 
     def text(self, node: ir.Node) -> str:
         """A node as it is written, on one line."""
@@ -85,10 +100,14 @@ class Code:
         names = self.module.names.of(call.func)
         if names & _MAKES or any(name.startswith("torch.optim.") for name in names):
             return True
-        return any(self.function_matters(each) for each in self._by_name.get(ir.last_name(call.func), ()))
+        if any(self.function_matters(each) for each in self._by_name.get(ir.last_name(call.func), ())):
+            return True
+        return any(self.function_matters(each) for each in self.files.called(self, call))
 
     def function_matters(self, function: ir.Function) -> bool:
         """The same of a function, whoever calls it."""
+        if self.owner(function) is not self:
+            return self.owner(function).function_matters(function)
         key = -function.id
         if key not in self._matters:
             self._matters[key] = False  # a recursive call adds nothing
@@ -113,7 +132,7 @@ class Code:
         for each in self._called_below(block):
             if each.id not in seen:
                 seen.add(each.id)
-                if self._loops_below(each.body, seen):
+                if self.owner(each)._loops_below(each.body, seen):
                     return True
         return False
 
@@ -131,7 +150,7 @@ class Code:
                     for each in self._named(value):
                         if each.id not in seen and self.function_matters(each):
                             seen.add(each.id)
-                            if self._events_beside_loops(each.body, seen):
+                            if self.owner(each)._events_beside_loops(each.body, seen):
                                 return True
             if not isinstance(statement, (ir.For, ir.While)):
                 if any(self._events_beside_loops(each, seen) for each in statement.blocks()):
@@ -156,6 +175,8 @@ class Code:
 
     def own_kinds(self, function: ir.Function | None) -> frozenset[str]:
         """The kinds of the events in a function's own suite; regions, and scalers made in a loop, count."""
+        if self.owner(function) is not self:
+            return self.owner(function).own_kinds(function)
         key = function.id if function is not None else 0
         if key not in self._kinds:
             found = set()
@@ -181,7 +202,9 @@ class Code:
         return function.body if function is not None else self.module.program.body
 
     def called(self, function: ir.Function | None) -> tuple[ir.Function, ...]:
-        """The functions of this file that a function's suite calls or names, methods by their name."""
+        """The functions of the program that a function's suite calls or names, methods by their name."""
+        if self.owner(function) is not self:
+            return self.owner(function).called(function)
         key = function.id if function is not None else 0
         if key not in self._reached:
             found: dict[int, ir.Function] = {}
@@ -200,6 +223,8 @@ class Code:
             callee = self._calls.find(value)
             if callee is not None:
                 yield callee.function
+            else:
+                yield from self.files.called(self, value)
         if isinstance(value, ir.Name):
             for each in self._by_name.get(value.name, ()):
                 if each.cls is None and value.scope.home(value.name) is each.scope.parent:
@@ -228,10 +253,9 @@ class Code:
         """The training steps of the file, those that another one contains left out."""
         found: dict[int, Step] = {}
         for function in (None, *self.module.functions):
-            reach = self.reach(function)
-            kinds = {kind for each in reach for kind in self.own_kinds(each)}
-            if "backward" not in kinds or not kinds & STEPS or not kinds & {*_OF_SCALER, _REGION}:
+            if not self.is_step(function):
                 continue
+            reach = self.reach(function)
             row = self.module.row(function) if function is not None else 1
             found[function.id if function is not None else 0] = Step(
                 self.name(function), function, reach, row, self._clears(reach), self._has_loop(reach)
@@ -242,8 +266,24 @@ class Code:
 
     def _adds(self, step: Step, steps: dict[int, Step]) -> bool:
         """Whether a function does something itself, or brings together what no step in it has."""
-        below = [steps[each.id] for each in step.reach[1:] if each is not None and each.id in steps]
-        return bool(self.own_kinds(step.function)) or not below
+        if self.own_kinds(step.function):
+            return True
+        kinds = self._kinds_in(step.reach)
+        for each in step.reach[1:]:
+            if each is not None and self.owner(each) is self and each.id in steps:
+                return False
+            if each is not None and self.owner(each) is not self and self.owner(each).is_step(each):
+                if kinds <= self._kinds_in(self.reach(each)):
+                    return False
+        return True
+
+    def is_step(self, function: ir.Function | None) -> bool:
+        """Whether gradients are made and used where a function runs, beside a scaler or a region."""
+        kinds = self._kinds_in(self.reach(function))
+        return "backward" in kinds and bool(kinds & STEPS) and bool(kinds & {*_OF_SCALER, _REGION})
+
+    def _kinds_in(self, reach: tuple[ir.Function | None, ...]) -> set[str]:
+        return {kind for each in reach for kind in self.own_kinds(each)}
 
     @staticmethod
     def _is_cyclic(step: Step, steps: dict[int, Step]) -> bool:
@@ -255,7 +295,7 @@ class Code:
         """The events of a step that have to have run; those in handlers of exceptions don't."""
         found: list[Event] = []
         for function in step.reach:
-            below = self.events.below(self._body(function))
+            below = self.owner(function).events.below(self._body(function))
             found += [each for each in below if each.kind in COVERED and not _in_handler(each.call)]
         return found
 
@@ -309,7 +349,9 @@ class Code:
 
     def _clears(self, reach: tuple[ir.Function | None, ...]) -> bool:
         return any(
-            event.kind == "zero_grad" for function in reach for event in self.events.below(self._body(function))
+            event.kind == "zero_grad"
+            for function in reach
+            for event in self.owner(function).events.below(self._body(function))
         ) or any(
             _stores_gradient(each)
             for function in reach
@@ -319,7 +361,7 @@ class Code:
     def _has_loop(self, reach: tuple[ir.Function | None, ...]) -> bool:
         for function in reach:
             for each in ir.walk_statements(function.body, into=False) if function is not None else ():
-                if isinstance(each, (ir.For, ir.While)) and self.trains(each):
+                if isinstance(each, (ir.For, ir.While)) and self.owner(each).trains(each):
                     return True
         return False
 

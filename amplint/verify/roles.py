@@ -36,9 +36,9 @@ class Roles(Evaluator):
     def __init__(self) -> None:
         super().__init__()
         self.executed: set[ir.Value] = set()  # calls that are events
-        self.unseen_effects: dict[int, str] = {}  # lines with calls that can do anything to what is trained
+        self.unseen_effects: dict[str, str] = {}  # lines with calls that can do anything to what is trained
         # Calls of hooks for a backward, with line and text: they make gradients where they say so, or nobody else does.
-        self._hooks: dict[ir.Call, tuple[int, str]] = {}
+        self._hooks: dict[ir.Call, tuple[str, str]] = {}
         self._has_gradients = False  # a backward in sight has run
 
     def note(self, code: Code, node: ir.Node, what: str) -> None:
@@ -59,7 +59,7 @@ class Roles(Evaluator):
         except (Raised, CannotFollow):
             raise
         except Exception as error:
-            raise Raised(str(error), site.row, error, of_amp=of_amp) from None
+            raise Raised(str(error), site.where, error, of_amp=of_amp) from None
 
     def tool(self, value: ir.Value, found: Any, frame: Frame) -> Any:
         """The scaler or optimizer that a value out of sight is, where the text uses it as one."""
@@ -85,7 +85,7 @@ class Roles(Evaluator):
         if isinstance(value, torch.optim.Optimizer):
             return value
         if not isinstance(value, Unknown):
-            raise CannotFollow(f"line {site.row}: the optimizer is no object of torch's")
+            raise CannotFollow(f"{site.where}: the optimizer is no object of torch's")
         if value.role is None:
             value.role = self.stage.optimizer(value.identity, _parameters_in(value.inputs))
             self.note(site.code, site.call, f"{value.text} is an SGD of the bench")
@@ -94,7 +94,7 @@ class Roles(Evaluator):
 
     def _role(self, value: Unknown, kind: type, site: Site) -> Any:
         if not isinstance(value.role, kind):
-            raise CannotFollow(f"line {site.row}: {value.text} is used as two things")
+            raise CannotFollow(f"{site.where}: {value.text} is used as two things")
         return value.role
 
     def as_parameters(self, value: Any) -> list[torch.Tensor]:
@@ -122,7 +122,7 @@ class Roles(Evaluator):
         if isinstance(value, Unknown) and value.tensor is not None:
             return value.tensor if value.tensor.numel() == 1 else self.stage.loss(None, [value.tensor])
         if not isinstance(value, Unknown):
-            raise CannotFollow(f"line {site.row}: the loss is no tensor")
+            raise CannotFollow(f"{site.where}: the loss is no tensor")
         if not self._demand(value, "loss"):
             self.note(site.code, site.call, f"{value.text} is a loss of the bench")
         return self.stage.loss(None, ())
@@ -159,8 +159,8 @@ class Roles(Evaluator):
         holds = super().truth(value, matters=matters)
         for call in _origins(value) if holds and matters and self._hooks else ():
             if call in self._hooks:
-                row, text = self._hooks[call]
-                self.unseen_effects.setdefault(row, text)
+                where, text = self._hooks[call]
+                self.unseen_effects.setdefault(where, text)
         return holds
 
     def _demand_all(self, values: Iterable[Any], what: str) -> bool:
@@ -173,7 +173,7 @@ class Roles(Evaluator):
         if _TRAINS.search(name.removeprefix("on_")):
             if not _HOOK.match(name):
                 return True
-            self._hooks[site.call] = site.row, site.text
+            self._hooks[site.call] = site.where, site.text
         known = self.library(site.code, site.call.func)
         if isinstance(known, Dotted) and known.name.startswith(("torch.", "builtins.")):
             return False
@@ -194,7 +194,7 @@ class Roles(Evaluator):
         """What a call returns that can't be seen; `net` is what it is a method of, `forward`: it can be a model's."""
         text = site.text
         if self._may_train(site, inputs):
-            self.unseen_effects.setdefault(site.row, text)
+            self.unseen_effects.setdefault(site.where, text)
         born = self.stage.knowledge.born.get(site.call)
         tensors = [each for each in tensors_in(inputs) if each.requires_grad]
         nets = self.stage.knowledge.nets

@@ -156,6 +156,13 @@ class Dotted:
 
 
 @dataclass(eq=False, slots=True)
+class ModuleValue:
+    """A module of the same program, by the frame of its variables."""
+
+    frame: Frame
+
+
+@dataclass(eq=False, slots=True)
 class Partial:
     """`functools.partial(func, ...)`."""
 
@@ -211,6 +218,11 @@ class Site(NamedTuple):
         return self.code.module.row(self.call)
 
     @property
+    def where(self) -> str:
+        """The same, as it is said."""
+        return self.code.where(self.call)
+
+    @property
     def event(self) -> Event | None:
         """The AMP event that it is, as the text says."""
         return self.code.event(self.call)
@@ -241,9 +253,9 @@ class Raised(Exception):
     `of_amp`: a region or a scaler did when it was made or entered, which happens with AMP switched off as well.
     """
 
-    def __init__(self, text: str, row: int, error: Exception | None = None, *, of_amp: bool = False) -> None:
+    def __init__(self, text: str, where: str, error: Exception | None = None, *, of_amp: bool = False) -> None:
         super().__init__(text)
-        self.row = row
+        self.where = where
         self.error = error
         self.of_amp = of_amp
 

@@ -144,12 +144,12 @@ class Statements(Caller):
         raise Returned(self.evaluate(statement.value, frame) if statement.value is not None else None)
 
     def _raise(self, statement: ir.Raise, frame: Frame) -> None:
-        raise Raised(frame.code.text(statement), frame.code.module.row(statement))
+        raise Raised(frame.code.text(statement), frame.code.where(statement))
 
     def _assert(self, statement: ir.Assert, frame: Frame) -> None:
         value = self.evaluate(statement.test, frame)
         if not isinstance(value, Unknown) and not self.truth(value, matters=False):
-            raise Raised(f"AssertionError({frame.code.text(statement.test)})", frame.code.module.row(statement))
+            raise Raised(f"AssertionError({frame.code.text(statement.test)})", frame.code.where(statement))
 
     def _jump(self, statement: ir.Jump, frame: Frame) -> None:
         if statement.kind != "pass":

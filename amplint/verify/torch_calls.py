@@ -242,7 +242,7 @@ class TorchCalls(Roles):
             return self.event(site, lambda: base.__exit__(None, None, None))
         if isinstance(base, (dict, list)):
             if len(base) > 10_000:
-                raise CannotFollow(f"line {site.row}: a container grows without end")
+                raise CannotFollow(f"{site.where}: a container grows without end")
             if name == "pop" and not base:
                 return Unknown(site.text)
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -17,8 +18,8 @@ from amplint.verify.judge import UNKNOWN, Fault, Judged
 from amplint.verify.run import MEMORY, TIMEOUT, Lost, Runner, need_torch
 from amplint.verify.verdict import CONFIRMED, Found, compared, decide, fewer, unexplained
 
-# A step has these words; a file without them is not even parsed.
-_WORDS = (re.compile(rb"backward"), re.compile(rb"step"), re.compile(rb"autocast|[sS]caler|accelerate"))
+# A step has one of these words, whatever it takes from other files; a file without them is not even parsed.
+_WORDS = re.compile(rb"autocast|[sS]caler|accelerate")
 _MODULE = "<module>"
 
 
@@ -81,7 +82,7 @@ class Verifier:
         progress: Callable[[str], None] | None = None,
     ) -> list[StepRow]:
         """The rows of a file's steps, with the fixes that amplint offers for it."""
-        if not all(each.search(data) for each in _WORDS):
+        if not _WORDS.search(data):
             return []
         return self.compare(path, data, fix_bytes(data, path, settings, unsafe=unsafe), progress)
 
@@ -183,13 +184,13 @@ class Verifier:
     # --- the worker
 
     def _steps(self, path: str, text: str) -> tuple[list[dict[str, Any]], str]:
-        answer = self._ask({"ask": "steps", "path": path, "text": text})
+        answer = self._ask({"ask": "steps", "path": os.path.abspath(path), "text": text})
         return answer.get("steps", []), answer.get("device", "cpu")
 
     def _run(
         self, path: str, text: str, step: dict[str, Any], number: int, device: str
     ) -> tuple[Judged, dict[str, Any]]:
-        asked = {"ask": "run", "path": path, "text": text, "name": step["name"], "number": number}
+        asked = {"ask": "run", "path": os.path.abspath(path), "text": text, "name": step["name"], "number": number}
         answer = self._ask(asked)
         if "state" not in answer:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"

@@ -164,7 +164,7 @@ class _Trial:
             run = self._once(choices, recorder, off=False)
         observed = recorder.close()
         if run.ended is not None and run.ended.error is not None:
-            observed.end, observed.detail = "exception", f"line {run.ended.row}: {said(run.ended.error)}"
+            observed.end, observed.detail = "exception", f"{run.ended.where}: {said(run.ended.error)}"
         observed.warnings = list(dict.fromkeys(f"{each.category.__name__}: {each.message}" for each in caught))
         return run, observed
 
@@ -209,13 +209,14 @@ def _tests(call: ir.Value) -> list[tuple[ir.If, bool]]:
 
 def _why_not(code: Code, call: ir.Value) -> str:
     """Why a line was not reached, as far as the conditions around it say."""
+    code = code.owner(call)
     tests = [f"{'' if holds else 'not '}{code.text(owner.test)}" for owner, holds in _tests(call)]
-    row = code.module.row(call)
-    return f"line {row} is reached only if {' and '.join(tests)}" if tests else f"line {row} is not reached"
+    return f"{code.where(call)} is {'reached only if ' + ' and '.join(tests) if tests else 'not reached'}"
 
 
 def _hangs_on(code: Code, call: ir.Value) -> str:
     """The conditions around a line, and what the variables in them are made of."""
+    code = code.owner(call)
     values: list[ir.Value] = [owner.test for owner, _ in _tests(call)]
     for each in values:  # grows
         for value in ir.walk_values(each):

@@ -1,0 +1,51 @@
+"""Where the module lies that a file imports, if it is one of the same project."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+
+from amplint.model.project import root_of
+
+# What is installed is no part of a project; nor is what a project calls like it, by mistake or on purpose.
+_ELSEWHERE = {*sys.stdlib_module_names, "torch", "accelerate", "numpy"}
+
+
+@cache
+def module_file(filename: str, module: str) -> str | None:
+    """The file of a module, as the file `filename` imports it: `module` is dotted, with dots in front if relative.
+
+    Looked for as Python does: relative ones in the package, others in the file's folder and in those above, up to the
+    project's, and in `src` there. None where there is none, and for the folder of a package without `__init__.py`.
+    """
+    path = os.path.abspath(filename)
+    if not os.path.isfile(path):
+        return None
+    folder = os.path.dirname(path)
+    root = root_of(folder)
+    level = len(module) - len(module.lstrip("."))
+    parts = [each for each in module[level:].split(".") if each]
+    if level:
+        for _ in range(level - 1):
+            folder = os.path.dirname(folder)
+        return _in(folder, parts, root)
+    if not parts or parts[0] in _ELSEWHERE:
+        return None
+    if parts[0] == os.path.basename(root) and os.path.isfile(os.path.join(root, "__init__.py")):
+        return _in(os.path.dirname(root), parts, root)
+    while True:
+        found = _in(folder, parts, root)
+        if found or folder == root or os.path.dirname(folder) == folder:
+            return found or _in(os.path.join(root, "src"), parts, root)
+        folder = os.path.dirname(folder)
+
+
+def _in(folder: str, parts: list[str], root: str) -> str | None:
+    base = os.path.join(folder, *parts)
+    for path in (f"{base}.py", os.path.join(base, "__init__.py")):
+        if os.path.isfile(path) and os.path.commonpath((os.path.realpath(path), os.path.realpath(root))) == (
+            os.path.realpath(root)
+        ):
+            return path
+    return None

@@ -1,0 +1,143 @@
+"""The files of a program: the one that is verified, and those of its project that it takes something from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.analysis import UnreadableError, read
+from amplint.model import ir
+from amplint.model.imports import module_file
+from amplint.model.scopes import Assigned, Defined, Imported, owner_class
+from amplint.model.unseen import method
+from amplint.settings import Settings
+from amplint.source import Source, SourceError
+
+if TYPE_CHECKING:
+    from amplint.verify.program import Code
+
+IDS = 1 << 24  # of nodes in a file
+_MOST, _LARGEST, _DEPTH = 24, 1 << 20, 5  # files, bytes of one, re-exports followed
+# A file with none of these words does nothing to scaler, gradients or regions.
+_WORDS = re.compile(rb"autocast|[sS]caler|backward|clip_grad|unscale|zero_grad|\.step\(|accelerate")
+
+
+class Place(NamedTuple):
+    """What an import of this project stands for: a file's function, class or variable `name`; "": the module."""
+
+    code: Code
+    name: str
+    what: ir.Function | ir.Class | None
+
+
+class Files:
+    """Finds what a file imports from others of the project, and reads those when something is asked for."""
+
+    def __init__(self) -> None:
+        self.codes: list[Code] = []
+        self._by_path: dict[str, Code | None] = {}
+        self._places: dict[tuple[int, int], Place | None] = {}
+
+    def owner(self, node: ir.Node) -> Code:
+        """The file that a node is of."""
+        return self.codes[node.id // IDS]
+
+    def imported(self, code: Code, binding: Imported) -> Place | None:
+        """What an import binds, if it is of this project and has to do with AMP."""
+        key = id(code), id(binding)
+        if key not in self._places:
+            self._places[key] = self._find(code, binding, _DEPTH)
+        return self._places[key]
+
+    def of(self, code: Code, value: ir.Value) -> Place | None:
+        """The same of a name, or of an attribute of an imported module."""
+        if isinstance(value, ir.Attribute):
+            module = self.of(code, value.base)
+            return self._in(module.code, value.attr, _DEPTH) if module is not None and not module.name else None
+        if not isinstance(value, ir.Name):
+            return None
+        found = [self.imported(code, each) for each in code.module.names.bindings(value) if isinstance(each, Imported)]
+        return next((each for each in found if each is not None), None)
+
+    def called(self, code: Code, call: ir.Call) -> Iterator[ir.Function]:
+        """The function of another file that a call is of: by its name, of an instance in sight, or inherited."""
+        place = self.of(code, call.func)
+        if place is not None and isinstance(place.what, ir.Function):
+            yield place.what
+        if isinstance(call.func, ir.Attribute):
+            base = call.func.base
+            cls = owner_class(call.func)
+            if cls is not None and method(code.module, cls, call.func.attr) is None:
+                yield from self._inherited(code, cls, call.func.attr)
+            yield from self._methods(code, base, call.func.attr)
+        yield from self._methods(code, call.func, "__call__")
+
+    def _methods(self, code: Code, value: ir.Value, name: str) -> Iterator[ir.Function]:
+        """A method of a class of another file, where a variable or attribute is given an instance of it."""
+        made: list[ir.Value | None] = []
+        if isinstance(value, ir.Name):
+            made = [each.value for each in code.module.names.bindings(value) if isinstance(each, Assigned)]
+        elif isinstance(value, ir.Attribute) and (cls := owner_class(value)) is not None:
+            made = list(cls.attributes.get(value.attr, ()))
+        for each in made:
+            place = self.of(code, each.func) if isinstance(each, ir.Call) else None
+            if place is not None and isinstance(place.what, ir.Class):
+                found = method(place.code.module, place.what, name)
+                yield from [found] if found is not None else self._inherited(place.code, place.what, name)
+
+    def _inherited(self, code: Code, cls: ir.Class, name: str, depth: int = _DEPTH) -> Iterator[ir.Function]:
+        """A method that a class has from one of another file."""
+        for base in cls.bases:
+            place = self.of(code, base.value)
+            if place is not None and isinstance(place.what, ir.Class) and depth:
+                found = method(place.code.module, place.what, name)
+                yield from [found] if found else self._inherited(place.code, place.what, name, depth - 1)
+
+    def _find(self, code: Code, binding: Imported, depth: int) -> Place | None:
+        module, name = binding.statement.module, binding.alias.name
+        if module is None:
+            if binding.alias.asname is None and "." in name:
+                return None  # `import a.b` binds `a`
+            of = self._read(code, name)
+            return Place(of, "", None) if of is not None else None
+        of = self._read(code, module)
+        if of is not None and name in of.module.program.scope.bindings:
+            return self._in(of, name, depth)
+        of = self._read(code, f"{module}{'' if module.endswith('.') else '.'}{name}")
+        return Place(of, "", None) if of is not None else None
+
+    def _in(self, code: Code, name: str, depth: int) -> Place | None:
+        for each in reversed(code.module.program.scope.bindings.get(name, ())):
+            if isinstance(each, Defined):
+                return Place(code, name, each.what)
+            if isinstance(each, Imported):
+                return self._find(code, each, depth - 1) if depth else None
+            return Place(code, name, None) if isinstance(each, Assigned) else None
+        return None
+
+    def _read(self, code: Code, module: str) -> Code | None:
+        path = module_file(code.module.source.filename, module)
+        if path is None:
+            return None
+        if path not in self._by_path:
+            self._by_path[path] = self._lowered(path)
+        return self._by_path[path]
+
+    def _lowered(self, path: str) -> Code | None:
+        from amplint.verify.program import Code  # noqa: PLC0415 - which reads files itself
+
+        if len(self.codes) > _MOST:
+            return None
+        try:
+            with Path(path).open("rb") as file:
+                data = file.read(_LARGEST + 1)
+            # A package's own file may only pass on what others have.
+            if len(data) > _LARGEST or not (_WORDS.search(data) or path.endswith("__init__.py")):
+                return None
+            source = Source.from_bytes(data, path)
+            target = Settings(frozenset(), isolated=True).target(path)
+            return Code(read(source, target, IDS * len(self.codes)), self)
+        except (OSError, SourceError, UnreadableError):
+            return None

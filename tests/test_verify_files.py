@@ -1,0 +1,159 @@
+"""Steps whose functions, classes and objects are in other files of the project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amplint.model.imports import module_file
+from amplint.settings import Settings
+from amplint.verify.judge import RIGHT, WRONG
+from amplint.verify.shows import SHOWS
+from amplint.verify.training import Verifier
+from tests.interpreting import Ran, interpret_file
+
+SCALER = """
+import torch
+
+class NativeScaler:
+    def __init__(self):
+        self._scaler = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss, optimizer, parameters, clip_grad=None):
+        self._scaler.scale(loss).backward()
+        if clip_grad is not None:
+            UNSCALE
+            torch.nn.utils.clip_grad_norm_(parameters, clip_grad)
+        self._scaler.step(optimizer)
+        self._scaler.update()
+"""
+TRAIN = """
+import torch
+from IMPORT
+
+def train(model, criterion, loader, optimizer, max_norm):
+    scaler = NativeScaler()
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = criterion(model(inputs), targets)
+        scaler(loss, optimizer, model.parameters(), max_norm)
+"""
+
+
+def project(folder: Path, **files: str) -> Path:
+    (folder / "pyproject.toml").write_text("")
+    for name, text in files.items():
+        path = folder / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def ran(path: Path) -> Ran:
+    (found,) = interpret_file(path)
+    return found
+
+
+@pytest.mark.parametrize("how", ["beside", "package", "relative", "src", "passed_on"])
+@pytest.mark.parametrize(("unscale", "state"), [("pass", WRONG), ("self._scaler.unscale_(optimizer)", RIGHT)])
+def test_a_scaler_class_of_another_file_is_followed(tmp_path: Path, how: str, unscale: str, state: str) -> None:
+    scaler = SCALER.replace("UNSCALE", unscale)
+    if how == "beside":
+        project(tmp_path, train=TRAIN.replace("IMPORT", "misc import NativeScaler"), misc=scaler)
+    elif how == "package":
+        project(tmp_path, train=TRAIN.replace("IMPORT", "util.misc import NativeScaler"), util__misc=scaler)
+    elif how == "relative":
+        text = TRAIN.replace("IMPORT", "..util.misc import NativeScaler")
+        project(tmp_path, pkg__engine__train=text, pkg__util__misc=scaler)
+    elif how == "src":
+        project(tmp_path, train=TRAIN.replace("IMPORT", "pkg.misc import NativeScaler"), src__pkg__misc=scaler)
+    else:
+        project(tmp_path, train=TRAIN.replace("IMPORT", "util import NativeScaler"), util__misc=scaler)
+        (tmp_path / "util" / "__init__.py").write_text("from .misc import NativeScaler\n")
+    (path,) = tmp_path.rglob("train.py")
+    found = ran(path)
+    assert found.judged.state == state
+    if state == WRONG:
+        assert "clip saw 512 x the true norm" in found.judged.faults[0].text
+
+
+def test_a_region_an_object_and_a_base_class_of_another_file_are_too(tmp_path: Path) -> None:
+    project(
+        tmp_path,
+        common="""
+import torch
+
+SCALER = torch.amp.GradScaler("cuda")
+
+def region(enabled):
+    return torch.autocast("cuda", enabled=enabled)
+
+class Base:
+    def use(self, loss):
+        SCALER.scale(loss).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        SCALER.step(self.optimizer)
+        SCALER.update()
+        self.optimizer.zero_grad()
+""",
+        train="""
+import common
+
+class Trainer(common.Base):
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = make_optimizer(model)
+
+    def step(self, batch, amp):
+        with common.region(amp):
+            loss = self.model(batch).mean()
+        self.use(loss)
+""",
+    )
+    found = ran(tmp_path / "train.py")
+    assert found.step.name == "Trainer.step"
+    assert "clip saw 512 x the true norm" in found.judged.faults[0].text
+
+
+def test_what_is_said_of_another_file_names_it(tmp_path: Path) -> None:
+    broken = SCALER.replace("UNSCALE", "self._scaler.unscale_(optimizer); self._scaler.unscale_(optimizer)")
+    project(tmp_path, train=TRAIN.replace("IMPORT", "misc import NativeScaler"), misc=broken)
+    (fault, *_) = ran(tmp_path / "train.py").judged.faults
+    assert fault.text.startswith("line 11 of misc.py: RuntimeError: unscale_() has already been called")
+
+
+def test_a_step_of_another_file_is_that_files(tmp_path: Path) -> None:
+    project(
+        tmp_path,
+        engine=TRAIN.replace("from IMPORT", SCALER.replace("UNSCALE", "pass")),
+        main="import engine\n\ndef main(args):\n    engine.train(args.model, args.loss, args.loader, args.opt, 1.0)\n",
+    )
+    assert interpret_file(tmp_path / "main.py") == []
+    assert len(interpret_file(tmp_path / "engine.py")) == 1
+
+
+def test_the_command_follows_them_as_well(tmp_path: Path) -> None:
+    text = TRAIN.replace("IMPORT", "misc import NativeScaler")
+    project(tmp_path, train=text, misc=SCALER.replace("UNSCALE", "pass"))
+    with Verifier() as verifier:
+        settings = Settings(frozenset(SHOWS), isolated=True)
+        (row,) = verifier.verify(str(tmp_path / "train.py"), text.encode(), settings)
+    assert row.verdict == "misbehaves"
+    assert row.functions == ["train"]
+
+
+def test_only_files_of_the_project_are_read(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "misc.py").write_text(SCALER)
+    (outside / "torch.py").write_text(SCALER)
+    own = project(tmp_path / "own" if (tmp_path / "own").mkdir() is None else tmp_path, train="", torch=SCALER)
+    (own / "link.py").symlink_to(outside / "misc.py")
+    train = str(own / "train.py")
+    assert module_file(train, "link") is None  # it leads out of the project
+    assert module_file(train, "..outside.misc") is None
+    assert module_file(train, "torch") is None
+    assert module_file(train, "missing") is None
+    assert module_file("nowhere.py", "link") is None
