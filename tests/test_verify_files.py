@@ -114,7 +114,15 @@ class Trainer(common.Base):
     )
     found = ran(tmp_path / "train.py")
     assert found.step.name == "Trainer.step"
+    assert found.runs.paths[0].observed.regions[:1] == ["cuda float16"]
     assert "clip saw 512 x the true norm" in found.judged.faults[0].text
+
+
+def test_what_its_caller_decides_need_not_be_reached(tmp_path: Path) -> None:
+    text = TRAIN.replace("IMPORT", "misc import NativeScaler").replace(", max_norm)\n", ")\n")
+    project(tmp_path, train=text, misc=SCALER.replace("UNSCALE", "pass"))
+    found = ran(tmp_path / "train.py")
+    assert (found.judged.state, found.judged.reason) == (RIGHT, "")
 
 
 def test_what_is_said_of_another_file_names_it(tmp_path: Path) -> None:

@@ -244,6 +244,12 @@ def test_devices(device: str) -> None:
     assert all(each.observed.regions[0] == f"{device} float16" for each in ran.runs.paths)
 
 
+@pytest.mark.parametrize(("device", "dtype"), [("cpu", "bfloat16"), ("cuda", "float16"), ("xpu", "float16")])
+def test_a_region_without_a_dtype_has_its_devices(device: str, dtype: str) -> None:
+    (ran,) = interpret(GOOD.replace('"cuda", dtype=torch.float16', f'"{device}"'))
+    assert {each.observed.regions[-1] for each in ran.runs.paths} == {f"{device} {dtype}"}
+
+
 def test_a_scaler_for_a_device_that_is_missing_warns() -> None:
     text = GOOD.replace("    for i", "    scaler = torch.amp.GradScaler()\n    for i").replace('"cuda"', '"xpu"')
     state, shown = _state(text)

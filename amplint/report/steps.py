@@ -56,12 +56,17 @@ def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
 
 
 def _cells(row: StepRow) -> Iterator[tuple[str, ...]]:
-    before, after = (
-        {each.shows: each.text for each in reversed(half.faults)} if half else {} for half in (row.before, row.after)
-    )
+    before, after = (_first_texts(half) for half in (row.before, row.after))
     for shows in dict.fromkeys([*before, *after]):
         is_right = "" if row.after is None else _state(row.after)
         yield shows, before.get(shows, "right"), after.get(shows, is_right), _REFERENCE.get(shows, "")
+
+
+def _first_texts(half: Judged | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in half.faults if half else ():
+        found.setdefault(each.shows, each.text)
+    return found
 
 
 def _state(after: Judged) -> str:

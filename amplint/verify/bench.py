@@ -99,7 +99,7 @@ _ACCELERATED = any(map(is_there, ("cuda", "xpu", "mps")))  # asked before anythi
 
 def reset() -> None:
     """Put torch's global state, as far as a training step's numbers hang on it, and all seeds back to the start."""
-    for device in DEVICES:
+    for device in reversed(DEVICES):  # the CPU first: what is simulated shares its state, and has its own default
         torch.set_autocast_enabled(device, False)
         torch.set_autocast_dtype(device, torch.bfloat16 if device == "cpu" else torch.float16)
     torch.set_autocast_cache_enabled(True)

@@ -22,6 +22,7 @@ from amplint.verify.standins import (
     Instance,
     Manager,
     Method,
+    ModuleValue,
     Partial,
     Raised,
     Site,
@@ -246,7 +247,7 @@ class Caller(Accelerated):
             if event is not None:
                 self.executed.add(site.call)  # what it does is in the method
             return self._of_own(base, name, args, kwargs, site)
-        if isinstance(base, ClassValue):
+        if isinstance(base, (ClassValue, ModuleValue)):
             return self.call_value(self.attribute(base, name, site.call, site.frame), args, kwargs, site)
         if isinstance(base, Unknown):
             return self._of_unknown(base, name, args, kwargs, site)

@@ -81,7 +81,7 @@ def explore(run: Callable[[Choices], None], missing: Callable[[], Sequence[str]]
 def _vary(
     run: Callable[[Choices], None], missing: Callable[[], Sequence[str]], runs: list[Choices]
 ) -> Iterator[Choices]:
-    """Change the other answers of runs one at a time: first what has words in common with what is missing.
+    """Change answers of runs one at a time: first what has words in common with what is missing.
 
     What reaches more goes on from there, and so does what is asked something new.
     """
@@ -92,11 +92,11 @@ def _vary(
     while left and budget and at < len(runs):
         base = runs[at]
         words = _words(" ".join(left))
-        closed = [each for each in reversed(base.asked) if each not in base.open and each not in tried]
-        if not closed:
+        others = [each for each in reversed(base.asked) if each not in tried]
+        if not others:
             at += 1
             continue
-        question = max(closed, key=lambda each: len(words & _words(each)))
+        question = max(others, key=lambda each: (len(words & _words(each)), each not in base.open))
         tried.add(question)
         for value in base.asked[question]:
             if value != base.answers[question] and budget:

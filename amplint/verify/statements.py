@@ -27,6 +27,7 @@ class Statements(Caller):
     def __init__(self) -> None:
         super().__init__()
         self._loops = 0  # counted ones around
+        self.decided: dict[int, set[bool | None]] = {}  # how tests of ifs came out, by their ids; None: by a choice
         self._busy = False  # events have run in this iteration
         self._run_by: dict[type[ir.Statement], Callable[[Any, Frame], None]] = {
             ir.Expr: lambda statement, frame: self.evaluate(statement.value, frame),
@@ -160,6 +161,8 @@ class Statements(Caller):
 
     def _if(self, statement: ir.If, frame: Frame) -> None:
         value = self.evaluate(statement.test, frame)
+        decided = self.truth(value, matters=False) if not isinstance(value, Unknown) else None
+        self.decided.setdefault(statement.id, set()).add(decided)
         arms = list(statement.blocks())
         matters = any(map(frame.code.matters, arms))
         jumps = self._leaves(statement.then, frame)

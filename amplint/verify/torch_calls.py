@@ -162,6 +162,9 @@ class TorchCalls(Roles):
         if name == "SGD":  # with a tiny rate an update would be all rounding
             known["lr"] = min(max(known.get("lr", LEARNING_RATE), LOWEST_RATE), LEARNING_RATE)
         parameters = list(dict.fromkeys(self.as_parameters(args[0] if args else kwargs["params"])))
+        if not parameters:  # they were collected by what isn't run
+            found = Unknown(site.text, origin=site.call)
+            return self.as_optimizer(found, site)
         parent = site.call.parent
         target = site.code.text(parent.targets[0]) if isinstance(parent, ir.Assign) else name
         text = f"{target} (line {site.row})"

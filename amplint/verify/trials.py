@@ -25,6 +25,7 @@ from amplint.verify.standins import CannotFollow, Impossible
 from amplint.verify.watch import watched
 
 _STALE = "modified by an inplace operation"
+_SAME = {"Is", "IsNot", "Equal", "NotEqual"}
 _MOST_VALUES = 20  # of variables that a condition hangs on
 _TRIES = 9  # until a run shows nothing new of what values are used as
 
@@ -38,6 +39,7 @@ class StepRuns:
     guessed: set[str] = field(default_factory=set)  # models that may be any optimizer's
     touched: set[tuple[str, int]] = field(default_factory=set)  # functions whose text was run or read, and lines
     notes: dict[tuple[int, str], str] = field(default_factory=dict)
+    decided: dict[int, set[bool | None]] = field(default_factory=dict)  # how tests of ifs came out, by their ids
     failed: str = ""  # why a path can't be followed
     runs: int = 0
     seconds: float = 0.0
@@ -148,6 +150,8 @@ class _Trial:
             path.free.reference_losses = self._free_losses(given)
         self._found.paths.append(path)
         self._found.executed |= {each.id for each in run.executed}
+        for test, outcomes in run.decided.items():
+            self._found.decided.setdefault(test, set()).update(outcomes)
         self._found.guessed |= run.stage.guessed
         self._found.touched |= run.touched
         for key, what in run.notes.items():
@@ -193,8 +197,26 @@ def judged(code: Code, step: Step, runs: StepRuns) -> Judged:
 
 
 def _unreached(code: Code, step: Step, runs: StepRuns) -> list[ir.Value]:
-    """The events of a step that no run has come to."""
-    return [each.call for each in code.covered(step) if each.call.id not in runs.executed]
+    """The events of a step that no run has come to, and that can be come to."""
+    missing = [each.call for each in code.covered(step) if each.call.id not in runs.executed]
+    return [each for each in missing if not any(_is_given(test, needed, runs) for test, needed in _tests(each))]
+
+
+def _is_given(test: ir.If, needed: bool, runs: StepRuns) -> bool:
+    """Whether what a function is given decides a condition in it the other way, in each call that the step makes."""
+    function = ir.function_of(test)
+    params = {each.name for each in function.params} if function is not None else set()
+    values = list(ir.walk_values(test.test))
+    if runs.decided.get(test.id) != {not needed} or not any(isinstance(each, ir.Name) for each in values):
+        return False
+    return all(
+        each.name in params
+        if isinstance(each, ir.Name)
+        else set(each.ops) <= _SAME
+        if isinstance(each, ir.Compare)
+        else isinstance(each, (ir.Constant, ir.Bool, ir.Unary))
+        for each in values
+    )
 
 
 def _tests(call: ir.Value) -> list[tuple[ir.If, bool]]:
