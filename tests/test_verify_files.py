@@ -11,7 +11,7 @@ from amplint.settings import Settings
 from amplint.verify.judge import RIGHT, WRONG
 from amplint.verify.shows import SHOWS
 from amplint.verify.training import Verifier
-from tests.interpreting import Ran, interpret_file
+from tests.interpreting import Ran, interpret, interpret_file
 
 SCALER = """
 import torch
@@ -125,6 +125,19 @@ def test_what_its_caller_decides_need_not_be_reached(tmp_path: Path) -> None:
     assert (found.judged.state, found.judged.reason) == (RIGHT, "")
 
 
+def test_files_that_import_each_other(tmp_path: Path) -> None:
+    scaler = SCALER.replace("UNSCALE", "train.unscale(self._scaler, optimizer)").replace(
+        "import torch", "import torch\nimport train"
+    )
+    text = (
+        TRAIN.replace("IMPORT", "misc import NativeScaler")
+        + "\ndef unscale(scaler, optimizer):\n    scaler.unscale_(optimizer)\n"
+    )
+    project(tmp_path, train="broken, and not what is verified", misc=scaler)
+    (found,) = interpret(text, filename=str(tmp_path / "train.py"))
+    assert found.judged.state == RIGHT
+
+
 def test_what_is_said_of_another_file_names_it(tmp_path: Path) -> None:
     broken = SCALER.replace("UNSCALE", "self._scaler.unscale_(optimizer); self._scaler.unscale_(optimizer)")
     project(tmp_path, train=TRAIN.replace("IMPORT", "misc import NativeScaler"), misc=broken)
@@ -152,12 +165,32 @@ def test_the_command_follows_them_as_well(tmp_path: Path) -> None:
     assert row.functions == ["train"]
 
 
+def test_nothing_of_another_file_is_executed(tmp_path: Path) -> None:
+    hit = tmp_path / "hit"
+    act = f"__import__('pathlib').Path({str(hit)!r}).touch()"
+    scaler = SCALER.replace("UNSCALE", f"{act}; self._scaler.unscale_(optimizer)")
+    scaler = scaler.replace("import torch", f"import torch\n{act}\nopen({str(hit)!r}, 'w')")
+    text = TRAIN.replace("IMPORT", "misc import NativeScaler")
+    project(tmp_path, train=text, misc=scaler)
+    with Verifier() as verifier:
+        (row,) = verifier.verify(str(tmp_path / "train.py"), text.encode(), Settings(frozenset(SHOWS), isolated=True))
+    assert row.verdict == "clean"
+    assert not hit.exists()
+
+
+@pytest.mark.parametrize("text", ["def broken(:", "\0", "import train\n" * 9, "x = 1\n" * 400_000])
+def test_a_file_that_can_t_be_read_is_out_of_sight(tmp_path: Path, text: str) -> None:
+    project(tmp_path, train=TRAIN.replace("IMPORT", "misc import NativeScaler"), misc=f"# autocast\n{text}")
+    assert interpret_file(tmp_path / "train.py") == []  # no step is in sight
+
+
 def test_only_files_of_the_project_are_read(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "misc.py").write_text(SCALER)
     (outside / "torch.py").write_text(SCALER)
-    own = project(tmp_path / "own" if (tmp_path / "own").mkdir() is None else tmp_path, train="", torch=SCALER)
+    (tmp_path / "own").mkdir()
+    own = project(tmp_path / "own", train="", torch=SCALER)
     (own / "link.py").symlink_to(outside / "misc.py")
     train = str(own / "train.py")
     assert module_file(train, "link") is None  # it leads out of the project

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from amplint.verify.program import Code
 
 IDS = 1 << 24  # of nodes in a file
-_MOST, _LARGEST, _DEPTH = 24, 1 << 20, 5  # files, bytes of one, re-exports followed
+_MOST, _LARGEST, _DEPTH = 24, 1 << 18, 5  # files, bytes of one, re-exports followed
 # A file with none of these words does nothing to scaler, gradients or regions.
 _WORDS = re.compile(rb"autocast|[sS]caler|backward|clip_grad|unscale|zero_grad|\.step\(|accelerate")
 
@@ -121,6 +122,8 @@ class Files:
         path = module_file(code.module.source.filename, module)
         if path is None:
             return None
+        if path == os.path.abspath(self.codes[0].module.source.filename):
+            return self.codes[0]  # as it is verified: with fixes, maybe
         if path not in self._by_path:
             self._by_path[path] = self._lowered(path)
         return self._by_path[path]
