@@ -43,6 +43,7 @@ class Caller(Accelerated):
         super().__init__()
         self._depth = 0
         self._active: list[int] = []
+        self.applied: set[int] = set()  # functions that were run, by their ids
 
     def run_body(self, function: ir.Function, frame: Frame) -> Any:
         """Run a function's suite; its value."""
@@ -177,6 +178,7 @@ class Caller(Accelerated):
                     self.entered(contexts, made, closure.frame.code.where(each))
             self._depth += 1
             self._active.append(function.id)
+            self.applied.add(function.id)
             try:
                 return self.run_body(function, frame)
             finally:

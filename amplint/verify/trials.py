@@ -36,6 +36,7 @@ class StepRuns:
 
     paths: list[Path] = field(default_factory=list)
     executed: set[int] = field(default_factory=set)  # events, by the ids of their calls
+    applied: set[int] = field(default_factory=set)  # functions that were run, by their ids
     guessed: set[str] = field(default_factory=set)  # models that may be any optimizer's
     touched: set[tuple[str, int]] = field(default_factory=set)  # functions whose text was run or read, and lines
     notes: dict[tuple[int, str], str] = field(default_factory=dict)
@@ -152,6 +153,7 @@ class _Trial:
         self._found.executed |= {each.id for each in run.executed}
         for test, outcomes in run.decided.items():
             self._found.decided.setdefault(test, set()).update(outcomes)
+        self._found.applied |= run.applied
         self._found.guessed |= run.stage.guessed
         self._found.touched |= run.touched
         for key, what in run.notes.items():
@@ -199,7 +201,14 @@ def judged(code: Code, step: Step, runs: StepRuns) -> Judged:
 def _unreached(code: Code, step: Step, runs: StepRuns) -> list[ir.Value]:
     """The events of a step that no run has come to, and that can be come to."""
     missing = [each.call for each in code.covered(step) if each.call.id not in runs.executed]
+    # What another file's function is for may be something else: one that wasn't called is no part of the step.
+    missing = [each for each in missing if code.owner(each) is code or _function_id(each) in runs.applied]
     return [each for each in missing if not any(_is_given(test, needed, runs) for test, needed in _tests(each))]
+
+
+def _function_id(value: ir.Value) -> int:
+    function = ir.function_of(value)
+    return function.id if function is not None else 0
 
 
 def _is_given(test: ir.If, needed: bool, runs: StepRuns) -> bool:
