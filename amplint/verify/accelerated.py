@@ -111,13 +111,8 @@ class Accelerated(TorchCalls):
 
     def _unscale(self, found: Accelerator, site: Site) -> None:
         """Unscale all optimizers: those that were met, and those that the function steps behind this line."""
-        function = ir.function_of(site.call)
-        for each in site.code.module.calls:
-            event = site.code.event(each)
-            if event is None or event.kind != "optimizer_step" or ir.function_of(each) is not function:
-                continue
-            value = each.func.base if isinstance(each.func, ir.Attribute) else None
-            if value is not None and _is_bound(value, site.frame):
+        for value in site.code.events.steppers(ir.function_of(site.call)):
+            if _is_bound(value, site.frame):
                 optimizer = self.tool(value, self.evaluate(value, site.frame), site.frame)
                 if isinstance(optimizer, torch.optim.Optimizer):
                     self._prepared(found, optimizer, site)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +12,7 @@ from amplint.model import ir
 from amplint.model.scopes import Scope
 from amplint.verify.facts import Facts
 from amplint.verify.lookup import Lookup
+from amplint.verify.operators import COMPARE, COUNTING, SWAPPED, arithmetic
 from amplint.verify.program import Code
 from amplint.verify.stage import Stage
 from amplint.verify.standins import (
@@ -29,44 +29,7 @@ LONGEST_PERIOD = 32  # micro steps of a step that are run as they are
 _SHORT_PERIOD = 8  # the same of a counter that is out of sight
 _LOSS = re.compile(r"(?i)loss|crit|\berr|objective")
 _NAMED = (Unknown, Dotted)
-_COUNTING = {"Equal", "NotEqual", "LessThan", "LessThanEqual", "GreaterThan", "GreaterThanEqual"}
 BUDGET = 400_000  # expressions that a run may evaluate
-_LARGEST = 1 << 40  # an integer's absolute value, an item's count
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": operator.add,
-    "Subtract": operator.sub,
-    "Multiply": operator.mul,
-    "Divide": operator.truediv,
-    "FloorDivide": operator.floordiv,
-    "Modulo": operator.mod,
-    "Power": operator.pow,
-    "MatrixMultiply": operator.matmul,
-    "BitAnd": operator.and_,
-    "BitOr": operator.or_,
-    "BitXor": operator.xor,
-}
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "Equal": operator.eq,
-    "NotEqual": operator.ne,
-    "LessThan": operator.lt,
-    "LessThanEqual": operator.le,
-    "GreaterThan": operator.gt,
-    "GreaterThanEqual": operator.ge,
-    "Is": operator.is_,
-    "IsNot": operator.is_not,
-    "In": lambda one, other: one in other,
-    "NotIn": lambda one, other: one not in other,
-}
-
-# What holds of the right side where a comparison holds of the left one.
-_SWAPPED = {
-    "LessThan": "GreaterThan",
-    "GreaterThan": "LessThan",
-    "LessThanEqual": "GreaterThanEqual",
-    "GreaterThanEqual": "LessThanEqual",
-    "Equal": "Equal",
-    "NotEqual": "NotEqual",
-}
 
 
 class Evaluator(Lookup):
@@ -202,7 +165,7 @@ class Evaluator(Lookup):
         if op == "Subtract" and isinstance(left, list) and isinstance(right, list):
             without = set(map(id, right))
             return [each for each in left if id(each) not in without]
-        known = self._arithmetic(op, left, right)
+        known = arithmetic(op, left, right)
         return Unknown(text, inputs=_of_loss(op, left, right)) if known is None else known
 
     def _operand(self, value: Any) -> Any:
@@ -210,24 +173,6 @@ class Evaluator(Lookup):
         if isinstance(value, Unknown) and value.tensor is None and not value.called:
             return self.stage.number(value.identity) if value.identity in self.stage.knowledge.nets else value
         return value_of(value)
-
-    @staticmethod
-    def _arithmetic(op: str, left: Any, right: Any) -> Any:
-        """What Python makes of two values that are in sight; None: nothing, or more than is good for anybody."""
-        numbers = (int, float, bool, torch.Tensor)
-        both = isinstance(left, numbers) and isinstance(right, numbers)
-        lists = op == "Add" and type(left) is type(right) and isinstance(left, (list, tuple))
-        if not (both or lists) or op not in _BINARY:
-            return None
-        if op == "Power" and not (abs(float(right)) <= 8 if isinstance(right, (int, float)) else False):
-            return None
-        try:
-            found = _BINARY[op](left, right)
-        except (ArithmeticError, RuntimeError, TypeError, ValueError):
-            return None
-        if isinstance(found, int) and abs(found) > _LARGEST:
-            return float("inf")
-        return None if isinstance(found, (list, tuple)) and len(found) > 1000 else found
 
     def _bool(self, value: ir.Bool, frame: Frame) -> Any:
         left = self.evaluate(value.left, frame)
@@ -258,8 +203,8 @@ class Evaluator(Lookup):
 
     def _compared(self, left: Any, op: str, right: Any, text: str) -> Any:
         if op in ("Is", "IsNot") and not isinstance(left, Unknown) and right is None:
-            return _COMPARE[op](left, None)
-        if op in _COUNTING and isinstance(left, (Unknown, int)) and isinstance(right, (Unknown, int)):
+            return COMPARE[op](left, None)
+        if op in COUNTING and isinstance(left, (Unknown, int)) and isinstance(right, (Unknown, int)):
             counted = self._counted(left, op, right, text)
             if counted is not None:
                 return counted
@@ -267,10 +212,10 @@ class Evaluator(Lookup):
             return Unknown(
                 text, test=lambda matters: self.facts.compare(left, op, right, matters=matters), inputs=(left,)
             )
-        if isinstance(right, Unknown) and _is_plain(left) and op in _SWAPPED:
+        if isinstance(right, Unknown) and _is_plain(left) and op in SWAPPED:
             return Unknown(
                 text,
-                test=lambda matters: self.facts.compare(right, _SWAPPED[op], left, matters=matters),
+                test=lambda matters: self.facts.compare(right, SWAPPED[op], left, matters=matters),
                 inputs=(right,),
             )
         if isinstance(left, Unknown) and op in ("Equal", "NotEqual", "Is", "IsNot") and isinstance(right, _NAMED):
@@ -282,7 +227,7 @@ class Evaluator(Lookup):
         if isinstance(left, Unknown) or isinstance(right, Unknown):
             return Unknown(text, inputs=(left, right))
         try:
-            return _COMPARE[op](left, right)
+            return COMPARE[op](left, right)
         except (TypeError, ValueError, RuntimeError):
             return Unknown(text)
 
@@ -300,7 +245,7 @@ class Evaluator(Lookup):
             return self.facts.number(value, matters=matters)
 
         return Unknown(
-            text, test=lambda matters: bool(_COMPARE[op](number(left, matters), number(right, matters))), counts=_counts
+            text, test=lambda matters: bool(COMPARE[op](number(left, matters), number(right, matters))), counts=_counts
         )
 
     def truth(self, value: Any, *, matters: bool) -> bool:

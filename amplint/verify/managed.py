@@ -5,6 +5,7 @@ What `accelerate` does is as of its release 1.15 (accelerate/accelerator.py, acc
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
@@ -25,6 +26,7 @@ class StepEvents(Events):
     def __init__(self, module: Module) -> None:
         super().__init__(module)
         self._recognised: dict[int, Event | None] = {}
+        self._steppers: dict[ir.Function | None, list[ir.Value]] | None = None
         self._imported = any(
             name.partition(".")[0] == LIBRARY
             for each in module.statements
@@ -60,7 +62,17 @@ class StepEvents(Events):
         made = bindings[0].value if len(bindings) == 1 and isinstance(bindings[0], Assigned) else None
         return isinstance(made, ir.Call) and bool(self._module.names.of(made.func) & ACCELERATORS)
 
-    @property
+    def steppers(self, function: ir.Function | None) -> list[ir.Value]:
+        """The optimizers that a function steps itself, as it writes them."""
+        if self._steppers is None:
+            self._steppers = {}
+            for call in self._module.calls:
+                event = self.of(call)
+                if event is not None and event.kind == "optimizer_step" and isinstance(call.func, ir.Attribute):
+                    self._steppers.setdefault(ir.function_of(call), []).append(call.func.base)
+        return self._steppers.get(function, [])
+
+    @cached_property
     def prepares(self) -> bool:
         """Whether the file hands anything to `accelerator.prepare`."""
         return any(
