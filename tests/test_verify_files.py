@@ -125,6 +125,50 @@ def test_what_its_caller_decides_need_not_be_reached(tmp_path: Path) -> None:
     assert (found.judged.state, found.judged.reason) == (RIGHT, "")
 
 
+def test_a_release_of_torch_that_another_file_asks_for_is_no_choice(tmp_path: Path) -> None:
+    project(
+        tmp_path,
+        compat="""
+import torch
+from packaging.version import parse
+
+def is_new():
+    return parse(torch.__version__) >= parse("2.3")
+""",
+        train="""
+import torch
+from compat import is_new
+
+if is_new():
+    GradScaler = torch.amp.GradScaler
+else:
+    GradScaler = torch.cuda.amp.GradScaler
+
+def train(model, loader, optimizer):
+    scaler = GradScaler()
+    for batch in loader:
+        with torch.autocast("cuda"):
+            loss = model(batch).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+""",
+    )
+    found = ran(tmp_path / "train.py")
+    assert (found.judged.state, found.shown) == (RIGHT, set())
+
+
+@pytest.mark.parametrize("decorator", ["", "@chooses('2.0')\n"])
+def test_of_functions_with_one_name_a_decorator_may_choose(tmp_path: Path, decorator: str) -> None:
+    made = f"{decorator}def make():\n    return torch.amp.GradScaler('cuda')\n"
+    old = f"{decorator}def make():\n    return torch.cuda.amp.GradScaler()\n"
+    text = TRAIN.replace("from IMPORT", SCALER.replace("UNSCALE", "self._scaler.unscale_(optimizer)"))
+    text = text.replace('torch.amp.GradScaler("cuda")', "make()").replace("class Nat", f"{made}\n{old}\nclass Nat")
+    project(tmp_path, train=text)
+    assert ("warning" in ran(tmp_path / "train.py").shown) is not bool(decorator)
+
+
 def test_files_that_import_each_other(tmp_path: Path) -> None:
     scaler = SCALER.replace("UNSCALE", "train.unscale(self._scaler, optimizer)").replace(
         "import torch", "import torch\nimport train"

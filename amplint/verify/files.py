@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 IDS = 1 << 24  # of nodes in a file
 _MOST, _LARGEST, _DEPTH = 24, 1 << 18, 5  # files, bytes of one, re-exports followed
-# A file with none of these words does nothing to scaler, gradients or regions.
-_WORDS = re.compile(rb"autocast|[sS]caler|backward|clip_grad|unscale|zero_grad|\.step\(|accelerate")
+# A file with none of these words does nothing to scaler, gradients or regions, nor says which release of torch runs.
+_WORDS = re.compile(rb"autocast|[sS]caler|backward|clip_grad|unscale|zero_grad|\.step\(|accelerate|__version__")
 
 
 class Place(NamedTuple):

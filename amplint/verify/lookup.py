@@ -104,7 +104,8 @@ class Lookup:
         matters = any(map(frame.code.value_matters, values))
         for each in reversed(bindings):
             if isinstance(each, Defined):
-                return self.defined(each.what, frame)
+                again = len(bindings) > 1 and isinstance(each.what, ir.Function) and each.what.decorators
+                return Unknown(name) if again else self.defined(each.what, frame)  # a decorator may choose one
             if isinstance(each, Imported):
                 return self._imported(frame.code, each) or constant(each.name) or Dotted(each.name)
             if not isinstance(each, Assigned):
