@@ -16,12 +16,13 @@ pytest.importorskip("torch")
 
 from amplint.report.steps import as_json, as_tables
 from amplint.rules import all_rules
+from amplint.settings import Settings
 from amplint.verify.choices import FEW, MOST, Choices, explore
 from amplint.verify.facts import Facts
 from amplint.verify.judge import RIGHT, UNKNOWN, WRONG, Fault, Judged
 from amplint.verify.shows import SHOWS
 from amplint.verify.standins import Unknown
-from amplint.verify.training import StepRow
+from amplint.verify.training import Limits, StepRow, Verifier
 from amplint.verify.verdict import decide
 from tests.conftest import Ran
 from tests.interpreting import interpret
@@ -302,13 +303,24 @@ def test_fix_verify_is_for_files(amplint: Amplint, tmp_path: Path) -> None:
         assert (ran.code, ran.err) == (2, "amplint: error: --verify goes with --fix, on files\n")
 
 
-def test_a_run_that_takes_too_long_is_not_checkable_and_the_next_file_goes_on(amplint: Amplint, tmp_path: Path) -> None:
-    for name in ("a.py", "b.py"):
-        (tmp_path / name).write_text(BAD)
-    ran = amplint("verify", tmp_path, "--timeout", "0.02")
-    assert ran.code == 0
-    assert ran.out.count("not checkable") >= 1
-    assert "timed out: after 0.02 s" in ran.out or "the run failed" in ran.out
+def test_a_run_that_takes_too_long_is_not_checkable_and_the_next_file_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(frozenset(SHOWS), isolated=True)
+    with Verifier() as verifier:
+        run = verifier._run
+
+        def hurried(path: str, *args: Any) -> Any:
+            limits = Limits(timeout=0.001) if path == "a.py" else Limits()
+            monkeypatch.setattr(verifier, "_limits", limits)
+            try:
+                return run(path, *args)
+            finally:
+                monkeypatch.undo()
+
+        verifier._run = hurried  # type: ignore[method-assign]
+        (late,) = verifier.verify("a.py", BAD.encode(), settings)
+        (next_one,) = verifier.verify("b.py", BAD.encode(), settings)
+    assert (late.verdict, late.reason) == ("not checkable", "the run failed: timed out: after 0.001 s")
+    assert next_one.verdict == "misbehaves"
 
 
 def test_files_that_are_no_training_code(amplint: Amplint, tmp_path: Path) -> None:

@@ -83,7 +83,10 @@ class Lookup:
         """The object of a library that a name or attribute stands for."""
         if code.files.of(code, value) is not None:
             return None
-        names = sorted(code.module.names.of(value) - {UNKNOWN, NOTHING})
+        found = code.module.names.of(value)
+        if UNKNOWN in found and isinstance(value, ir.Name):
+            return None  # or it is something else: its bindings' conditions say
+        names = sorted(found - {UNKNOWN, NOTHING})
         names = [each for each in names if each[0] not in ".!"]
         if not names:
             return None
