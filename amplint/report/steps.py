@@ -87,6 +87,10 @@ def _explanation(row: StepRow) -> Iterator[str]:
     """What was run, line by line, and what was put in the place of what."""
     if not row.notes:
         return
+    halves = [
+        f"{'/'.join(half.dtypes)} {when}" for half, when in ((row.before, "before"), (row.after, "after")) if half
+    ]
+    yield f"  dtype of the losses: {', '.join(halves)}"
     last = max(len(str(number)) for number, _, _ in row.notes)
     yield "  what was run:"
     for number, text, what in row.notes:
@@ -110,10 +114,10 @@ def as_json(rows: Sequence[StepRow]) -> list[dict[str, Any]]:
     `path`, `step` (its qualified name) and `line` say which. `verdict` is "confirmed", "clean", "misbehaves", "refuted"
     or "not checkable", `reason` says why, else null. `device`, and whether it was `simulated`. `before` and `after`
     (null where no fix touches the step) have a `state` (right, wrong, not checkable) with its `reason`, `faults`
-    (`shows`: an observable, `text`: its numbers, `path`: the conditions under which it showed) and `numbers` where it
-    is right. `findings` have `code`, `row`, `message`, `fixed` and `shown` (null: no run can show it). `only_run`:
-    observables that show something which no finding is about. `runs`, `seconds`, and `notes`: what was run, as line,
-    text, and what it was replaced by.
+    (`shows`: an observable, `text`: its numbers, `path`: the conditions under which it showed), `numbers` where it is
+    right, and the `dtypes` of its losses. `findings` have `code`, `row`, `message`, `fixed` and `shown` (null: no run
+    can show it). `only_run`: observables that show something which no finding is about. `runs`, `seconds`, and
+    `notes`: what was run, as line, text, and what it was replaced by.
     """
     return [finite(_object(row)) for row in rows]
 

@@ -32,6 +32,7 @@ class Judged:
     faults: list[Fault] = field(default_factory=list)
     reason: str = ""
     numbers: str = ""  # of the first path, where nothing is wrong
+    dtypes: list[str] = field(default_factory=list, compare=False)  # of the losses, on all paths
 
 
 @dataclass

@@ -196,7 +196,7 @@ class Verifier:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
             return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": device}
         faults = [Fault(*each) for each in answer["faults"]]
-        return Judged(answer["state"], faults, answer["reason"], answer["numbers"]), answer
+        return Judged(answer["state"], faults, answer["reason"], answer["numbers"], answer["dtypes"]), answer
 
     def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
         asked |= {"device": self._device, "timeout": self._limits.timeout, "memory": self._limits.memory}

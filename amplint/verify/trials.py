@@ -195,7 +195,9 @@ def judged(code: Code, step: Step, runs: StepRuns) -> Judged:
     missing = [_why_not(code, each) for each in _unreached(code, step, runs)]
     if runs.failed and missing:  # on other paths
         missing = [runs.failed]
-    return judge(runs.paths, failed=runs.failed if not runs.paths else "", guessed=runs.guessed, missing=missing)
+    found = judge(runs.paths, failed=runs.failed if not runs.paths else "", guessed=runs.guessed, missing=missing)
+    found.dtypes = sorted({dtype for path in runs.paths for dtype in path.observed.loss_dtypes})
+    return found
 
 
 def _unreached(code: Code, step: Step, runs: StepRuns) -> list[ir.Value]:
