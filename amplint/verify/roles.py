@@ -27,7 +27,7 @@ _HOOK = re.compile(r"(on|before|after|pre|post)_")
 # What a function is called that is given an optimizer or scaler and doesn't train with it.
 _HARMLESS = re.compile(
     r"(?i)save|load|checkpoint|log|print|sched|lr|write|state|summary|info|^get|build|create|make|prepare|setup|init"
-    r"|register|^add|^wait|hook|restore|resume|len|warm|broadcast|append|track|report|^to$|isinstance"
+    r"|register|^add|^wait|synchroni|hook|restore|resume|len|warm|broadcast|append|track|report|^to$|isinstance"
 )
 
 
