@@ -107,6 +107,42 @@ def test_an_optimizer_that_was_not_prepared_steps_on_scaled_gradients() -> None:
     assert found.judged.state == WRONG
 
 
+BASELINE = """
+    plain = torch.optim.SGD(other.parameters(), lr=0.1)
+    for batch in loader:
+        other(batch).mean().backward()
+        plain.step()
+        plain.zero_grad()
+"""
+
+
+def test_what_is_trained_without_it_beside_it_is_left_alone() -> None:
+    text = SETUP.format(period="1").replace(
+        "main(args, model, loader):", f"main(args, model, other, loader):{BASELINE}"
+    )
+    (found,) = interpret(text + "".join(f"        {line}\n" for line in (*ACCUMULATE, *USE)))
+    assert (found.judged.state, found.judged.faults) == (RIGHT, [])
+
+
+def test_of_an_optimizer_from_elsewhere_it_can_t_be_seen_whether_it_was_prepared() -> None:
+    (found,) = interpret(
+        """
+from accelerate import Accelerator
+
+def main(accelerator, model, optimizer, loader, plain):
+    for batch in loader:
+        loss = model(batch).mean()
+        if plain:
+            loss.backward()
+        else:
+            accelerator.backward(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+    )
+    assert found.judged.reason.endswith("whether the optimizer was prepared can't be seen")
+
+
 def test_only_a_file_that_imports_accelerate_has_an_accelerator() -> None:
     assert (
         interpret("def f(accelerator, loss, optimizer):\n    accelerator.backward(loss)\n    optimizer.step()\n") == []

@@ -8,13 +8,14 @@ and `zero_grad` wait for the last micro step (accelerate/accelerator.py, acceler
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from amplint.model import ir
-from amplint.verify.standins import Frame, Site, Unknown
+from amplint.verify.standins import CannotFollow, Frame, Site, Unknown
 from amplint.verify.torch_calls import TorchCalls
 
 _DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
@@ -53,10 +54,11 @@ class Accelerated(TorchCalls):
     def __init__(self) -> None:
         super().__init__()
         self._accelerator: Accelerator | None = None
+        self._owners: dict[int, Accelerator] = {}  # of prepared optimizers, by their ids
 
     def accelerator(self, given: dict[str, Any] | None = None) -> Accelerator:
-        """The run's Accelerator; `given` are its constructor's arguments, where they are in sight."""
-        if self._accelerator is None:
+        """A new Accelerator by its constructor's arguments; without them the last one, or one from out of sight."""
+        if given is not None or self._accelerator is None:
             known = given or {}
             precision = known.get("mixed_precision")
             precision = precision if isinstance(precision, str) else "fp16"
@@ -105,6 +107,10 @@ class Accelerated(TorchCalls):
                 return contextlib.nullcontext()
             dtype = _DTYPES[found.precision]
             return self.event(site, lambda: torch.autocast(self.stage.device, dtype=dtype), of_amp=True)
+        if name.startswith("prepare"):
+            for each in _flat(args):
+                if isinstance(each, torch.optim.Optimizer):
+                    self._prepare(found, each)
         if (name.startswith("prepare") or name in _SAME) and args:
             return args[0] if len(args) == 1 else tuple(args)
         return Unknown(site.text, inputs=tuple(args))
@@ -115,25 +121,38 @@ class Accelerated(TorchCalls):
             if _is_bound(value, site.frame):
                 optimizer = self.tool(value, self.evaluate(value, site.frame), site.frame)
                 if isinstance(optimizer, torch.optim.Optimizer):
-                    self._prepared(found, optimizer, site)
+                    self._owner(optimizer, site)
         for optimizer in found.optimizers:
             self.event(site, lambda: found.scaler.unscale_(optimizer))  # noqa: B023 - called at once
 
-    def _prepared(self, found: Accelerator, optimizer: torch.optim.Optimizer, site: Site) -> bool:
-        """Whether an optimizer counts as prepared: where no `prepare` is in sight, those that come from elsewhere."""
-        known = site.code.events.prepares or id(optimizer) in self.stage.own
-        if known and optimizer not in found.optimizers:
+    def _prepare(self, found: Accelerator, optimizer: torch.optim.Optimizer) -> None:
+        self._owners[id(optimizer)] = found
+        if optimizer not in found.optimizers:
             found.optimizers.append(optimizer)
-            if found.scaler.is_enabled():
-                self.stage.protected.add(id(optimizer))
-        return known
+        if found.scaler.is_enabled():
+            self.stage.protected.add(id(optimizer))
+
+    def _owner(self, optimizer: torch.optim.Optimizer, site: Site) -> Accelerator | None:
+        """Who has prepared an optimizer: what is made by code that isn't run, is so where the file prepares anything.
+
+        Raises:
+            CannotFollow: it comes from elsewhere, and not all backwards are an Accelerator's.
+        """
+        if id(optimizer) not in self._owners and self._accelerator is not None:
+            events = site.code.events
+            own = id(optimizer) in self.stage.own
+            if own and events.mixes:
+                raise CannotFollow(f"{site.where}: whether the optimizer was prepared can't be seen")
+            if own or (events.prepares and id(optimizer) not in self.stage.made_here):
+                self._prepare(self._accelerator, optimizer)
+        return self._owners.get(id(optimizer))
 
     def of_optimizer(
         self, optimizer: torch.optim.Optimizer, name: str, args: list[Any], kwargs: dict[str, Any], site: Site
     ) -> Any:
         """A method of an optimizer; one that was prepared waits for the last micro step."""
-        found = self._accelerator
-        if found is None or name not in ("step", "zero_grad") or not self._prepared(found, optimizer, site):
+        found = self._owner(optimizer, site) if name in ("step", "zero_grad") else None
+        if found is None:
             return super().of_optimizer(optimizer, name, args, kwargs, site)
         if not found.syncs:
             return self.event(site, lambda: None)
@@ -147,6 +166,14 @@ class Accelerated(TorchCalls):
         found.scaler.step(optimizer)
         found.scaler.update()
         found.skipped = found.scaler.get_scale() < before
+
+
+def _flat(values: Any) -> Iterator[Any]:
+    for each in values:
+        if isinstance(each, (list, tuple)):
+            yield from _flat(each)
+        else:
+            yield each
 
 
 def _is_bound(value: ir.Value, frame: Frame) -> bool:

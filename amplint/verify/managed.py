@@ -73,6 +73,12 @@ class StepEvents(Events):
         return self._steppers.get(function, [])
 
     @cached_property
+    def mixes(self) -> bool:
+        """Whether the file has backwards that are no Accelerator's."""
+        found = [each for call in self._module.calls if (each := self.of(call)) is not None and each.kind == "backward"]
+        return any(each.how != LIBRARY for each in found)
+
+    @cached_property
     def prepares(self) -> bool:
         """Whether the file hands anything to `accelerator.prepare`."""
         return any(

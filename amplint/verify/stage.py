@@ -91,6 +91,7 @@ class Stage:
         self.knowledge = knowledge
         self.device = device
         self.own: set[int] = set()  # optimizers, by id, that come from out of sight
+        self.made_here: set[int] = set()  # optimizers, by id, that code which is run has made
         self.protected: set[int] = set()  # optimizers, by id, that a scaler unscales or steps
         self.guessed: set[str] = set()  # models that may be any optimizer's
         self.clears_itself = False  # behind a step, as somebody does whom the step's text doesn't show

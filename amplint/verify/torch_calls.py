@@ -163,16 +163,18 @@ class TorchCalls(Roles):
             known["lr"] = min(max(known.get("lr", LEARNING_RATE), LOWEST_RATE), LEARNING_RATE)
         parameters = list(dict.fromkeys(self.as_parameters(args[0] if args else kwargs["params"])))
         if not parameters:  # they were collected by what isn't run
-            found = Unknown(site.text, origin=site.call)
-            return self.as_optimizer(found, site)
+            return self.as_optimizer(Unknown(site.text, origin=site.call), site)
         parent = site.call.parent
         target = site.code.text(parent.targets[0]) if isinstance(parent, ir.Assign) else name
         text = f"{target} (line {site.row})"
         self.stage.made_optimizer(text, parameters)
         try:
-            return made(parameters, **known)
+            found = made(parameters, **known)
         except (TypeError, ValueError, RuntimeError):
-            return torch.optim.SGD(parameters, lr=LEARNING_RATE)
+            found = torch.optim.SGD(parameters, lr=LEARNING_RATE)
+        if not site.frame.lazy:
+            self.stage.made_here.add(id(found))
+        return found
 
     def clip(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """A clip by one of torch's functions, or of timm's."""

@@ -83,6 +83,7 @@ class _Trial:
         self._device = device
         self._found = found
         self._knowledge = Knowledge()
+        self._protects = False  # a scaler steps or unscales an optimizer: an overflow is one of those
         self._events = {each.call.id for each in code.covered(step)}
 
     def path(self, choices: Choices) -> None:
@@ -139,7 +140,8 @@ class _Trial:
         path.remade = max((count - 1 for count in run.constructions.values()), default=0)
         # What a program does itself behind a reuse of gradients, it does without AMP as well.
         observed.reused = max(0, observed.reused - reference.observed.reused)
-        protected = bool(run.stage.protected) and any(observed.enabled)
+        self._protects = bool(run.stage.protected)
+        protected = self._protects and any(observed.enabled)
         if observed.end == "finished" and (protected or not self._events <= {each.id for each in run.executed}):
             then = Choices(given)
             beyond, overflow = self._observe(then, Recorder(overflow=True))
@@ -184,7 +186,7 @@ class _Trial:
                 conditions.enter_context(switched_off())
             conditions.enter_context(watched(recorder, _is_programs))
             stage = Stage(self._knowledge, self._device, off=off)
-            recorder.may_overflow = lambda optimizer: not stage.protected or id(optimizer) in stage.protected
+            recorder.may_overflow = lambda optimizer: id(optimizer) in stage.protected or not self._protects
             run = Interpreter(self._step, self._code, stage, choices, self._class)
             run.run()
         return run
