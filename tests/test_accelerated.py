@@ -107,6 +107,34 @@ def test_an_optimizer_that_was_not_prepared_steps_on_scaled_gradients() -> None:
     assert found.judged.state == WRONG
 
 
+def test_a_trainer_that_is_a_module_makes_gradients_in_its_forward() -> None:
+    (found,) = interpret(
+        """
+from accelerate import Accelerator
+from torch import nn
+import torch
+
+class Trainer(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+        self.accelerator = Accelerator(mixed_precision="fp16")
+        self.optimizer = self.accelerator.prepare(torch.optim.Adam(model.parameters(), lr=1e-3))
+
+    def forward(self, batch):
+        loss = self.model(batch)
+        self.accelerator.backward(loss)
+
+    def step(self, batch):
+        self(batch)
+        self.accelerator.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+"""
+    )
+    assert (found.judged.state, found.judged.faults) == (RIGHT, [])
+
+
 BASELINE = """
     plain = torch.optim.SGD(other.parameters(), lr=0.1)
     for batch in loader:
@@ -141,6 +169,11 @@ def main(accelerator, model, optimizer, loader, plain):
 """
     )
     assert found.judged.reason.endswith("whether the optimizer was prepared can't be seen")
+
+
+def test_an_accelerator_with_another_scaler_can_t_be_followed() -> None:
+    found = step("accelerator.scaler = torch.amp.GradScaler('cuda')", *ACCUMULATE, *USE)
+    assert found.judged.reason == "line 10: the scaler of an Accelerator is set"
 
 
 def test_only_a_file_that_imports_accelerate_has_an_accelerator() -> None:

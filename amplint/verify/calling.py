@@ -107,10 +107,10 @@ class Caller(Accelerated):
         if isinstance(called, Dotted):
             return self._dotted(called.name, args, kwargs, site)
         if isinstance(called, Instance):
-            if not self.is_module(called):
-                found = self.of_instance(called, "__call__")
-                if isinstance(found, Closure):
-                    return self._closure(found, args, kwargs, site)
+            model = self.is_module(called)
+            found = self.of_instance(called, "forward" if model else "__call__")
+            if isinstance(found, Closure) and (not model or _trains(found)):
+                return self._closure(found, args, kwargs, site)
             return self.unseen(site, [*args, *kwargs.values()], called.text, forward=True)
         if isinstance(called, torch.autocast) and len(args) == 1 and isinstance(args[0], Closure):
             return args[0]
@@ -262,7 +262,7 @@ class Caller(Accelerated):
             if not isinstance(self.of_class(base.cls, name, base), Closure):
                 return self._of_net(base, name)
         found = self.of_instance(base, name)
-        if self.is_module(base) and name == "forward":
+        if self.is_module(base) and name == "forward" and not (isinstance(found, Closure) and _trains(found)):
             return self.unseen(site, [*args, *kwargs.values()], base.text, forward=True)
         return self.call_value(found, args, kwargs, site)
 
@@ -336,3 +336,8 @@ class Caller(Accelerated):
         if name in FUNCTIONS:
             return self.pure(FUNCTIONS[name], args, kwargs, site)
         return self.unseen(site, [*args, *kwargs.values()], None)
+
+
+def _trains(method: Closure) -> bool:
+    """Whether a model's `forward` makes gradients itself: then it is no model's."""
+    return "backward" in method.frame.code.kinds_in(method.frame.code.reach(method.function))

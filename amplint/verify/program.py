@@ -225,6 +225,8 @@ class Code:
                 yield callee.function
             else:
                 yield from self.files.called(self, value)
+            if isinstance(value.func, ir.Name) and value.func.name == "self":  # a module's own call is of its forward
+                yield from (each for name in ("forward", "__call__") for each in self._by_name.get(name, ()))
         if isinstance(value, ir.Name):
             for each in self._by_name.get(value.name, ()):
                 if each.cls is None and value.scope.home(value.name) is each.scope.parent:
@@ -268,21 +270,22 @@ class Code:
         """Whether a function does something itself, or brings together what no step in it has."""
         if self.own_kinds(step.function):
             return True
-        kinds = self._kinds_in(step.reach)
+        kinds = self.kinds_in(step.reach)
         for each in step.reach[1:]:
             if each is not None and self.owner(each) is self and each.id in steps:
                 return False
             if each is not None and self.owner(each) is not self and self.owner(each).is_step(each):
-                if kinds <= self._kinds_in(self.reach(each)):
+                if kinds <= self.kinds_in(self.reach(each)):
                     return False
         return True
 
     def is_step(self, function: ir.Function | None) -> bool:
         """Whether gradients are made and used where a function runs, beside a scaler or a region."""
-        kinds = self._kinds_in(self.reach(function))
+        kinds = self.kinds_in(self.reach(function))
         return "backward" in kinds and bool(kinds & STEPS) and bool(kinds & {*_OF_SCALER, _REGION})
 
-    def _kinds_in(self, reach: tuple[ir.Function | None, ...]) -> set[str]:
+    def kinds_in(self, reach: tuple[ir.Function | None, ...]) -> set[str]:
+        """The kinds of the events in functions."""
         return {kind for each in reach for kind in self.own_kinds(each)}
 
     @staticmethod

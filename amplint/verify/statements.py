@@ -11,7 +11,7 @@ import torch
 
 from amplint.model import ir
 from amplint.verify.calling import Caller
-from amplint.verify.standins import Counted, Frame, Instance, Jumped, Raised, Returned, Unknown
+from amplint.verify.standins import CannotFollow, Counted, Frame, Instance, Jumped, Raised, Returned, Unknown
 from amplint.verify.whitelist import EXITS
 
 INNER = 2  # iterations of a loop inside one over batches
@@ -92,7 +92,10 @@ class Statements(Caller):
             found = frame.find(home) if home is not None else None
             (found or frame).variables[target.name] = value
         elif isinstance(target, ir.Attribute):
-            self._store(self.evaluate(target.base, frame), target.attr, value)
+            base = self.evaluate(target.base, frame)
+            if target.attr == "scaler" and self.as_accelerator(base, target.base, frame) is not None:
+                raise CannotFollow(f"{frame.code.where(target)}: the scaler of an Accelerator is set")
+            self._store(base, target.attr, value)
         elif isinstance(target, ir.Subscript):
             self._store_item(self.evaluate(target.base, frame), self.evaluate(target.index, frame), value)
         elif isinstance(target, ir.Starred):
