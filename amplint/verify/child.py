@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import gc
 import importlib
 import json
 import os
@@ -58,6 +59,8 @@ def main(folder: str) -> None:
     torch.set_num_threads(1)
     print(json.dumps({"torch": torch.__version__}), file=answers, flush=True)
     answers_of = Answers()
+    gc.collect()
+    gc.freeze()  # what torch has loaded stays, and need not be looked through again and again
     for line in jobs:
         os.ftruncate(output, 0)
         asked = json.loads(line)

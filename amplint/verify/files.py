@@ -39,6 +39,7 @@ class Files:
     def __init__(self) -> None:
         self.codes: list[Code] = []
         self._by_path: dict[str, Code | None] = {}
+        self._values: dict[int, Place | None] = {}
         self._places: dict[tuple[int, int], Place | None] = {}
 
     def owner(self, node: ir.Node) -> Code:
@@ -54,6 +55,11 @@ class Files:
 
     def of(self, code: Code, value: ir.Value) -> Place | None:
         """The same of a name, or of an attribute of an imported module."""
+        if value.id not in self._values:
+            self._values[value.id] = self._place(code, value)
+        return self._values[value.id]
+
+    def _place(self, code: Code, value: ir.Value) -> Place | None:
         if isinstance(value, ir.Attribute):
             module = self.of(code, value.base)
             return self._in(module.code, value.attr, _DEPTH) if module is not None and not module.name else None
