@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import torch
 
-from amplint.analysis import read
-from amplint.settings import Settings
 from amplint.source import Source
 from amplint.verify.answers import trained_on
+from amplint.verify.files import lowered
 from amplint.verify.judge import Judged
 from amplint.verify.program import Code, Step
 from amplint.verify.trials import StepRuns, judged, run_step
@@ -33,7 +32,7 @@ class Ran(NamedTuple):
 
 def code_of(text: str, filename: str = "train.py") -> Code:
     """A text, lowered."""
-    return Code(read(Source(filename, text), Settings(frozenset(), isolated=True).target(filename)))
+    return Code(lowered(Source(filename, text)))
 
 
 def interpret_file(path: Path) -> list[Ran]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable
 from functools import cached_property
 
 from amplint.model import ir
 from amplint.model.objects import Objects
+from amplint.model.operators import COMPARES, COMPUTES
 from amplint.model.scopes import Assigned
 from amplint.model.state import Abstract, State
 
@@ -16,20 +16,6 @@ from amplint.model.state import Abstract, State
 _OTHER = re.compile(r"(?i)clip|norm|accum|step|iter|epoch|batch|log|finite|nan|skip|warm|sync|boundary|last|first")
 _AMPS = re.compile(r"(?i)amp(?!l)|half|16|mixed|precision|scale|cuda|device|dtype|cast|^enabled?$")
 _ZERO_IS = {"isfinite": True, "isinf": False, "isnan": False}
-_COMPARES: dict[str, Callable[[int, int], bool]] = {
-    "Equal": operator.eq,
-    "NotEqual": operator.ne,
-    "LessThan": operator.lt,
-    "LessThanEqual": operator.le,
-    "GreaterThan": operator.gt,
-    "GreaterThanEqual": operator.ge,
-}
-_COMPUTES: dict[str, Callable[[int, int], int]] = {
-    "Add": operator.add,
-    "Subtract": operator.sub,
-    "Multiply": operator.mul,
-    "Modulo": operator.mod,
-}
 
 
 class Conditions:
@@ -115,9 +101,9 @@ class Conditions:
         if isinstance(test, ir.Call) and len(test.positional) == 1 and isinstance(test.positional[0], ir.Name):
             held = state.look_up(self._objects.own_key(test.positional[0]))
             return _ZERO_IS.get(ir.last_name(test.func)) if held is not None and held.kind == "zero" else None
-        if isinstance(test, ir.Compare) and len(test.ops) == 1 and test.ops[0] in _COMPARES:
+        if isinstance(test, ir.Compare) and len(test.ops) == 1 and test.ops[0] in COMPARES:
             left, right = self._number(test.left, state), self._number(test.rights[0], state)
-            return _COMPARES[test.ops[0]](left, right) if left is not None and right is not None else None
+            return COMPARES[test.ops[0]](left, right) if left is not None and right is not None else None
         number = self._number(test, state) if isinstance(test, ir.Binary) else None
         return bool(number) if number is not None else None
 
@@ -125,11 +111,12 @@ class Conditions:
         """A number, where it is a literal, or made of literals and of what a counter is in its first iteration."""
         if isinstance(value, ir.Constant):
             return value.value if type(value.value) is int else None
-        if isinstance(value, ir.Binary) and value.op in _COMPUTES:
+        if isinstance(value, ir.Binary) and value.op in COMPUTES:
             left, right = self._number(value.left, state), self._number(value.right, state)
             if left is None or right is None or (value.op == "Modulo" and right < 1):
                 return None
-            return _COMPUTES[value.op](left, right)
+            found: int = COMPUTES[value.op](left, right)
+            return found
         key = self._objects.render(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
         return next((number for number in (0, 1) if state.known(f"Equal({key},{number})")), None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
+from pathlib import Path
 
 from amplint.model.project import root_of
 
@@ -42,10 +43,9 @@ def module_file(filename: str, module: str) -> str | None:
 
 
 def _in(folder: str, parts: list[str], root: str) -> str | None:
+    """The file of a module below a folder; a link can't lead out of the project."""
     base = os.path.join(folder, *parts)
     for path in (f"{base}.py", os.path.join(base, "__init__.py")):
-        if os.path.isfile(path) and os.path.commonpath((os.path.realpath(path), os.path.realpath(root))) == (
-            os.path.realpath(root)
-        ):
+        if os.path.isfile(path) and Path(path).resolve().is_relative_to(Path(root).resolve()):
             return path
     return None

@@ -88,7 +88,7 @@ class Accelerated(TorchCalls):
         if event == "backward":
             loss = self.as_loss(args[0] if args else kwargs.get("loss"), site)
             scaled = loss / found.period if isinstance(found.period, int) and found.period > 1 else loss
-            return self.event(site, lambda: torch.autograd.backward([found.scaler.scale(scaled)], retain_graph=True))
+            return self.backward_of([self.event(site, lambda: found.scaler.scale(scaled))], site)
         if event == "unscale_":
             self._unscale(found, site)
             return None

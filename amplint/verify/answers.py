@@ -6,12 +6,12 @@ import dataclasses
 from collections import Counter
 from typing import Any
 
-from amplint.analysis import UnreadableError, read
+from amplint.analysis import UnreadableError
 from amplint.model import ir
 from amplint.model.dtypes import OLD_SCALER, SCALER, devices, region_devices, regions
-from amplint.settings import Settings
 from amplint.source import Source
 from amplint.verify.bench import is_there
+from amplint.verify.files import lowered
 from amplint.verify.program import Code, Step
 from amplint.verify.simulate import DEVICES
 from amplint.verify.trials import judged, run_step
@@ -45,7 +45,7 @@ class Answers:
         if known is None:
             while len(self._codes) >= 2:  # before and after
                 del self._codes[next(iter(self._codes))]
-            known = Code(read(Source(path, text), Settings(frozenset(), isolated=True).target(path)))
+            known = Code(lowered(Source(path, text)))
             self._codes[path, text] = known
         return known
 

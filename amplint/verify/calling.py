@@ -261,10 +261,8 @@ class Caller(Accelerated):
         if self.is_module(base) and (name in OF_PARAMETERS or name in ("zero_grad", *SAME_METHODS)):
             if not isinstance(self.of_class(base.cls, name, base), Closure):
                 return self._of_net(base, name)
-        found = self.of_instance(base, name)
-        if self.is_module(base) and name == "forward" and not (isinstance(found, Closure) and _trains(found)):
-            return self.unseen(site, [*args, *kwargs.values()], base.text, forward=True)
-        return self.call_value(found, args, kwargs, site)
+        called = base if name == "forward" and self.is_module(base) else self.of_instance(base, name)
+        return self.call_value(called, args, kwargs, site)
 
     def _of_net(self, base: Unknown | Instance, name: str) -> Any:
         """A method of a model."""

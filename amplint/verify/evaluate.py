@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from amplint.model import ir
+from amplint.model.operators import COMPARES
 from amplint.model.scopes import Scope
 from amplint.verify.facts import Facts
 from amplint.verify.lookup import Lookup
-from amplint.verify.operators import COMPARE, COUNTING, SWAPPED, arithmetic
+from amplint.verify.operators import COMPARE, SWAPPED, arithmetic
 from amplint.verify.program import Code
 from amplint.verify.stage import Stage
 from amplint.verify.standins import (
@@ -204,7 +205,7 @@ class Evaluator(Lookup):
     def _compared(self, left: Any, op: str, right: Any, text: str) -> Any:
         if op in ("Is", "IsNot") and not isinstance(left, Unknown) and right is None:
             return COMPARE[op](left, None)
-        if op in COUNTING and isinstance(left, (Unknown, int)) and isinstance(right, (Unknown, int)):
+        if op in COMPARES and isinstance(left, (Unknown, int)) and isinstance(right, (Unknown, int)):
             counted = self._counted(left, op, right, text)
             if counted is not None:
                 return counted

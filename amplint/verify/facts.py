@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from amplint.model.operators import ORDERS
 from amplint.verify.choices import Choices
 from amplint.verify.standins import Unknown
 
 # How many micro steps make a step, where the text doesn't say; the first is taken where nothing hangs on it.
 PERIODS = (2, 1)
 _WRONG_NUMBER = re.compile(r"(\w+\.)*is_?(nan|inf)\(")  # what is asked of numbers that mostly are none
-_ORDER: dict[str, Callable[[Any, Any], bool]] = {
-    "GreaterThan": operator.gt,
-    "GreaterThanEqual": operator.ge,
-    "LessThan": operator.lt,
-    "LessThanEqual": operator.le,
-}
 _SAID = {
     "GreaterThan": ">", "GreaterThanEqual": ">=", "LessThan": "<", "LessThanEqual": "<=", "Equal": "==", "In": "in",
 }  # fmt: skip
@@ -134,7 +128,7 @@ class Facts:
         if value.text in self.periods and isinstance(other, (int, float)):
             self.number(value, matters=matters)
         said = f"{value.text} {_SAID.get(op, op)} {other!r}"
-        if op in _ORDER and isinstance(other, (int, float)):
+        if op in ORDERS and isinstance(other, (int, float)):
             return self._in_order(value, op, other, said, matters=matters)
         if op == "Equal" and isinstance(other, (int, float, str)):
             self._of(value).can_be(other)
@@ -154,4 +148,4 @@ class Facts:
             return False
         if not all(isinstance(each, (int, float)) for each in known.values):
             known.answer(lambda it: isinstance(it, (int, float)), holds=True)
-        return self._ask(value, lambda it: _ORDER[op](it, other), said, first=True, matters=matters)
+        return self._ask(value, lambda it: ORDERS[op](it, other), said, first=True, matters=matters)

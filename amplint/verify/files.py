@@ -17,12 +17,22 @@ from amplint.settings import Settings
 from amplint.source import Source, SourceError
 
 if TYPE_CHECKING:
+    from amplint.model import Module
     from amplint.verify.program import Code
 
 IDS = 1 << 24  # of nodes in a file
 _MOST, _LARGEST, _DEPTH = 24, 1 << 18, 5  # files, bytes of one, re-exports followed
 # A file with none of these words does nothing to scaler, gradients or regions, nor says which release of torch runs.
 _WORDS = re.compile(rb"autocast|[sS]caler|backward|clip_grad|unscale|zero_grad|\.step\(|accelerate|__version__")
+
+
+def lowered(source: Source, last_id: int = 0) -> Module:
+    """A file's text, whatever its project is set to: nothing is looked for in it.
+
+    Raises:
+        UnreadableError: it can't be parsed.
+    """
+    return read(source, Settings(frozenset(), isolated=True).target(source.filename), last_id)
 
 
 class Place(NamedTuple):
@@ -41,6 +51,11 @@ class Files:
         self._by_path: dict[str, Code | None] = {}
         self._values: dict[int, Place | None] = {}
         self._places: dict[tuple[int, int], Place | None] = {}
+
+    @property
+    def main(self) -> Code:
+        """The file that is verified."""
+        return self.codes[0]
 
     def owner(self, node: ir.Node) -> Code:
         """The file that a node is of."""
@@ -91,16 +106,18 @@ class Files:
         for each in made:
             place = self.of(code, each.func) if isinstance(each, ir.Call) else None
             if place is not None and isinstance(place.what, ir.Class):
-                found = method(place.code.module, place.what, name)
-                yield from [found] if found is not None else self._inherited(place.code, place.what, name)
+                yield from self._method(place.code, place.what, name, _DEPTH)
+
+    def _method(self, code: Code, cls: ir.Class, name: str, depth: int) -> Iterator[ir.Function]:
+        found = method(code.module, cls, name)
+        yield from [found] if found is not None else self._inherited(code, cls, name, depth)
 
     def _inherited(self, code: Code, cls: ir.Class, name: str, depth: int = _DEPTH) -> Iterator[ir.Function]:
         """A method that a class has from one of another file."""
         for base in cls.bases:
             place = self.of(code, base.value)
             if place is not None and isinstance(place.what, ir.Class) and depth:
-                found = method(place.code.module, place.what, name)
-                yield from [found] if found else self._inherited(place.code, place.what, name, depth - 1)
+                yield from self._method(place.code, place.what, name, depth - 1)
 
     def _find(self, code: Code, binding: Imported, depth: int) -> Place | None:
         module, name = binding.statement.module, binding.alias.name
@@ -128,8 +145,8 @@ class Files:
         path = module_file(code.module.source.filename, module)
         if path is None:
             return None
-        if path == os.path.abspath(self.codes[0].module.source.filename):
-            return self.codes[0]  # as it is verified: with fixes, maybe
+        if path == os.path.abspath(self.main.module.source.filename):
+            return self.main  # as it is verified: with fixes, maybe
         if path not in self._by_path:
             self._by_path[path] = self._lowered(path)
         return self._by_path[path]
@@ -145,8 +162,6 @@ class Files:
             # A package's own file may only pass on what others have.
             if len(data) > _LARGEST or not (_WORDS.search(data) or path.endswith("__init__.py")):
                 return None
-            source = Source.from_bytes(data, path)
-            target = Settings(frozenset(), isolated=True).target(path)
-            return Code(read(source, target, IDS * len(self.codes)), self)
+            return Code(lowered(Source.from_bytes(data, path), IDS * len(self.codes)), self)
         except (OSError, SourceError, UnreadableError):
             return None

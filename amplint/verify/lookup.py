@@ -52,10 +52,10 @@ class Lookup:
         home = value.scope.home(value.name)
         found = frame.find(home) if home is not None else None
         if found is not None:
-            if value.name in found.variables:
-                return found.variables[value.name]
             if found.lazy:
                 return self._lazy(found, value.name)
+            if value.name in found.variables:
+                return found.variables[value.name]
         for each in home.bindings[value.name] if home is not None else ():
             if isinstance(each, Imported) and (foreign := self._imported(frame.code, each)) is not None:
                 return foreign
@@ -70,7 +70,7 @@ class Lookup:
         frame = self.variables_of(place.code)
         if not place.name:
             return ModuleValue(frame)
-        return frame.variables[place.name] if place.name in frame.variables else self._lazy(frame, place.name)
+        return self._lazy(frame, place.name)
 
     def variables_of(self, code: Code) -> Frame:
         """The frame of a file's variables; its code isn't run."""
@@ -96,6 +96,8 @@ class Lookup:
 
     def _lazy(self, frame: Frame, name: str) -> Any:
         """A variable of code that isn't run, by the last of its bindings whose conditions hold."""
+        if name in frame.variables:
+            return frame.variables[name]
         if name in frame.given:
             return frame.given[name]
         found = self._bound(frame, name, frame.scope.bindings[name])
@@ -166,7 +168,7 @@ class Lookup:
             return self.of_instance(base, name)
         if isinstance(base, ModuleValue):
             if name in base.frame.scope.bindings:
-                return base.frame.variables.get(name) or self._lazy(base.frame, name)
+                return self._lazy(base.frame, name)
             return Unknown(frame.code.text(value))
         if isinstance(base, ClassValue):
             if _is_enum(base):

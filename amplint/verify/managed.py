@@ -57,8 +57,7 @@ class StepEvents(Events):
             return False
         if ir.last_name(value).lower().lstrip("_") == _NAME:
             return True
-        home = value.scope.home(value.name) if isinstance(value, ir.Name) else None
-        bindings = home.bindings.get(value.name, ()) if home is not None and isinstance(value, ir.Name) else ()
+        bindings = self._module.names.bindings(value) if isinstance(value, ir.Name) else []
         made = bindings[0].value if len(bindings) == 1 and isinstance(bindings[0], Assigned) else None
         return isinstance(made, ir.Call) and bool(self._module.names.of(made.func) & ACCELERATORS)
 

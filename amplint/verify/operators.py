@@ -8,14 +8,13 @@ from typing import Any
 
 import torch
 
+from amplint.model.operators import COMPARES, COMPUTES
+
 _LARGEST = 1 << 40  # an integer's absolute value, an item's count
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": operator.add,
-    "Subtract": operator.sub,
-    "Multiply": operator.mul,
+    **COMPUTES,
     "Divide": operator.truediv,
     "FloorDivide": operator.floordiv,
-    "Modulo": operator.mod,
     "Power": operator.pow,
     "MatrixMultiply": operator.matmul,
     "BitAnd": operator.and_,
@@ -23,12 +22,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "BitXor": operator.xor,
 }
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "Equal": operator.eq,
-    "NotEqual": operator.ne,
-    "LessThan": operator.lt,
-    "LessThanEqual": operator.le,
-    "GreaterThan": operator.gt,
-    "GreaterThanEqual": operator.ge,
+    **COMPARES,
     "Is": operator.is_,
     "IsNot": operator.is_not,
     "In": lambda one, other: one in other,
@@ -44,7 +38,6 @@ SWAPPED = {
     "Equal": "Equal",
     "NotEqual": "NotEqual",
 }
-COUNTING = {"Equal", "NotEqual", "LessThan", "LessThanEqual", "GreaterThan", "GreaterThanEqual"}
 
 
 def arithmetic(op: str, left: Any, right: Any) -> Any:

@@ -49,6 +49,7 @@ class Code:
         self._matters: dict[int, bool] = {}
         self._trains: dict[int, bool] = {}
         self._only_loops: dict[int, bool] = {}
+        self._covered: dict[int, list[Event]] = {}
         self._kinds: dict[int, frozenset[str]] = {}
         self._reached: dict[int, tuple[ir.Function, ...]] = {}
         self._by_name: dict[str, list[ir.Function]] = {}
@@ -65,8 +66,8 @@ class Code:
 
     def where(self, node: ir.Node) -> str:
         """The line on which a node starts, as it is said."""
-        said, own = f"line {self.module.row(node)}", self.files.codes[0].module.source.filename
-        if self is self.files.codes[0]:
+        said, own = f"line {self.module.row(node)}", self.files.main.module.source.filename
+        if self is self.files.main:
             return said
         return f"{said} of {os.path.relpath(self.module.source.filename, os.path.dirname(os.path.abspath(own)))}"
 
@@ -296,11 +297,16 @@ class Code:
 
     def covered(self, step: Step) -> list[Event]:
         """The events of a step that have to have run; those in handlers of exceptions don't."""
-        found: list[Event] = []
+        key = step.function.id if step.function is not None else 0
+        if key not in self._covered:
+            self._covered[key] = list(self._events_to_cover(step))
+        return self._covered[key]
+
+    def _events_to_cover(self, step: Step) -> Iterator[Event]:
         for function in step.reach:
-            below = self.owner(function).events.below(self._body(function))
-            found += [each for each in below if each.kind in COVERED and not _in_handler(each.call)]
-        return found
+            for each in self.owner(function).events.below(self._body(function)):
+                if each.kind in COVERED and not _in_handler(each.call):
+                    yield each
 
     def classes(self, step: Step) -> list[ir.Class | None]:
         """The classes that a method can be run as: its own, or those that inherit it and are no base themselves."""

@@ -56,7 +56,7 @@ class Roles(Evaluator):
         if kind in ("backward", "zero_grad"):
             self._has_gradients = kind == "backward"
         try:
-            if site.code is not site.code.files.codes[0]:  # a warning is about the file that is verified
+            if site.code is not site.code.files.main:  # a warning is about the file that is verified
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     return run()

@@ -191,7 +191,8 @@ class Statements(Caller):
         exits = isinstance(call, ir.Call) and bool(frame.code.module.names.of(call.func) & EXITS)
         if exits or isinstance(last, ir.Raise):
             return "program"
-        return "loop" if jumps_at_its_end(block) else ""
+        jumps = isinstance(last, ir.Jump) and last.kind != "pass"
+        return "loop" if jumps or isinstance(last, ir.Return) else ""
 
     def _match(self, statement: ir.Match, frame: Frame) -> None:
         subject = self.evaluate(statement.subject, frame)
@@ -289,12 +290,6 @@ class Statements(Caller):
         if code.only_loops(statement):
             return 1
         return INNER if self._loops else self.iterations
-
-
-def jumps_at_its_end(block: ir.Block) -> bool:
-    """Whether a suite ends with `return`, `raise`, `break` or `continue`."""
-    last = block.statements[-1] if block.statements else None
-    return isinstance(last, (ir.Return, ir.Raise)) or (isinstance(last, ir.Jump) and last.kind != "pass")
 
 
 def _target_name(where: ir.Value) -> str | None:

@@ -255,8 +255,7 @@ def _hangs_on(code: Code, call: ir.Value) -> str:
     values: list[ir.Value] = [owner.test for owner, _ in _tests(call)]
     for each in values:  # grows
         for value in ir.walk_values(each):
-            home = value.scope.home(value.name) if isinstance(value, ir.Name) else None
-            bindings = home.bindings.get(value.name, ()) if home is not None and isinstance(value, ir.Name) else ()
+            bindings = code.module.names.bindings(value) if isinstance(value, ir.Name) else []
             more = [binding.value for binding in bindings if isinstance(binding, Assigned)]
             values += [one for one in more if one not in values][: _MOST_VALUES - len(values)]
     return " ".join(map(code.text, values))
