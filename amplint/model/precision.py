@@ -1,0 +1,188 @@
+"""Reader 3, dtypes: what a dtype-like value can be, and in which dtype an autocast region runs.
+
+Values decide, never names: literals, variables, tables of dtypes, choices, `getattr(torch, "bfloat16")`, defaults. What
+comes from elsewhere is unknown, and unknown is an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model import ir
+from amplint.model.dtypes import DEFAULT_DTYPE, OLD_AUTOCAST, Region, region_devices
+from amplint.model.reaching import reaching
+from amplint.model.scopes import Assigned, Imported, Other, owner_class
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+HALF = ("float16", "bfloat16")
+_SAME = {"half": "float16", "float": "float32", "double": "float64"}
+_NAMES = (
+    "float16", "half", "bfloat16", "float32", "float", "float64", "double", "float8_e4m3fn", "float8_e5m2",
+    "complex32", "complex64", "complex128", "int8", "uint8", "int16", "int32", "int64", "int", "long", "short", "bool",
+)  # fmt: skip
+_BY_QUALIFIED = {f"torch.{name}": _SAME.get(name, name) for name in _NAMES}
+_FOLLOW = 6
+# Another release of torch never changed what these classes take where no dtype is given.
+_OLD_DTYPE = {"torch.cuda.amp.autocast": "float16", "torch.cpu.amp.autocast": "bfloat16"}
+
+
+class Test(NamedTuple):
+    """A condition of the code, and how it comes out where a value is taken."""
+
+    value: ir.Value
+    truth: bool
+
+
+class Dtype(NamedTuple):
+    """One dtype that a value can be.
+
+    `kind` is "dtype", "str" (the dtype's name as text), "none" (None) or "other"; `name` is as torch prints it
+    ("float16", never "half"), None where it isn't known. `tests` are the choices that lead to it.
+    """
+
+    kind: str
+    name: str | None
+    value: ir.Value
+    tests: tuple[Test, ...] = ()
+
+
+def dtypes(module: Module, value: ir.Value, depth: int = _FOLLOW) -> list[Dtype]:
+    """What a dtype-like value can be, by where it comes from; never empty."""
+    return list(_dtypes(module, value, depth)) or [Dtype("other", None, value)]
+
+
+def _dtypes(module: Module, value: ir.Value, depth: int) -> Iterator[Dtype]:
+    if depth == 0:
+        yield Dtype("other", None, value)
+    elif isinstance(value, ir.Constant):
+        yield _constant(value)
+    elif isinstance(value, ir.Conditional):
+        for arm, truth in ((value.then, True), (value.other, False)):
+            yield from (_under(each, value.test, truth) for each in _dtypes(module, arm, depth - 1))
+    elif isinstance(value, ir.Bool) and value.op == "or":
+        yield from (each for each in _dtypes(module, value.left, depth - 1) if each.kind != "none")
+        yield from _dtypes(module, value.right, depth - 1)
+    elif isinstance(value, ir.Subscript):
+        yield from _items(module, value.base, value.index, depth)
+    elif isinstance(value, ir.Call):
+        yield from _called(module, value, depth)
+    elif isinstance(value, ir.Name) and not _is_import(module, value):
+        yield from _bound(module, value, depth)
+    elif isinstance(value, ir.Attribute) and owner_class(value) is not None:
+        for stored in module.names.stored(value):
+            yield from _dtypes(module, stored, depth - 1) if stored is not None else [Dtype("other", None, value)]
+    else:
+        name = _BY_QUALIFIED.get(module.names.only(value) or "")
+        yield Dtype("dtype" if name else "other", name, value)
+
+
+def _is_import(module: Module, name: ir.Name) -> bool:
+    return all(isinstance(each, Imported) for each in module.names.bindings(name))
+
+
+def _under(each: Dtype, test: ir.Value, truth: bool) -> Dtype:
+    return each._replace(tests=(Test(test, truth), *each.tests))
+
+
+def _constant(value: ir.Constant) -> Dtype:
+    if value.value is None:
+        return Dtype("none", None, value)
+    if isinstance(value.value, str):
+        name = value.value.removeprefix("torch.")
+        return Dtype("str", _SAME.get(name, name), value)
+    return Dtype("other", None, value)
+
+
+def _items(module: Module, base: ir.Value, index: ir.Value, depth: int) -> Iterator[Dtype]:
+    """`{"fp16": torch.float16, ...}[name]`: the item, where the key is a literal, else any of them."""
+    tables = [each for each in _sources(module, base) if isinstance(each, ir.Mapping)]
+    if not tables:
+        yield Dtype("other", None, index)
+    for table in tables:
+        wanted = index.value if isinstance(index, ir.Constant) else None
+        for key, item in table.items:
+            found = key.value if isinstance(key, ir.Constant) else None
+            if key is None or wanted is None or found == wanted:
+                yield from _dtypes(module, item, depth - 1)
+
+
+def _sources(module: Module, value: ir.Value) -> Iterator[ir.Value]:
+    """What a variable or attribute is set to; the value itself, if it is neither."""
+    if isinstance(value, ir.Name):
+        yield from (each.value for each in reaching(module.names, value) if isinstance(each, Assigned))
+    elif isinstance(value, ir.Attribute) and owner_class(value) is not None:
+        yield from (each for each in module.names.stored(value) if each is not None)
+    else:
+        yield value
+
+
+def _called(module: Module, call: ir.Call, depth: int) -> Iterator[Dtype]:
+    names = module.names.of(call.func)
+    given = call.positional
+    if names == {"builtins.getattr"} and len(given) >= 2 and module.names.of(given[0]) == {"torch"}:
+        yield from (each._replace(kind="dtype") if each.kind == "str" else each for each in dtypes(module, given[1]))
+    elif isinstance(call.func, ir.Attribute) and call.func.attr == "get" and given:
+        yield from _items(module, call.func.base, given[0], depth)
+        if len(given) > 1:
+            yield from _dtypes(module, given[1], depth - 1)
+    elif isinstance(call.func, ir.Name) and (function := _function(module, call.func)) is not None:
+        returns = [each for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Return)]
+        for each in returns:
+            found = _dtypes(module, each.value, depth - 1) if each.value is not None else [Dtype("none", None, call)]
+            yield from found
+    else:
+        yield Dtype("other", None, call)
+
+
+def _function(module: Module, name: ir.Name) -> ir.Function | None:
+    """The function of this file that a name surely is."""
+    home = name.scope.home(name.name)
+    if home is None or len(home.bindings[name.name]) != 1:
+        return None
+    return next((each for each in module.functions if each.scope.parent is home and each.name == name.name), None)
+
+
+def _bound(module: Module, name: ir.Name, depth: int) -> Iterator[Dtype]:
+    for binding in reaching(module.names, name):
+        if isinstance(binding, Assigned):
+            yield from (_chosen(each, binding.target) for each in _dtypes(module, binding.value, depth - 1))
+        elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
+            param = next((each for each in binding.node.params if each.name == name.name), None)
+            yield Dtype("other", None, name)
+            if param is not None and param.default is not None:
+                yield from _dtypes(module, param.default, depth - 1)
+        else:
+            yield Dtype("other", None, name)
+
+
+def _chosen(each: Dtype, target: ir.Value) -> Dtype:
+    """A dtype with the ifs of its assignment's function around it: `if bf16: dtype = torch.bfloat16`."""
+    child: ir.Node = target
+    up = target.parent
+    while up is not None and not isinstance(up, ir.Function):
+        if isinstance(up, ir.If) and child is not up.test:
+            each = _under(each, up.test, isinstance(child, ir.Statement) and child.block is up.then)
+        child, up = up, up.parent
+    return each
+
+
+def region_dtypes(module: Module, region: Region) -> list[Dtype]:
+    """The dtypes in which a region can run, its device's default where none is given; never empty."""
+    if region.opaque:
+        return [Dtype("other", None, region.call)]
+    found: list[Dtype] = []
+    for each in dtypes(module, region.dtype) if region.dtype is not None else [Dtype("none", None, region.call)]:
+        found += _defaults(module, region, each) if each.kind == "none" else [each]
+    return found
+
+
+def _defaults(module: Module, region: Region, none: Dtype) -> list[Dtype]:
+    """What a region runs in where its dtype is None: that hangs on its device."""
+    old = module.names.only(region.call.func)
+    if old in OLD_AUTOCAST and region.dtype is None:
+        return [none._replace(kind="dtype", name=_OLD_DTYPE[old])]
+    names = dict.fromkeys(DEFAULT_DTYPE.get(each.type or "") for each in region_devices(module, region))
+    return [none._replace(kind="dtype" if name else "other", name=name) for name in names] or [none]
