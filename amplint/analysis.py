@@ -30,8 +30,24 @@ class UnreadableError(Exception):
         self.finding = finding
 
 
-def read(source: Source, target: Target, last_id: int = 0) -> Module:
-    """What a text means; the ids of its nodes come behind `last_id`.
+def read(source: Source, target: Target) -> Module:
+    """What a text means, with what it takes from other files of its project.
+
+    Raises:
+        UnreadableError: Python or libcst can't parse it, or amplint fails on it.
+    """
+    module = read_alone(source, target)
+    try:
+        from amplint.model.links import link  # noqa: PLC0415 - see below
+
+        link(module)
+    except Exception as error:
+        raise UnreadableError(internal_error(source, "the model", error)) from error
+    return module
+
+
+def read_alone(source: Source, target: Target, last_id: int = 0) -> Module:
+    """What a text by itself means; the ids of its nodes come behind `last_id`.
 
     Raises:
         UnreadableError: Python or libcst can't parse it, or amplint fails on it.
@@ -70,16 +86,19 @@ def check_syntax(source: Source) -> None:
 
 def run(rules: list[Rule], module: Module) -> tuple[list[Finding], set[str]]:
     """What rules find, AMP000 for each that fails, and the codes of those."""
+    from amplint.crossing import at_home  # noqa: PLC0415 - see above
+
     findings: list[Finding] = []
     failed: set[str] = set()
     for rule in rules:
         if rule.run is None:
             continue
         try:
-            found = list(rule.run(module))
+            found = [at_home(module, rule, each) for each in rule.run(module)]
             for each in found:
-                validate(each, len(module.source.text))
-            findings += found
+                if each is not None:
+                    validate(each, module.own_length)
+                    findings.append(each)
         except Exception as error:
             failed.add(rule.code)
             findings.append(internal_error(module.source, rule.code, error))

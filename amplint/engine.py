@@ -17,6 +17,7 @@ from amplint.suppress import Suppressions
 from amplint.trial import try_out
 
 if TYPE_CHECKING:
+    from amplint.rules.base import Rule
     from amplint.settings import Settings
 
 # Whether a finding is to be fixed: of the text, and where in it the finding starts.
@@ -119,14 +120,14 @@ def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> 
 
 def _find(source: Source, settings: Settings, comments: Suppressions) -> tuple[list[Finding], tuple[str, ...]]:
     """What the rules find, less what comments silence, and the comments that silence nothing; and what was given up."""
-    data = source.text.encode("utf-8", "replace")
-    rules = gate.touched(data, settings.codes)
+    rules = _touched(source, settings.codes)
     raw: list[Finding] = []
     failed: set[str] = set()
     given_up: tuple[str, ...] = ()
     try:
         if rules:
             module = analysis.read(source, settings.target(source.filename))
+            rules = _touched(module.source, settings.codes)  # with what it takes from other files
             raw, failed = analysis.run(rules, module)
             given_up = analysis.given_up(module)
         else:
@@ -136,13 +137,17 @@ def _find(source: Source, settings: Settings, comments: Suppressions) -> tuple[l
     kept = comments.keep(raw)
     to_try = [each for each in kept if each.fix and each.fix.edits and all_rules()[each.code].trial]
     if to_try:
-        others = gate.touched(data, _counting(settings) - settings.codes)
+        others = _touched(module.source, _counting(settings) - settings.codes)
         before = Counter(each.code for each in (*raw, *analysis.run(others, module)[0]))
         tried = try_out(source.text, to_try, before, lambda text: _count(_like(source, text), settings))
         kept = [each for each in kept if each not in to_try] + tried
     if gate.UNUSED in settings.codes:
         kept += comments.keep(list(comments.unused(settings.codes - failed)))
     return kept, given_up
+
+
+def _touched(source: Source, codes: frozenset[str]) -> list[Rule]:
+    return gate.touched(source.text.encode("utf-8", "replace"), codes)
 
 
 def _counting(settings: Settings) -> frozenset[str]:
@@ -152,10 +157,10 @@ def _counting(settings: Settings) -> frozenset[str]:
 
 def _count(source: Source, settings: Settings) -> Counter[str]:
     """How often each code that counts is found in a text."""
-    rules = gate.touched(source.text.encode("utf-8", "replace"), _counting(settings))
     try:
-        if rules:
-            found, _ = analysis.run(rules, analysis.read(source, settings.target(source.filename)))
+        if _touched(source, _counting(settings)):
+            module = analysis.read(source, settings.target(source.filename))
+            found, _ = analysis.run(_touched(module.source, _counting(settings)), module)
             return Counter(each.code for each in found)
         analysis.check_syntax(source)
     except UnreadableError as error:

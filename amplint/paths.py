@@ -22,3 +22,8 @@ def shown(path: str) -> str:
     """An absolute path as it is reported: relative to the current directory where it is below it."""
     below = os.getcwd().rstrip(os.sep) + os.sep
     return path[len(below) :] if path.startswith(below) else path
+
+
+def seen_from(path: str, other: str) -> str:
+    """A path relative to the folder of another file."""
+    return os.path.relpath(path, os.path.dirname(absolute(other)))

@@ -129,3 +129,19 @@ class Source:
         """The line end that the file uses first, for lines that a fix adds."""
         found = LINE_END.search(self.text)
         return found.group() if found else "\n"
+
+
+class Joined(Source):
+    """A file's text and, behind a line end, that of another one: lines of the one never run into the other's."""
+
+    def __init__(self, first: Source, second: Source) -> None:
+        super().__init__(first.filename, f"{first.text}\n{second.text}", first.encoding, first.bom)
+        self._parts = first, second
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """As in each by itself; the line end between them is a line of its own."""
+        first, second = self._parts
+        end = len(first.text)
+        between = [] if first.line_starts[-1] == end else [end]
+        return [*first.line_starts, *between, *(end + 1 + start for start in second.line_starts)]

@@ -36,7 +36,8 @@ class Arms:
 
     def _is_decided(self, arm: ir.Block) -> bool:
         calls = self._calls
-        if any(isinstance(each, ir.Attribute) and each.attr in _ENTERS for each in ir.values_below(arm)):
+        attributes = [each for each in ir.values_below(arm) if isinstance(each, ir.Attribute)]
+        if any(each.attr in _ENTERS or is_grad(each) for each in attributes):
             return True
         for each in ir.walk_statements(arm, into=False):
             if isinstance(each, (ir.Return, ir.Raise, ir.With)) or (isinstance(each, ir.Jump) and each.kind != "pass"):

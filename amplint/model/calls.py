@@ -8,7 +8,7 @@ from amplint.model import ir
 from amplint.model.dtypes import region_of
 from amplint.model.events import Events
 from amplint.model.objects import given, objects
-from amplint.model.scopes import Assigned, Defined, owner_class
+from amplint.model.scopes import Assigned, owner_class
 from amplint.model.slices import asked_attributes
 from amplint.model.unseen import bases_in_sight, local_class, local_function, method
 
@@ -56,7 +56,7 @@ class Calls:
         self._matters: dict[int, bool] = {}
         self._trains: dict[int, bool] = {}
         self._methods: dict[str, list[ir.Function]] = {}
-        for each in module.functions:
+        for each in module.whole.functions:
             if each.cls is not None:
                 self._methods.setdefault(each.name, []).append(each)
 
@@ -81,12 +81,11 @@ class Calls:
         return None
 
     def _named(self, func: ir.Name, call: ir.Call) -> Callee | None:
+        what = self._module.names.definition(func)
+        if what is not None:
+            return self._defined(what, call)
         bindings = self._module.names.bindings(func)
         only = bindings[0] if len(bindings) == 1 else None
-        if isinstance(only, Defined):
-            if isinstance(only.what, ir.Function):
-                return Callee(only.what)
-            return self._of_class(only.what, "__init__", self._target(call))
         if isinstance(only, Assigned) and isinstance(only.value, ir.Lambda):
             return Callee(only.value.function)
         if isinstance(only, Assigned) and isinstance(only.value, ir.Call):
@@ -97,6 +96,11 @@ class Calls:
         if key is not None and key in self._functions:
             return Callee(self._functions[key])  # a function that was passed in
         return self._of_instance(key, "__call__")
+
+    def _defined(self, what: ir.Function | ir.Class, call: ir.Call) -> Callee | None:
+        if isinstance(what, ir.Function):
+            return Callee(what)
+        return self._of_class(what, "__init__", self._target(call))
 
     def _made(self, made: ir.Call, call: ir.Call) -> Callee | None:
         """What a variable stands for that holds `partial(function, ...)`, or a function that one of this file returns.
@@ -137,6 +141,9 @@ class Calls:
         if isinstance(func.base, ir.Call):  # `Trainer(...).fit()`
             made = local_class(self._module, func.base.func)
             return self._of_class(made, func.attr, self._target(func.base)) if made is not None else None
+        what = self._module.names.definition(func)
+        if what is not None:
+            return self._defined(what, call)
         named = local_class(self._module, func.base)
         if named is not None:
             found_function = method(self._module, named, func.attr)
@@ -184,7 +191,7 @@ class Calls:
     def _is_overridden(self, cls: ir.Class, name: str) -> bool:
         return any(
             each.cls is not None and each.name == name and each.cls is not cls and self.derives(each.cls, cls)
-            for each in self._module.functions
+            for each in self._module.whole.functions
         )
 
     def derives(self, cls: ir.Class, base: ir.Class, depth: int = 4) -> bool:

@@ -163,7 +163,7 @@ class Containers:
 
     def _all_displays(self) -> Iterator[tuple[str, ir.Value]]:
         """The variables and attributes that are bound once, to a display, by their keys."""
-        for statement in self._module.statements:
+        for statement in self._module.whole.statements:
             value = statement.value if isinstance(statement, ir.Assign) else None
             if not isinstance(statement, ir.Assign) or not isinstance(value, (ir.Sequence, ir.Mapping)):
                 continue

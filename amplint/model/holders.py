@@ -24,7 +24,7 @@ def _holders(module: Module) -> set[str]:
     def is_scaler(value: ir.Value) -> bool:
         return known.is_scaler(value) is not None
 
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
             call = statement.value
             if any(map(is_scaler, given(call))) and not _only_calls_it(known, call, is_scaler):

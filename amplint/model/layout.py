@@ -48,23 +48,35 @@ def _positions_in(tree: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
     return _Wrapper(tree, unsafe_skip_copy=True).resolve(PositionProvider)
 
 
-class Layout:
-    """Answers where a node of one module stands."""
+class _Text:
+    """One parsed text and its tree."""
 
-    def __init__(self, tree: cst.Module, source: Source, to_original: SpanMap) -> None:
+    def __init__(self, tree: cst.Module, text: str, to_original: SpanMap) -> None:
         self._tree = tree
-        self._source = source
-        self._to_original = to_original
-        self._quoted: dict[int, Mapping[cst.CSTNode, CodeRange]] = {}
+        self._text = text
+        self.to_original = to_original
 
     @cached_property
-    def _positions(self) -> Mapping[cst.CSTNode, CodeRange]:
+    def positions(self) -> Mapping[cst.CSTNode, CodeRange]:
         return _positions_in(self._tree)
 
     @cached_property
-    def _line_starts(self) -> list[int]:
+    def line_starts(self) -> list[int]:
         # The tree's text is the parsed text: libcst keeps every character.
-        return [0, *(end.end() for end in LINE_END.finditer(self._source.text))]
+        return [0, *(end.end() for end in LINE_END.finditer(self._text))]
+
+
+class Layout:
+    """Answers where a node of one module stands; those that it takes from other files stand behind its own text."""
+
+    def __init__(self, tree: cst.Module, source: Source, to_original: SpanMap) -> None:
+        self.source = source
+        self._texts = [_Text(tree, source.text, to_original)]
+        self._quoted: dict[int, Mapping[cst.CSTNode, CodeRange]] = {}
+
+    def add(self, tree: cst.Module, text: str, start: int) -> None:
+        """Another text, which stands at `start` of the source's."""
+        self._texts.append(_Text(tree, text, SpanMap(((0, start),))))
 
     def _handle(self, node: Any) -> Span:
         if isinstance(node, Embedded):
@@ -74,9 +86,9 @@ class Layout:
             inside = positions[node.node]
             start = self._handle(node.string)[0] + len(node.string.quote)
             return start + inside.start.column, start + inside.end.column
-        found = self._positions[node]
-        starts = self._line_starts
-        return self._to_original(
+        text = next((each for each in self._texts[:-1] if node in each.positions), self._texts[-1])
+        found, starts = text.positions[node], text.line_starts
+        return text.to_original(
             (starts[found.start.line - 1] + found.start.column, starts[found.end.line - 1] + found.end.column)
         )
 
@@ -105,7 +117,7 @@ class Layout:
     def inside_parens(self, call: ir.Call) -> Span:
         """What stands between the parentheses of a call."""
         start = self._handle(call.node.whitespace_before_args)[0]
-        end = self._source.text.rindex(")", start, self.span(call)[1])
+        end = self.source.text.rindex(")", start, self.span(call)[1])
         return start, end
 
     def outer(self, value: ir.Value) -> Span:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import libcst as cst
 
@@ -13,7 +13,8 @@ from amplint.model import ir
 from amplint.model.layout import Layout, Span, SpanMap
 from amplint.model.lower import Lowering
 from amplint.model.scopes import Names
-from amplint.source import Source
+from amplint.paths import seen_from
+from amplint.source import Joined, Source
 
 if TYPE_CHECKING:
     from amplint.target import Target
@@ -33,31 +34,24 @@ class CannotRead(Exception):
         self.row = row
 
 
-class Module:
-    """One file: its IR, its names, its layout, and what the readers make of them."""
+class Part(NamedTuple):
+    """What is taken from another file: where its text starts in the module's source, and on which line."""
 
-    def __init__(self, source: Source, target: Target, program: ir.Program, tree: cst.Module) -> None:
-        self.source = source
-        self.target = target
-        self.program = program
-        self.names = Names()
-        self.layout = Layout(tree, source, SpanMap())
-        self._made: dict[Any, Any] = {}
+    filename: str
+    start: int
+    row: int
 
-    def once(self, make: Callable[[Module], T]) -> T:
-        """What `make` makes of this module; made on the first question, for rules that share it."""
-        if make not in self._made:
-            self._made[make] = make(self)
-        return cast(T, self._made[make])
 
-    def known(self, make: Callable[[Module], T]) -> T | None:
-        """What `make` has made of this module, if it was asked for."""
-        return cast("T | None", self._made.get(make))
+class Nodes:
+    """The nodes below some suites."""
+
+    def __init__(self, bodies: tuple[ir.Block, ...]) -> None:
+        self.bodies = bodies
 
     @cached_property
     def statements(self) -> list[ir.Statement]:
         """Every statement, in the order of the text."""
-        return list(ir.walk_statements(self.program.body))
+        return [each for body in self.bodies for each in ir.walk_statements(body)]
 
     @cached_property
     def values(self) -> list[ir.Value]:
@@ -79,14 +73,99 @@ class Module:
         return found
 
     @cached_property
-    def value(self) -> dict[int, ir.Value]:
-        """The values by their ids."""
-        return {each.id: each for each in self.values}
-
-    @cached_property
     def functions(self) -> list[ir.Function]:
         """Every function that is a statement, in the order of the text."""
         return [each for each in self.statements if isinstance(each, ir.Function)]
+
+    @cached_property
+    def calls(self) -> list[ir.Call]:
+        """Every call."""
+        return [value for value in self.values if isinstance(value, ir.Call)]
+
+
+class Module:
+    """One file: its IR, its names, its layout, and what the readers make of them.
+
+    `own` are the file's nodes, `whole` those and what it takes from other files of its project (`amplint.model.links`).
+    The text of the latter stands behind the file's own in `source`.
+    """
+
+    def __init__(self, source: Source, target: Target, lowered: Lowered) -> None:
+        self.source = source
+        self.target = target
+        self.program = lowered.program
+        self.last_id = self.last_of_all = lowered.last_id  # of the file's own nodes, and of all
+        self.names = Names()
+        self.layout = Layout(lowered.tree, source, SpanMap())
+        self.own = self.whole = Nodes((self.program.body,))
+        self.parts: list[Part] = []
+        self._made: dict[Any, Any] = {}
+
+    @property
+    def own_length(self) -> int:
+        """How many characters the file itself has."""
+        return self.parts[0].start - 1 if self.parts else len(self.source.text)
+
+    def take(self, source: Source, lowered: Lowered) -> None:
+        """Put what is used of another file behind the file's own."""
+        joined = Joined(self.source, source)
+        self.parts.append(Part(source.filename, len(self.source.text) + 1, joined.row(len(self.source.text) + 1)))
+        self.layout.add(lowered.tree, source.text, self.parts[-1].start)
+        self.source = self.layout.source = joined
+        self.whole = Nodes((*self.whole.bodies, lowered.program.body))
+        self.last_of_all = lowered.last_id
+
+    def is_own(self, node: ir.Node) -> bool:
+        """Whether a node stands in the file itself."""
+        return node.id <= self.last_id
+
+    def place(self, offset: int) -> tuple[str | None, int]:
+        """The file, None for this one, and the line in it, from 1, that an offset is in."""
+        row = self.source.row(offset)
+        part = next((each for each in reversed(self.parts) if offset >= each.start), None)
+        return (part.filename, row - part.row + 1) if part is not None else (None, row)
+
+    def line(self, node: ir.Node) -> str:
+        """The line on which a node starts, as messages say it: `line 12`, `line 12 of utils.py`."""
+        filename, row = self.place(self.layout.span(node)[0])
+        if filename is None:
+            return f"line {row}"
+        return f"line {row} of {seen_from(filename, self.source.filename)}"
+
+    def once(self, make: Callable[[Module], T]) -> T:
+        """What `make` makes of this module; made on the first question, for rules that share it."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return cast(T, self._made[make])
+
+    def known(self, make: Callable[[Module], T]) -> T | None:
+        """What `make` has made of this module, if it was asked for."""
+        return cast("T | None", self._made.get(make))
+
+    @property
+    def statements(self) -> list[ir.Statement]:
+        """Every statement of the file, in the order of the text."""
+        return self.own.statements
+
+    @property
+    def values(self) -> list[ir.Value]:
+        """Every value of the file, operands before what uses them; those of lambdas' bodies too."""
+        return self.own.values
+
+    @property
+    def functions(self) -> list[ir.Function]:
+        """Every function of the file that is a statement, in the order of the text."""
+        return self.own.functions
+
+    @property
+    def calls(self) -> list[ir.Call]:
+        """Every call of the file."""
+        return self.own.calls
+
+    @cached_property
+    def value(self) -> dict[int, ir.Value]:
+        """The values by their ids, those of other files too."""
+        return {each.id: each for each in self.whole.values}
 
     @cached_property
     def _meanings(self) -> dict[str, list[ir.Value]]:
@@ -106,11 +185,6 @@ class Module:
                     seen.add(value.id)
                     yield value
 
-    @cached_property
-    def calls(self) -> list[ir.Call]:
-        """Every call."""
-        return [value for value in self.values if isinstance(value, ir.Call)]
-
     def span(self, node: ir.Node) -> Span:
         """Where a node stands in the original text."""
         return self.layout.span(node)
@@ -121,18 +195,24 @@ class Module:
         return self.source.text[start:end]
 
     def row(self, node: ir.Node) -> int:
-        """The line, from 1, on which a node starts."""
+        """The line of the source, from 1, on which a node starts."""
         return self.source.row(self.layout.span(node)[0])
 
 
-def build(source: Source, target: Target, last_id: int = 0) -> Module:
-    """Parse and lower a file; the ids of its nodes come behind `last_id`.
+class Lowered(NamedTuple):
+    """A text's IR and tree, and the last of the ids."""
+
+    program: ir.Program
+    tree: cst.Module
+    last_id: int
+
+
+def lower(text: str, last_id: int = 0) -> Lowered:
+    """Parse and lower a text; the ids of its nodes come behind `last_id`.
 
     Raises:
         CannotRead: libcst does not take the text, or does not keep all of it.
     """
-    # libcst drops form feeds, and positions would shift; on a line of its own a space does the same.
-    text = _FORM_FEED.sub(lambda found: " " * len(found[0]), source.text) if "\f" in source.text else source.text
     try:
         tree = cst.parse_module(text)
     except cst.ParserSyntaxError as error:
@@ -143,4 +223,15 @@ def build(source: Source, target: Target, last_id: int = 0) -> Module:
         raise CannotRead("a form feed or a lone backslash stands where libcst loses it", 1)
     lowering = Lowering(last_id=last_id)
     tree.visit(lowering)
-    return Module(source, target, lowering.program, tree)
+    return Lowered(lowering.program, tree, lowering.next_id())
+
+
+def build(source: Source, target: Target, last_id: int = 0) -> Module:
+    """Parse and lower a file; the ids of its nodes come behind `last_id`.
+
+    Raises:
+        CannotRead: libcst does not take the text, or does not keep all of it.
+    """
+    # libcst drops form feeds, and positions would shift; on a line of its own a space does the same.
+    text = _FORM_FEED.sub(lambda found: " " * len(found[0]), source.text) if "\f" in source.text else source.text
+    return Module(source, target, lower(text, last_id))

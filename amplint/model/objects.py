@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.dtypes import OLD_SCALER, SCALER
 from amplint.model.frames import Frame
-from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Binding, Defined, Scope, owner_class
+from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Binding, Imported, Scope, owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -53,7 +53,7 @@ class Objects:
         # The functions of this file by their keys, where nothing else is bound to the name.
         self.functions = {
             self.raw_variable(scope, each.name): each
-            for each in module.functions
+            for each in module.whole.functions
             if (scope := each.scope.parent) is not None and scope.kind != "class"
             if len(scope.bindings.get(each.name, ())) == 1
         }
@@ -209,6 +209,9 @@ class Objects:
         if home is not None and (kept := self._kept.get((id(home), value.name))) is not None:
             return kept
         bindings = home.bindings[value.name] if home is not None else []
+        what = self._module.names.definition(value) if bindings and isinstance(bindings[0], Imported) else None
+        if isinstance(what, ir.Function) and what.scope.parent is not None:
+            return self.raw_variable(what.scope.parent, what.name)
         if depth and len(bindings) == 1 and isinstance(bindings[0], Assigned):
             aliased = bindings[0].value
             if isinstance(aliased, (ir.Name, ir.Attribute, ir.Subscript, ir.Call)):
@@ -304,7 +307,7 @@ class Objects:
         return frozenset(found)
 
     def _read_constructions(self) -> None:
-        for statement in self._module.statements:
+        for statement in self._module.whole.statements:
             if isinstance(statement, ir.Assign) and statement.value is not None:
                 for target in statement.targets:
                     key = self.key(target)
@@ -334,13 +337,11 @@ class Objects:
                 self._foreign.add(key)  # another class, in sight or imported: a scaler of its own kind, if one at all
 
     def _local_class(self, func: ir.Value) -> ir.Class | None:
-        bindings = self.bindings(func) if isinstance(func, ir.Name) else []
-        if len(bindings) == 1 and isinstance(bindings[0], Defined) and isinstance(bindings[0].what, ir.Class):
-            return bindings[0].what
-        return None
+        found = self._module.names.definition(func)
+        return found if isinstance(found, ir.Class) else None
 
     def _read_uses(self) -> None:
-        calls = [call for call in self._module.calls if isinstance(call.func, ir.Attribute)]
+        calls = [call for call in self._module.whole.calls if isinstance(call.func, ir.Attribute)]
         for call in calls:
             assert isinstance(call.func, ir.Attribute)
             receiver, method = call.func.base, call.func.attr
@@ -363,7 +364,7 @@ class Objects:
                     self.optimizers.add(optimizer)
 
     def _read_wrappers(self) -> None:
-        for statement in self._module.statements:
+        for statement in self._module.whole.statements:
             value = statement.value if isinstance(statement, ir.Assign) else None
             if not isinstance(statement, ir.Assign) or not isinstance(value, ir.Call):
                 continue
@@ -380,7 +381,7 @@ class Objects:
 def _kept_parameters(module: Module) -> dict[tuple[int, str], str]:
     """The parameters of constructors that are kept in an attribute as they are: by scope and name, its key."""
     found = {}
-    for function in module.functions:
+    for function in module.whole.functions:
         cls = function.cls if function.name == "__init__" else None
         for statement in function.body.statements if cls is not None else ():
             value = statement.value if isinstance(statement, ir.Assign) else None

@@ -192,7 +192,7 @@ class Ownership:
     @cached_property
     def _is_only_backward(self) -> bool:
         """Whether the file has one backward: it is what every step waits for."""
-        calls = [call for call in self._module.calls if ir.last_name(call.func) == "backward"]
+        calls = [call for call in self._module.whole.calls if ir.last_name(call.func) == "backward"]
         return len(calls) == 1
 
     def _wraps(self, one: str, other: str) -> bool:

@@ -208,7 +208,7 @@ def _measuring_functions(module: Module) -> dict[int, ir.Value]:
     """The functions of the file that do nothing but return the size of gradients, with these."""
     found: dict[int, ir.Value] = {}
     sizes: dict[int, list[set[str]]] = {}
-    for call in module.calls:
+    for call in module.whole.calls:
         function = ir.function_of(call)
         if function is None or function.is_generator or local_function(module, call.func) is not None:
             continue

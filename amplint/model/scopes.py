@@ -46,11 +46,17 @@ STAR_EXPORTS = {
 
 @dataclass(eq=False, slots=True)
 class Imported:
-    """Bound by an import to the qualified name."""
+    """Bound by an import to the qualified name.
+
+    Of another file of the project: `what` is the function or class that it is, `members` are those of a module that are
+    asked for (`amplint.model.links`).
+    """
 
     name: str
     statement: ir.Import
     alias: ir.Alias
+    what: ir.Function | ir.Class | None = None
+    members: dict[str, ir.Function | ir.Class] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
@@ -184,6 +190,17 @@ class Names:
         """The bindings that a read of `name` can see; empty where there is none in the file."""
         home = name.scope.home(name.name)
         return home.bindings[name.name] if home is not None else []
+
+    def definition(self, value: ir.Value) -> ir.Function | ir.Class | None:
+        """The function or class that a name, or a module's attribute, surely stands for; those of other files too."""
+        if isinstance(value, ir.Name):
+            found = [each.what if isinstance(each, (Defined, Imported)) else None for each in self.bindings(value)]
+        elif isinstance(value, ir.Attribute) and isinstance(value.base, ir.Name):
+            modules = self.bindings(value.base)
+            found = [each.members.get(value.attr) if isinstance(each, Imported) else None for each in modules]
+        else:
+            return None
+        return found[0] if found and all(each is found[0] for each in found) else None
 
     def _of_name(self, name: str, scope: Scope) -> frozenset[str]:
         home = scope.home(name)

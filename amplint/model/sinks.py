@@ -248,7 +248,7 @@ def reads_of(module: Module, key: str) -> list[ir.Value]:
 def _reads(module: Module) -> dict[str, list[ir.Value]]:
     known = objects(module)
     found: dict[str, list[ir.Value]] = {}
-    for value in module.values:
+    for value in module.whole.values:
         if isinstance(value, ir.Name) and not (value.bound and isinstance(value.parent, ir.Assign)):
             found.setdefault(known.own_key(value), []).append(value)
         elif isinstance(value, ir.Attribute) and not isinstance(value.parent, ir.Assign):

@@ -24,12 +24,12 @@ def asked_attributes(module: Module) -> set[str]:
 
 
 def _tests(module: Module) -> list[ir.Value]:
-    tests = [each.test for each in module.statements if isinstance(each, (ir.If, ir.While, ir.Assert))]
-    tests += [each.test for each in module.values if isinstance(each, ir.Conditional)]
-    tests += [each for each in module.values if isinstance(each, ir.Bool)]
+    tests = [each.test for each in module.whole.statements if isinstance(each, (ir.If, ir.While, ir.Assert))]
+    tests += [each.test for each in module.whole.values if isinstance(each, ir.Conditional)]
+    tests += [each for each in module.whole.values if isinstance(each, ir.Bool)]
     # A flag that a function returns, or that switches a region or scaler, is asked elsewhere.
-    tests += [each.value for each in module.statements if isinstance(each, ir.Return) and each.value is not None]
-    return tests + [arg.value for call in module.calls for arg in call.args if arg.keyword == "enabled"]
+    tests += [each.value for each in module.whole.statements if isinstance(each, ir.Return) and each.value is not None]
+    return tests + [arg.value for call in module.whole.calls for arg in call.args if arg.keyword == "enabled"]
 
 
 def asked(module: Module) -> set[str]:
@@ -40,11 +40,11 @@ def asked(module: Module) -> set[str]:
 def losses(module: Module) -> set[str]:
     """The names that losses are made of, through the assignments of the whole file."""
     found: set[str] = set()
-    for call in module.calls:
+    for call in module.whole.calls:
         if ir.last_name(call.func) in _LOSSES:
             found |= _names(call)
     assigned: dict[str, set[str]] = {}
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if isinstance(statement, ir.Assign) and statement.value is not None:
             targets, value = statement.targets, statement.value
         elif isinstance(statement, ir.AugAssign):
@@ -62,22 +62,20 @@ def losses(module: Module) -> set[str]:
             found.add(name)
             todo.append(name)
     # A loss may be made in a function that returns it, or be an argument.
-    returned = {
-        name for each in module.statements if isinstance(each, ir.Return) and each.value for name in _names(each.value)
-    }
-    return found | returned
+    returns = [each.value for each in module.whole.statements if isinstance(each, ir.Return) and each.value]
+    return found.union(*map(_names, returns))
 
 
 def _passed(module: Module) -> Iterator[tuple[str, ir.Value]]:
     """What parameters may be given by calls in the file, going by the callee's name."""
     calls: dict[str, list[ir.Call]] = {}
-    for call in module.calls:
+    for call in module.whole.calls:
         calls.setdefault(ir.last_name(call.func), []).append(call)
     instances: dict[str, set[str]] = {}
     for key, cls in objects(module).instances.items():
         if cls is not None:
             instances.setdefault(cls.name, set()).add(re.split(r"[.:]", key)[-1])
-    for function in module.functions:
+    for function in module.whole.functions:
         cls, names = function.cls, {function.name}
         if cls is not None and function.name in ("__init__", "__call__"):
             names = {cls.name} if function.name == "__init__" else instances.get(cls.name, set())

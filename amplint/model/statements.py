@@ -310,8 +310,8 @@ class Statements:
 def _asked(module: Module) -> set[str]:
     """The keys of the variables that conditions of the file read."""
     known = objects(module)
-    tests = [each.test for each in module.statements if isinstance(each, (ir.If, ir.While))]
-    tests += [each.test for each in module.values if isinstance(each, ir.Conditional)]
+    tests = [each.test for each in module.whole.statements if isinstance(each, (ir.If, ir.While))]
+    tests += [each.test for each in module.whole.values if isinstance(each, ir.Conditional)]
     return {known.own_key(each) for test in tests for each in ir.walk_values(test) if isinstance(each, ir.Name)}
 
 

@@ -28,7 +28,7 @@ class Unmet:
             callee = self._calls.callee(call)
             if callee is not None and callee.function.id not in followed:
                 self._note_call(call, callee)
-        for function in (each for each in module.functions if each.id in followed):
+        for function in (each for each in module.whole.functions if each.id in followed):
             self._note_rest(function, visits)
 
     def _note_call(self, call: ir.Call, callee: Callee) -> None:

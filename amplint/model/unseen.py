@@ -222,32 +222,32 @@ class Unseen:
 def bases_in_sight(module: Module, cls: ir.Class, depth: int = 4) -> bool:
     """Whether all that a class inherits is in this file, or torch's or Python's."""
     for base in cls.bases:
-        for name in module.names.of(base.value) if base.keyword is None else ():
-            if name[0] == LOCAL and depth:
-                found = local_class(module, base.value)
-                if found is None or not bases_in_sight(module, found, depth - 1):
-                    return False
-            elif not name.startswith(("torch.", "builtins.", "abc.", "typing.")):
+        found = local_class(module, base.value)
+        if found is not None:
+            if not depth or not bases_in_sight(module, found, depth - 1):
                 return False
+        elif base.keyword is None and not all(map(_is_known, module.names.of(base.value))):
+            return False
     return True
+
+
+def _is_known(name: str) -> bool:
+    return name.startswith(("torch.", "builtins.", "abc.", "typing."))
 
 
 def local_function(module: Module, value: ir.Value) -> ir.Function | None:
     """The function of this file that a name, or a method that `self.name`, stands for, where that is certain."""
-    if isinstance(value, ir.Name):
-        bindings = module.names.bindings(value)
-        if len(bindings) == 1 and isinstance(bindings[0], Defined) and isinstance(bindings[0].what, ir.Function):
-            return bindings[0].what
+    found = module.names.definition(value)
+    if isinstance(found, ir.Function):
+        return found
     cls = owner_class(value) if isinstance(value, ir.Attribute) else None
     return method(module, cls, value.attr) if cls is not None and isinstance(value, ir.Attribute) else None
 
 
 def local_class(module: Module, value: ir.Value) -> ir.Class | None:
     """The class of this file that a name stands for, where that is certain."""
-    bindings = module.names.bindings(value) if isinstance(value, ir.Name) else []
-    if len(bindings) == 1 and isinstance(bindings[0], Defined) and isinstance(bindings[0].what, ir.Class):
-        return bindings[0].what
-    return None
+    found = module.names.definition(value)
+    return found if isinstance(found, ir.Class) else None
 
 
 def method(module: Module, cls: ir.Class, name: str, depth: int = 4) -> ir.Function | None:
@@ -270,9 +270,9 @@ def functions_by_name(module: Module) -> dict[str, ir.Function]:
 
 
 def _functions(module: Module) -> dict[str, ir.Function]:
-    return {each.name: each for each in module.functions}
+    return {each.name: each for each in module.whole.functions}
 
 
 def _methods(module: Module) -> dict[tuple[int, str], ir.Function]:
     """The methods of every class, by the class's id and their name."""
-    return {(each.cls.id, each.name): each for each in reversed(module.functions) if each.cls is not None}
+    return {(each.cls.id, each.name): each for each in reversed(module.whole.functions) if each.cls is not None}

@@ -81,7 +81,7 @@ def check(module: Module) -> Iterator[Finding]:
         other = _float16_elsewhere(module)
         message = "`GradScaler` without a device is for cuda; on any other device it switches itself off"
         if other is not None:
-            message += f", and the region on line {module.row(other)} can run in float16 there"
+            message += f", and the region on {module.line(other)} can run in float16 there"
         yield rule.finding(
             module.span(call),
             f"{message}: name the device",
@@ -122,7 +122,7 @@ def _doubt(module: Module, device: str) -> str | None:
     for call in module.calls:  # an empty state, saved while it was off; a closure
         if isinstance(call.func, ir.Attribute) and objects(module).is_scaler(call.func.base):
             if call.func.attr == "load_state_dict" or (call.func.attr == "step" and len(call.args) > 1):
-                return f"line {module.row(call)} may raise with a scaler that is on"
+                return f"{module.line(call)} may raise with a scaler that is on"
     return None
 
 

@@ -116,7 +116,7 @@ def _indexed(module: Module, call: ir.Call, value: ir.Value, device: Device) -> 
         return _with_index(module, call, value, f"`{module.text(value)}` carries an index", f'"{device.type}"')
     torch = module_name(module, "torch")
     text = f"{torch}.device({module.text(value)}).type" if torch else None
-    where = f"line {module.row(device.value)}"
+    where = module.line(device.value)
     return _with_index(
         module, call, value, f"`{module.text(value)}` can be {device.name!r} ({where}), with an index", text
     )

@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.rules.base import Rule
-from amplint.rules.inside import STEPS, fix, inside, region_row
+from amplint.rules.inside import STEPS, fix, inside, region_line
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -61,7 +61,7 @@ def check(module: Module) -> Iterator[Finding]:
         offered, withheld = fix(module, found)
         yield rule.finding(
             module.span(found.event.call),
-            f"the optimizer steps inside the autocast region of line {region_row(module, found.region)}; "
+            f"the optimizer steps inside the autocast region of {region_line(module, found.region)}; "
             "end the region before it",
             fix=offered,
             withheld=withheld,

@@ -63,7 +63,7 @@ _CONTEXTS = {
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each autocast object that no `with` enters."""
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if isinstance(statement, ir.Expr) and _is_region(module, statement.value) and not _is_tried_out(statement):
             yield rule.finding(
                 module.span(statement.value),

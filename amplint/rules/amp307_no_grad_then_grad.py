@@ -106,7 +106,7 @@ def check(module: Module) -> Iterator[Finding]:
                 name = module.text(first.model)
                 yield rule.finding(
                     module.span(later[0].call),
-                    f"`{name}` ran without gradients on line {module.row(first.call)}, in the same region: before "
+                    f"`{name}` ran without gradients on {module.line(first.call)}, in the same region: before "
                     f"torch {_MENDED} its weights get none here either; open a region for each",
                     fix=offered,
                     withheld=withheld,
@@ -158,7 +158,7 @@ def _fix(module: Module, first: _Run) -> tuple[Fix | None, str | None]:
 
 def _regions(module: Module) -> Iterator[tuple[ir.With | ir.Function, ir.Block]]:
     """The outermost regions of each function that have a cache, gradients on: a `with`, or a decorated function."""
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if isinstance(statement, ir.Function):
             made = [region_of(module, each) for each in statement.decorators if isinstance(each, ir.Call)]
             if any(each is not None and _has_cache(each) for each in made) and not _is_without(module, statement):
@@ -251,7 +251,7 @@ def _trained(module: Module) -> set[str]:
     known = objects(module)
     found = {root for roots in known.owns.values() for root in roots}
     frozen: set[str] = set()
-    for call in module.calls:
+    for call in module.whole.calls:
         event = events(module).of(call)
         if event is not None and event.kind == "clip" and event.subject is not None:
             found |= known.parameters_roots(event.subject)
@@ -263,7 +263,7 @@ def _trained(module: Module) -> set[str]:
             frozen.add(key)
         if "freeze" in name or ("requires_grad" in name and off):
             frozen |= {key for arg in call.args if (key := known.key(arg.value)) is not None}
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if isinstance(statement, ir.For) and (roots := known.parameters_roots(statement.iter)):
             if "requires_grad" in module.text(statement):
                 frozen |= roots

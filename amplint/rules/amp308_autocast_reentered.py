@@ -56,7 +56,7 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",))
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each decorator's region that its own function enters again."""
-    for function in module.functions:
+    for function in module.whole.functions:
         regions = [
             value
             for value in function.decorators

@@ -92,7 +92,7 @@ _FOLLOW = 4
 def check(module: Module) -> Iterator[Finding]:
     """Each forward that other threads run without the region round it."""
     pools = _pools(module)
-    for call in module.calls:
+    for call in module.whole.calls:
         job = _job(module, call, pools)
         if job is None and not isinstance(call.func, (ir.Name, ir.Attribute)):
             continue
@@ -243,7 +243,7 @@ def _pools(module: Module) -> set[str]:
     """The keys of the file's pools of threads, those left out that prepare their threads."""
     known = objects(module)
     found = set()
-    for statement in module.statements:
+    for statement in module.whole.statements:
         made: list[tuple[ir.Value, ir.Value | None]] = []
         if isinstance(statement, ir.With):
             made = [(item.context, item.target) for item in statement.items]

@@ -93,7 +93,7 @@ def _judge(module: Module, each: Found) -> Finding | None:
     loss = module.text(backward.event.subject)
     return rule.finding(
         module.span(backward.event.call),
-        f"the loss is not scaled, but `{scaler}.{use.kind}` on line {module.row(use.call)} divides its "
+        f"the loss is not scaled, but `{scaler}.{use.kind}` on {module.line(use.call)} divides its "
         f"gradients by the scale; call `{scaler}.scale({loss}).backward()`{where(module, each)}",
         fix=offered,
         withheld=withheld,

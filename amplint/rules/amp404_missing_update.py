@@ -145,8 +145,8 @@ def _judge(module: Module, each: Found) -> Finding | None:
     name = module.text(receiver(flow.visits[issue.meets].event))
     return rule.finding(
         module.span(each.issue_node),
-        f"on some path round the loop `{name}.update()` is skipped, so that line "
-        f"{module.row(flow.node(issue.meets))} raises in the next iteration; call it on every path"
+        f"on some path round the loop `{name}.update()` is skipped, so that "
+        f"{module.line(flow.node(issue.meets))} raises in the next iteration; call it on every path"
         f"{where(module, each)}",
         withheld="on which paths to update, and what to do with the gradients there, is yours to say",
     )
@@ -194,7 +194,7 @@ def _outlives(module: Module, flow: Flow, scaler: str) -> bool:
 
 def _is_handed_on(module: Module, scaler: str) -> bool:
     known = objects(module)
-    return any(known.is_scaler(arg.value) == scaler for call in module.calls for arg in call.args)
+    return any(known.is_scaler(arg.value) == scaler for call in module.whole.calls for arg in call.args)
 
 
 def _misses_one(module: Module, each: Found) -> bool:

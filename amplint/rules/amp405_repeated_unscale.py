@@ -67,7 +67,7 @@ def check(module: Module) -> Iterator[Finding]:
 def _judge(module: Module, each: Found) -> Finding | None:
     span, first = module.span(each.visit.event.call), each.cause
     if each.issue.how != "carried":
-        line = f" (first on line {module.row(first.call)})" if first is not None else ""
+        line = f" (first on {module.line(first.call)})" if first is not None else ""
         offered, withheld = fix_at_home(module, each, _fix, _ELSEWHERE)
         return rule.finding(
             span,
@@ -77,10 +77,10 @@ def _judge(module: Module, each: Found) -> Finding | None:
             withheld=withheld,
         )
     if _comes_behind_the_update(each):
-        row = module.row(each.flow.node(each.issue.cause))
+        line = module.line(each.flow.node(each.issue.cause))
         return rule.finding(
             span,
-            f"gradients are unscaled a second time, which raises: line {row} unscales them behind update(), in the "
+            f"gradients are unscaled a second time, which raises: {line} unscales them behind update(), in the "
             f"iteration before{where(module, each)}",
             withheld="one of the two has to go",
         )

@@ -73,21 +73,21 @@ def _judge(module: Module, each: Found) -> Finding | None:
     offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
     return rule.finding(
         module.span(each.visit.event.call),
-        _message(each.flow, each.visit, step, module.row(step.call), each.issue.how) + where(module, each),
+        _message(each.flow, each.visit, step, module.line(step.call), each.issue.how) + where(module, each),
         fix=offered,
         withheld=withheld,
     )
 
 
-def _message(flow: Flow, visit: Visit, step: Event, row: int, how: str) -> str:
+def _message(flow: Flow, visit: Visit, step: Event, line: str, how: str) -> str:
     if _is_a_round_of_its_own(flow, visit, step):
-        return f"no update() came since the step on line {row}, so that this raises; call it behind that step"
+        return f"no update() came since the step on {line}, so that this raises; call it behind that step"
     if visit.event.kind == "step":
-        return f"the optimizer was stepped on line {row} already, which raises; step once before update()"
+        return f"the optimizer was stepped on {line} already, which raises; step once before update()"
     if how != "late":
-        return f"unscale_ comes after the step on line {row}, which raises; call it before"
+        return f"unscale_ comes after the step on {line}, which raises; call it before"
     return (
-        f"unscale_ comes after the step on line {row}, so that the next step takes scaled gradients for unscaled ones; "
+        f"unscale_ comes after the step on {line}, so that the next step takes scaled gradients for unscaled ones; "
         "call it before"
     )
 

@@ -83,7 +83,7 @@ def _judge(module: Module, each: Found) -> Finding | None:
         offered, withheld = fix_at_home(module, each, _fix, "they stand in different functions")
         return rule.finding(
             span,
-            f"the gradients were cleared on line {module.row(clear.call)}, behind their backward; clear them "
+            f"the gradients were cleared on {module.line(clear.call)}, behind their backward; clear them "
             f"after the step{where(module, each)}",
             fix=offered,
             withheld=withheld,
@@ -102,7 +102,7 @@ def _may_be_fused(module: Module, optimizer: str) -> bool:
     """Whether the optimizer's own kernel looks for inf, so that it needs nothing to be recorded."""
     made = [
         statement.value
-        for statement in module.statements
+        for statement in module.whole.statements
         if isinstance(statement, ir.Assign)
         and any(
             objects(module).key(target) in (optimizer, objects(module).original(optimizer))

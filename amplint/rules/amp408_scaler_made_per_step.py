@@ -57,7 +57,7 @@ from amplint.rules.statements import removed, stands_alone, text_with_comment
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler",))
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler", "Scaler("))
 
 
 @rule.check
@@ -116,7 +116,7 @@ def _is_of_self(value: ir.Value) -> bool:
 def _stepped_by_a_function(module: Module, loop: ir.For | ir.While, scaler: str) -> bool:
     """Whether the loop gives the scaler to a function of this file that steps with it."""
     known = objects(module)
-    for call in module.calls:
+    for call in module.whole.calls:
         function = functions_by_name(module).get(call.func.name) if isinstance(call.func, ir.Name) else None
         if function is None or loop_of(call) is not loop:
             continue
@@ -167,7 +167,7 @@ def _is_a_step(module: Module, flow: Flow, made: Made, step: Event) -> bool:
         return False
     if any(isinstance(each, (ir.If, ir.Try)) for each in upwards(ir.statement_of(made.call))):
         return False
-    calls = [call for call in module.calls if _runs(module, call, function)]
+    calls = [call for call in module.whole.calls if _runs(module, call, function)]
     if calls or function.cls is None:
         return any(loop_of(call) is not None for call in calls)
     kept = str(step.optimizer).startswith(f"self{function.cls.id}.")

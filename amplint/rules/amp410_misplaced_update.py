@@ -92,7 +92,7 @@ def _judge(module: Module, each: Found) -> Finding | None:
         offered, withheld = _fix_early(module, own, own.visits[each.issue.at], step) if own else (None, _ELSEWHERE)
         return rule.finding(
             module.span(each.issue_node),
-            f"update() changes the scale before the step on line {module.row(step.call)}, whose gradients were "
+            f"update() changes the scale before the step on {module.line(step.call)}, whose gradients were "
             "scaled with the old one; call it once, behind the last step",
             fix=offered,
             withheld=withheld,

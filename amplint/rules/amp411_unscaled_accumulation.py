@@ -87,11 +87,11 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
     """Whether the gradients are cleared nowhere out of sight: the flow shows a clear, or all that has the optimizer."""
     flow, issue = each.flow, each.issue
     events = {event.call.id for event in flow.events}
-    if any(is_grad(value) and _is_written(value, events) and _may_run(module, value) for value in module.values):
+    if any(is_grad(value) and _is_written(value, events) and _may_run(module, value) for value in module.whole.values):
         return False
     if any(name[0] == "." for name in objects(module).classes_of(issue.optimizer)):
         return False  # a class of the file's own may clear in its step
-    if any("hook" in ir.last_name(call.func) for call in module.calls):
+    if any("hook" in ir.last_name(call.func) for call in module.whole.calls):
         return False
     clears = [event for event in flow.events if event.kind == "zero_grad" and event.optimizer is not None]
     step = each.issue_node
@@ -112,7 +112,7 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
     # One that a call leads to, and that no path of the flow comes to, stands behind what raises.
     elsewhere = any(
         ir.last_name(call.func) == "zero_grad" and (not flow.follows(call) or exclusive(call, step))
-        for call in module.calls
+        for call in module.whole.calls
     )
     return bool(torchs) and not elsewhere and in_this_file_only(module, issue.scaler)
 
@@ -145,7 +145,7 @@ def _may_run(module: Module, value: ir.Value) -> bool:
 
 
 def _names_read(module: Module) -> set[str]:
-    return {value.name for value in module.values if isinstance(value, ir.Name) and not value.bound}
+    return {value.name for value in module.whole.values if isinstance(value, ir.Name) and not value.bound}
 
 
 def _is_written(value: ir.Value, events: set[int]) -> bool:

@@ -105,7 +105,7 @@ def _judge(module: Module, visit: Visit, target: ir.Name) -> Iterator[Finding]:
             offered, withheld = _fix(module, visit, target, reads, read)
             yield rule.finding(
                 module.span(read.value),
-                f"`{target.name}` is multiplied by the loss scale since line {module.row(target)} when it is {what} "
+                f"`{target.name}` is multiplied by the loss scale since {module.line(target)} when it is {what} "
                 "here; use the loss from before `scale`",
                 fix=offered,
                 withheld=withheld,
@@ -167,7 +167,7 @@ def _fix(
         return None, f"`{name}` is taken: keep the scaled loss in a variable of its own"
     unclear = next((read for read in reads if not _is_clear(read)), None)
     if unclear is not None:
-        return None, f"which of the two line {module.row(unclear.value)} needs can't be seen"
+        return None, f"which of the two {module.line(unclear.value)} needs can't be seen"
     renamed = [target, *(read.value for read in reads if "backward" in read.found)]
     edits = tuple(Edit(*module.span(each), name) for each in sorted(renamed, key=lambda each: each.id))
     return Fix(Applicability.UNSAFE, f"Keep the scaled loss in `{name}`", edits), None

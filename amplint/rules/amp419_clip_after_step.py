@@ -90,7 +90,7 @@ def _judge(module: Module, each: Found) -> Finding | None:
     offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
     return rule.finding(
         module.span(visit.event.call),
-        f"the optimizer has stepped on line {module.row(step.call)} already, so that this clips nothing; "
+        f"the optimizer has stepped on {module.line(step.call)} already, so that this clips nothing; "
         f"clip before the step, after unscale_{where(module, each)}",
         fix=offered,
         withheld=withheld,

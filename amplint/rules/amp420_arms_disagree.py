@@ -82,7 +82,7 @@ def check(module: Module) -> Iterator[Finding]:
         other = "without the scaler" if each.arm.scaled else "with the scaler"
         yield rule.finding(
             module.span(each.arm.does[each.what]),
-            f"this arm {each.what}, and the one {other} on line {module.row(each.other.block.statements[0])} doesn't, "
+            f"this arm {each.what}, and the one {other} on {module.line(each.other.block.statements[0])} doesn't, "
             "though they do the same otherwise; do it in both, or outside of them",
             withheld="which of the arms is right is yours to say",
         )
@@ -92,7 +92,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _unbound(module: Module, arms: list[Arm]) -> Iterator[Finding]:
     """The names in one arm alone that the file binds nowhere, and Python neither."""
-    if any(module.names.of(call.func) & _DYNAMIC for call in module.calls):
+    if any(module.names.of(call.func) & _DYNAMIC for call in module.whole.calls):
         return
     missing = [
         {

@@ -78,7 +78,7 @@ def check(module: Module) -> Iterator[Finding]:
                     yield rule.finding(
                         module.span(unscale.call),
                         f"`{_text(module, unscale)}` is unscaled here, and `{_text(module, step)}` steps with the same "
-                        f"gradients on line {module.row(step.call)}: the scaler takes them for two and divides twice; "
+                        f"gradients on {module.line(step.call)}: the scaler takes them for two and divides twice; "
                         "give both calls one object",
                         fix=offered,
                         withheld=withheld,
@@ -89,7 +89,7 @@ def check(module: Module) -> Iterator[Finding]:
                     yield rule.finding(
                         module.span(unscale.call),
                         f"`{module.text(receiver(unscale))}` unscales, and `{module.text(receiver(step))}` steps on "
-                        f"line {module.row(step.call)}, which divides again and by a scale of its own; use one scaler",
+                        f"{module.line(step.call)}, which divides again and by a scale of its own; use one scaler",
                         fix=offered,
                         withheld=withheld,
                     )

@@ -73,7 +73,7 @@ def check(module: Module) -> Iterator[Finding]:
             offered, withheld = _fix(module, flow, pair)
             yield rule.finding(
                 module.span(pair.call),
-                f"the scheduler steps before the optimizer's step on line {module.row(pair.step.call)}, which takes "
+                f"the scheduler steps before the optimizer's step on {module.line(pair.step.call)}, which takes "
                 "the learning rate of the next one; call it behind the step",
                 fix=offered,
                 withheld=withheld,

@@ -64,7 +64,7 @@ def states(module: Module, method: str) -> list[State]:
     known = objects(module)
     return [
         State(call, key)
-        for call in module.calls
+        for call in module.whole.calls
         if isinstance(call.func, ir.Attribute) and call.func.attr == method
         if (key := known.key(call.func.base)) is not None
     ]
@@ -78,7 +78,7 @@ def states_unclear(module: Module) -> bool:
 def _states_unclear(module: Module) -> bool:
     followed = {key for life in lives(module) for key in life.keys}
     known = objects(module)
-    for value in module.values:
+    for value in module.whole.values:
         if not (isinstance(value, ir.Attribute) and value.attr in ("state_dict", "load_state_dict")):
             continue
         if known.key(value.base) in followed:
@@ -90,7 +90,7 @@ def _states_unclear(module: Module) -> bool:
             return True
     return any(
         isinstance(value, ir.Name) and value.name == "self" and _is_taken_whole(module, value)
-        for value in module.values
+        for value in module.whole.values
     )
 
 
@@ -127,7 +127,7 @@ def is_saved(module: Module, value: ir.Value, seen: set[object] | None = None) -
     if function is None or function.id in seen:
         return False
     seen.add(function.id)
-    return any(ir.last_name(call.func) == function.name and is_saved(module, call, seen) for call in module.calls)
+    return any(ir.last_name(call.func) == function.name and is_saved(module, call, seen) for call in module.whole.calls)
 
 
 def _targets(statement: ir.Assign, value: ir.Value) -> list[ir.Value]:
@@ -160,7 +160,7 @@ def _is_saved_as(module: Module, target: ir.Value, seen: set[object]) -> bool:
 def _reads(module: Module) -> dict[tuple[Scope | None, str], list[ir.Name]]:
     """The reads of whole variables, not of their items and attributes."""
     found: dict[tuple[Scope | None, str], list[ir.Name]] = {}
-    for value in module.values:
+    for value in module.whole.values:
         if isinstance(value, ir.Name) and not value.bound:
             if not isinstance(value.parent, (ir.Attribute, ir.Subscript)):
                 found.setdefault((value.scope.home(value.name), value.name), []).append(value)
@@ -209,7 +209,7 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
     if isinstance(base, ir.Name) and len(bindings) == 1 and isinstance(bindings[0], Other):
         function = bindings[0].node
         if isinstance(function, ir.Function):
-            for call in module.calls:
+            for call in module.whole.calls:
                 given = (
                     argument_of(function, call, base.name) if local_function(module, call.func) is function else None
                 )

@@ -163,7 +163,7 @@ def _contents_changed(module: Module, region: ir.With) -> Iterator[str | None]:
 
 def _rebound(module: Module) -> Iterator[ir.Attribute]:
     """The attributes that something else than a constructor sets: a call in the region may do so."""
-    for statement in module.statements:
+    for statement in module.whole.statements:
         function = ir.function_of(statement)
         if function is not None and function.name not in ("__init__", "__post_init__"):
             yield from (target for target in _targets(statement) if isinstance(target, ir.Attribute))

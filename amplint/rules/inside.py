@@ -73,9 +73,9 @@ def _all_inside(module: Module) -> list[Inside]:
     return [found[number] for number in sorted(found)]
 
 
-def region_row(module: Module, region: Opened) -> int:
+def region_line(module: Module, region: Opened) -> str:
     """The line of the place where the region is entered."""
-    return module.row(module.value[region.at])
+    return module.line(module.value[region.at])
 
 
 def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
@@ -93,7 +93,7 @@ def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
     region, item = holder
     multiplying = module.once(_multiplying)
     if multiplying is not None and any(each.event.kind in BACKWARD for each in within):
-        return None, f"line {module.row(multiplying)} multiplies matrices in backward; outside their dtypes may differ"
+        return None, f"{module.line(multiplying)} multiplies matrices in backward; outside their dtypes may differ"
     tops = {statement.id: statement for each in within for statement in [top_statement(each.event.call, region)]}
     doubt = _doubt(module, within)
     result = end_region(module, region, item, [tops[number] for number in sorted(tops)], safe=doubt is None)
@@ -154,7 +154,7 @@ def _has_computing_hook(module: Module) -> bool:
 
 def _hooks(module: Module) -> Iterator[ir.Value]:
     """What is registered to run in backward."""
-    for call in module.calls:
+    for call in module.whole.calls:
         if isinstance(call.func, ir.Attribute) and call.func.attr in _HOOKS and call.args:
             yield call.args[-1].value
 
@@ -179,7 +179,7 @@ def _is_product(value: ir.Value) -> bool:
 
 def bare_functions(module: Module) -> Iterator[ir.Class]:
     """The file's `torch.autograd.Function`s that custom_fwd and custom_bwd don't decorate."""
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if isinstance(statement, ir.Class) and any(
             "torch.autograd.Function" in module.names.of(base.value)
             or "torch.autograd.function.Function" in module.names.of(base.value)

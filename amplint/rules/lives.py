@@ -87,7 +87,7 @@ class Life:
 def _uses(module: Module) -> dict[str, list[ir.Value]]:
     known = objects(module)
     found: dict[str, list[ir.Value]] = {}
-    for value in module.values:
+    for value in module.whole.values:
         if isinstance(value, (ir.Name, ir.Attribute)) and (key := known.key(value)) is not None:
             found.setdefault(key, []).append(value)
     return found
@@ -179,7 +179,7 @@ def linked(module: Module, life: Life, optimizer: str) -> bool:
     known = objects(module)
     owner = life.scaler.partition(".")[0]
     together = owner.startswith("self") and optimizer.startswith(f"{owner}.")
-    for call in module.calls:
+    for call in module.whole.calls:
         given = [known.key(arg.value) for arg in call.args]
         if isinstance(call.func, ir.Attribute) and call.func.attr in ("step", "unscale_"):
             if known.key(call.func.base) in life.keys and given:

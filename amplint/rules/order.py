@@ -212,7 +212,7 @@ def used_elsewhere(module: Module, flow: Flow, scaler: str, method: str) -> bool
 def _calls_by_method(module: Module) -> dict[tuple[str, str], list[ir.Call]]:
     known = objects(module)
     found: dict[tuple[str, str], list[ir.Call]] = {}
-    for call in module.calls:
+    for call in module.whole.calls:
         scaler = known.is_scaler(call.func.base) if isinstance(call.func, ir.Attribute) else None
         if scaler is not None and isinstance(call.func, ir.Attribute):
             found.setdefault((scaler, call.func.attr), []).append(call)
@@ -227,7 +227,7 @@ def methods_used(module: Module, scaler: str) -> set[str]:
 def _attributes(module: Module) -> dict[str, set[str]]:
     known = objects(module)
     found: dict[str, set[str]] = {}
-    for value in module.values:
+    for value in module.whole.values:
         if isinstance(value, ir.Attribute) and (scaler := known.is_scaler(value.base)) is not None:
             found.setdefault(scaler, set()).add(value.attr)
     return found

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.analysis import UnreadableError, read
+from amplint.analysis import UnreadableError, read_alone
 from amplint.model import ir
 from amplint.model.imports import module_file
 from amplint.model.scopes import Assigned, Defined, Imported, owner_class
@@ -32,7 +32,7 @@ def lowered(source: Source, last_id: int = 0) -> Module:
     Raises:
         UnreadableError: it can't be parsed.
     """
-    return read(source, Settings(frozenset(), isolated=True).target(source.filename), last_id)
+    return read_alone(source, Settings(frozenset(), isolated=True).target(source.filename), last_id)
 
 
 class Place(NamedTuple):

@@ -1,0 +1,103 @@
+"""Findings that stand in what a file takes from others of its project: whose they are, and where they are shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from amplint.findings import Finding
+from amplint.model import ir
+from amplint.model.calls import Calls
+from amplint.model.flow import Flow, flows
+from amplint.paths import seen_from
+from amplint.source import Source, SourceError
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+    from amplint.rules.base import Rule
+    from amplint.target import Target
+
+
+def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
+    """A finding as the file is told of it; None where another file is, or nothing here leads to the place.
+
+    What a call from this file brings about in another one is shown at the call. No fix changes another file.
+    """
+    if not module.parts:
+        return finding
+    if finding.start <= module.own_length:
+        reached = [edit.start for edit in finding.fix.edits if edit.end > module.own_length] if finding.fix else []
+        if not reached:
+            return finding
+        return finding._replace(fix=None, withheld=f"the fix would change {_where(module, reached[0])} too")
+    path, row = module.place(finding.start)
+    assert path is not None
+    call = _call(module, rule, finding.start)
+    if call is None or row in _rows(path, _version(path), rule, module.target):
+        return None
+    start, end = module.span(call)
+    where = _where(module, finding.start)
+    message = f"this call leads to line {row} of {where}: {finding.message}"
+    return finding._replace(start=start, end=end, message=message, fix=None, withheld=f"the code is in {where}")
+
+
+def _where(module: Module, offset: int) -> str:
+    return seen_from(module.place(offset)[0] or "", module.source.filename)
+
+
+def _call(module: Module, rule: Rule, start: int) -> ir.Value | None:
+    """The first call of this file that leads to a place in another one."""
+    for flow in flows(module):
+        for issue, _ in flow.found(rule.code):
+            node = flow.node(issue.at)
+            if not module.is_own(node) and module.span(node)[0] == start:
+                return next((site for site in _sites(module, flow, node) if module.is_own(site)), None)
+    function = _function(module, start)
+    calls = module.once(Calls)
+    for call in module.calls:
+        callee = calls.find(call)
+        if (
+            function is not None
+            and callee is not None
+            and (callee.function is function or function.id in calls.reached(callee.function.body))
+        ):
+            return call
+    return None
+
+
+def _sites(module: Module, flow: Flow, node: ir.Node, depth: int = 8) -> Iterator[ir.Call]:
+    for site in flow.call_sites(node) if depth else ():
+        yield site
+        if not module.is_own(site):
+            yield from _sites(module, flow, site, depth - 1)
+
+
+def _function(module: Module, start: int) -> ir.Function | None:
+    """The innermost function of another file round a place."""
+    found = None
+    for each in module.whole.functions:
+        if not module.is_own(each):
+            first, last = module.span(each)
+            found = each if first <= start < last else found
+    return found
+
+
+def _version(path: str) -> tuple[int, int]:
+    known = os.stat(path)
+    return known.st_mtime_ns, known.st_size
+
+
+@lru_cache(maxsize=4096)
+def _rows(path: str, _version: tuple[int, int], rule: Rule, target: Target) -> frozenset[int]:
+    """The lines in which a rule finds something in a file by itself."""
+    from amplint.analysis import UnreadableError, read  # noqa: PLC0415 - it imports this module
+
+    try:
+        with open(path, "rb") as file:
+            module = read(Source.from_bytes(file.read(), path), target)
+    except (OSError, SourceError, UnreadableError):
+        return frozenset()
+    found = rule.run(module) if rule.run is not None else ()
+    return frozenset(module.source.row(each.start) for each in found if each.start <= module.own_length)

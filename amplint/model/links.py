@@ -1,0 +1,151 @@
+"""Takes functions and classes from other files of the project into a module: those that it calls, makes or inherits.
+
+What is taken is part of the module's `whole` and stands behind the file's own text; readers follow a call into it as
+they follow one into the file itself. It is resolved from disk, whichever files are linted, so that a file's findings
+are the same by itself and with its project. What can't be resolved stays what it was: out of sight.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.guard import refusal
+from amplint.model import ir, outline
+from amplint.model.outline import Place
+from amplint.model.scopes import Imported, Scope
+from amplint.source import Source
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_MOST_LINES = 4_000
+# Where one of these words stands, what is called there may matter.
+_NAMES = re.compile(r"autocast|[sS]caler$|^backward$|^clip_grad|unscale|^grad$|zero_grad|optim")
+
+
+def link(module: Module) -> None:
+    """Take into a module what it uses of its project's other files."""
+    path = os.path.abspath(module.source.filename)
+    if not os.path.isfile(path):
+        return
+    names: dict[str, set[str]] = {}
+    for place in _closure(path, sorted(set(_uses(module, path)))):
+        names.setdefault(place.path, set()).add(place.name)
+    programs = {other: program for other, of in names.items() if (program := _take(module, other, of)) is not None}
+    taken = {
+        Place(other, each.name): each
+        for other, program in programs.items()
+        for each in program.body.statements
+        if isinstance(each, (ir.Function, ir.Class))
+    }
+    if taken:
+        for scope in (module.program.scope, *(each.scope for each in module.functions)):
+            _bind(path, scope, taken)
+        for other, program in programs.items():
+            _bind(other, program.scope, taken)
+
+
+def _uses(module: Module, path: str) -> Iterator[Place]:
+    """What of the project is called, or inherited, where the file has to do with AMP, as far as it can matter."""
+    for statement in module.program.body.statements:
+        inner = list(_values(statement))
+        if isinstance(statement, (ir.Function, ir.Class)):
+            if not any(_NAMES.search(ir.last_name(each)) for each in inner):
+                continue
+        for value in inner:
+            used = value.func if isinstance(value, ir.Call) else value
+            place = _place(module, path, used) if used is not value or _is_base(value) else None
+            if place is not None and place.path != path and (_is_handed(value) or outline.matters(place)):
+                yield place
+
+
+def _is_handed(value: ir.Value) -> bool:
+    """Whether a call is given what it may do something to."""
+    if not isinstance(value, ir.Call):
+        return False
+    inside = (each for arg in value.args for each in ir.walk_values(arg.value))
+    return any(outline.HANDED.search(ir.last_name(each)) for each in inside)
+
+
+def _values(statement: ir.Statement) -> Iterator[ir.Value]:
+    for value in statement.values():
+        yield from ir.walk_values(value)
+    for block in statement.blocks():
+        for each in ir.walk_statements(block):
+            for value in each.values():
+                yield from ir.walk_values(value)
+
+
+def _is_base(value: ir.Value) -> bool:
+    return isinstance(value.parent, ir.Class) and any(value is base.value for base in value.parent.bases)
+
+
+def _place(module: Module, path: str, value: ir.Value) -> Place | None:
+    """The project's function or class that a name, or an imported module's attribute, stands for."""
+    name = value.base if isinstance(value, ir.Attribute) else value
+    found: set[Place | str | None] = set()
+    for binding in module.names.bindings(name) if isinstance(name, ir.Name) else ():
+        found.add(_imported(path, binding) if isinstance(binding, Imported) else None)
+    only = found.pop() if len(found) == 1 else None
+    if isinstance(value, ir.Attribute):
+        only = outline.within(only, value.attr) if isinstance(only, str) else None
+    return only if isinstance(only, Place) else None
+
+
+def _imported(path: str, binding: Imported) -> Place | str | None:
+    """What an import binds, if it is the project's own: a function or class, or a module's path."""
+    if binding.statement.module is not None:
+        return outline.find(path, binding.statement.module, binding.alias.name)
+    if binding.alias.asname is None and "." in binding.alias.name:
+        return None  # it binds the first package
+    return outline.find(path, binding.alias.name, "")
+
+
+def _closure(own: str, places: list[Place]) -> list[Place]:
+    """The functions and classes that some mention, with those, as far as they matter; the nearest first."""
+    seen, found = set(places), []
+    lines = 0
+    for place in (todo := list(places)):  # grows
+        of = outline.outline(place.path)
+        lines += of.units[place.name].last - of.units[place.name].first if of is not None else 0
+        if lines > _MOST_LINES:
+            break
+        found.append(place)
+        more = [
+            each
+            for each, handed in outline.targets(place)
+            if each not in seen and each.path != own and (handed or outline.matters(each))
+        ]
+        seen.update(more)
+        todo += more
+    return found
+
+
+def _take(module: Module, path: str, names: set[str]) -> ir.Program | None:
+    """Lower some of a file's functions and classes into the module; None where they can't be read."""
+    from amplint.model.module import CannotRead, lower  # noqa: PLC0415 - it imports this module
+
+    text = outline.folded(path, names)
+    source = Source(path, text) if text is not None else None
+    if source is None or refusal(source) is not None:
+        return None
+    try:
+        lowered = lower(source.text, module.last_of_all)
+    except CannotRead:
+        return None
+    module.take(source, lowered)
+    return lowered.program
+
+
+def _bind(path: str, scope: Scope, taken: dict[Place, ir.Function | ir.Class]) -> None:
+    """Say of a scope's imports what they stand for."""
+    for binding in (each for bindings in scope.bindings.values() for each in bindings if isinstance(each, Imported)):
+        found = _imported(path, binding)
+        if isinstance(found, Place):
+            binding.what = taken.get(found)
+        elif found is not None:
+            own = {place.name: what for place, what in taken.items() if outline.within(found, place.name) == place}
+            binding.members.update(own)

@@ -1,0 +1,351 @@
+"""More than one file: what a file's findings are where it uses others of its project."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from amplint import gate
+from amplint.engine import check_bytes, fix_bytes
+from amplint.rules import all_rules
+from amplint.settings import Settings
+from tests.test_fixtures import SILENT, SILENT_IDS, VARIANTS, default_codes, expected_in, settings_for
+
+WRAPPER = """\
+import torch
+
+
+class NativeScaler:
+    def __init__(self):
+        self._scaler = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss, optimizer, clip_grad=None, parameters=None, update_grad=True):
+        self._scaler.scale(loss).backward()
+        if update_grad:
+            self._scaler.unscale_(optimizer)
+            if clip_grad is not None:
+                torch.nn.utils.clip_grad_norm_(parameters, clip_grad)
+            self._scaler.step(optimizer)
+            self._scaler.update()
+
+    def state_dict(self):
+        return self._scaler.state_dict()
+"""
+HELPER = """\
+def adjust_learning_rate(optimizer, epoch):
+    for group in optimizer.param_groups:
+        group["lr"] = 0.1 / (epoch + 1)
+
+
+def clip(parameters, bound):
+    import torch
+
+    torch.nn.utils.clip_grad_norm_(parameters, bound)
+
+
+def save(path, state):
+    import torch
+
+    torch.save(state, path)
+"""
+ENGINE = """\
+import torch
+
+
+def train_one_epoch(model, criterion, loader, optimizer, {scaler}):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = criterion(model(x), y)
+        {step}
+"""
+MAIN = """\
+import torch
+
+from engine import train_one_epoch
+{imports}
+
+def main(model, criterion, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = {made}
+    for epoch in range(3):
+        train_one_epoch(model, criterion, loader, optimizer, scaler)
+"""
+LOOP = """\
+import torch
+{imports}
+
+def train(model, criterion, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for epoch, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        {before}
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+Project = Callable[[dict[str, str]], "Checked"]
+
+
+class Checked:
+    """A project on disk."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def findings(self, name: str) -> list[tuple[int, str, str]]:
+        """What is found in one of the files: line, code, message."""
+        path = self.root / name
+        result = check_bytes(path.read_bytes(), str(path), Settings(frozenset(default_codes()), isolated=True))
+        assert result.source is not None or not result.findings
+        return [(result.source.row(each.start), each.code, each.message) for each in result.findings if result.source]
+
+    def codes(self, name: str) -> list[tuple[int, str]]:
+        """The same without the messages."""
+        return [(row, code) for row, code, _ in self.findings(name)]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    def write(files: dict[str, str]) -> Checked:
+        (tmp_path / ".git").mkdir()
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return Checked(tmp_path)
+
+    return write
+
+
+def row_of(text: str, words: str) -> int:
+    """The line of a text, from 1, that has some words."""
+    return next(number for number, line in enumerate(text.splitlines(), start=1) if words in line)
+
+
+IMPORTS = {
+    "beside": ("from helpers import {name}", "helpers.py", "{name}"),
+    "with another name": ("from helpers import {name} as other", "helpers.py", "other"),
+    "its module": ("import helpers", "helpers.py", "helpers.{name}"),
+    "its module with another name": ("import lib.helpers as h", "lib/helpers.py", "h.{name}"),
+    "from a package": ("from lib.helpers import {name}", "lib/helpers.py", "{name}"),
+    "a module from a package": ("from lib import helpers", "lib/helpers.py", "helpers.{name}"),
+}
+
+
+@pytest.mark.parametrize("how", IMPORTS)
+def test_a_helper_of_another_file_is_followed(project: Project, how: str) -> None:
+    statement, path, called = (each.format(name="clip") for each in IMPORTS[how])
+    main = LOOP.format(imports=statement, before=f"{called}(model.parameters(), 1.0)")
+    found = project({path: HELPER, "lib/__init__.py": "", "main.py": main})
+    ((row, code, message),) = found.findings("main.py")
+    assert (row, code) == (row_of(main, f"{called}("), "AMP401")
+    assert message.startswith(f"this call leads to line {row_of(HELPER, 'clip_grad_norm_')} of {path}: ")
+    assert found.codes(path) == []
+
+
+def test_a_name_that_a_package_passes_on_is_followed(project: Project) -> None:
+    main = LOOP.format(imports="from lib import clip", before="clip(model.parameters(), 1.0)")
+    files = {"lib/__init__.py": "from .inner.helpers import clip", "lib/inner/__init__.py": "", "main.py": main}
+    found = project({**files, "lib/inner/helpers.py": HELPER})
+    assert found.codes("main.py") == [(row_of(main, " clip("), "AMP401")]
+
+
+def test_in_a_src_layout_too(project: Project) -> None:
+    main = LOOP.format(imports="from lib.helpers import clip", before="clip(model.parameters(), 1.0)")
+    found = project({"src/lib/__init__.py": "", "src/lib/helpers.py": HELPER, "scripts/main.py": main})
+    assert found.codes("scripts/main.py") == [(row_of(main, " clip("), "AMP401")]
+
+
+def test_a_call_that_does_nothing_to_gradients_hides_nothing(project: Project) -> None:
+    lines = "adjust_learning_rate(optimizer, epoch)\n        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    main = LOOP.format(imports="from helpers import adjust_learning_rate", before=lines)
+    assert project({"helpers.py": HELPER, "main.py": main}).codes("main.py") == [(row_of(main, "clip_"), "AMP401")]
+
+
+def test_what_is_not_there_stays_out_of_sight(project: Project) -> None:
+    lines = "adjust_learning_rate(optimizer, epoch)\n        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    main = LOOP.format(imports="from installed import adjust_learning_rate", before=lines)
+    assert project({"main.py": main}).codes("main.py") == []
+
+
+@pytest.mark.parametrize("broken", ["def (", "x = '\udcff'", "\0", "def adjust_learning_rate(:\n    pass"])
+def test_a_file_that_can_not_be_read_is_out_of_sight(project: Project, broken: str) -> None:
+    lines = "adjust_learning_rate(optimizer, epoch)\n        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    main = LOOP.format(imports="from helpers import adjust_learning_rate", before=lines)
+    found = project({"main.py": main})
+    (found.root / "helpers.py").write_bytes(broken.encode("utf-8", "surrogateescape"))
+    assert found.codes("main.py") == []
+
+
+def test_files_that_import_each_other(project: Project) -> None:
+    main = LOOP.format(imports="from helpers import clip", before="clip(model.parameters(), 1.0)")
+    helper = f"from main import train\n{HELPER}\n\ndef again(model):\n    train(model, None, [])\n"
+    assert project({"helpers.py": helper, "main.py": main}).codes("main.py") == [(row_of(main, " clip("), "AMP401")]
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        ("scaler(loss, optimizer, parameters=model.parameters())", None),
+        ("scaler(loss, optimizer, clip_grad=1.0, parameters=model.parameters())", None),
+        ("scaler(loss, optimizer); torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)", "AMP419"),
+        ("scaler(loss, optimizer, update_grad=False); optimizer.step()", "AMP402"),
+        ("scaler(loss, optimizer); optimizer.step()", "AMP402"),
+    ],
+)
+def test_a_wrapper_class_a_loop_and_what_brings_them_together(project: Project, step: str, code: str | None) -> None:
+    """Three files: what the loop does wrong shows only where the wrapper is made and passed on."""
+    engine = ENGINE.format(scaler="scaler", step=step)
+    main = MAIN.format(imports="from util.misc import NativeScaler", made="NativeScaler()")
+    found = project({"util/misc.py": WRAPPER, "engine.py": engine, "main.py": main})
+    expected = [] if code is None else [(row_of(main, "train_one_epoch(model"), code)]
+    assert (found.codes("main.py"), found.codes("engine.py"), found.codes("util/misc.py")) == (expected, [], [])
+
+
+def test_what_a_file_shows_by_itself_is_told_there_alone(project: Project) -> None:
+    lines = "scaler.scale(loss).backward()\n        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    engine = ENGINE.format(scaler="scaler", step=f"{lines}\n        scaler.step(optimizer)\n        scaler.update()")
+    main = MAIN.format(imports="", made='torch.amp.GradScaler("cuda")')
+    found = project({"engine.py": engine, "main.py": main})
+    assert (found.codes("main.py"), found.codes("engine.py")) == ([], [(row_of(engine, "clip_"), "AMP401")])
+
+
+@pytest.mark.parametrize(("more", "codes"), [("", ["AMP413"]), (", 'scaler': scaler.state_dict()", [])])
+def test_a_checkpoint_helper_of_another_file(project: Project, more: str, codes: list[str]) -> None:
+    state = f"{{'model': model.state_dict(), 'optimizer': optimizer.state_dict(){more}}}"
+    main = LOOP.format(imports="from helpers import save", before=f"save('last.pt', {state})")
+    found = project({"helpers.py": HELPER, "main.py": main})
+    assert [code for _, code in found.codes("main.py")] == codes
+
+
+def test_a_class_inherits_from_another_file(project: Project) -> None:
+    base = """\
+import torch
+
+
+class Base:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def optimize(self, loss):
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad()
+"""
+    main = """\
+import torch
+from base import Base
+
+
+class Trainer(Base):
+    def fit(self, loader):
+        for x, y in loader:
+            with torch.autocast("cuda"):
+                loss = torch.nn.functional.cross_entropy(self.model(x), y)
+                self.optimize(loss)
+"""
+    found = project({"base.py": base, "main.py": main})
+    assert [code for _, code in found.codes("main.py")] == ["AMP301", "AMP302"]
+
+
+def test_no_fix_changes_another_file(project: Project) -> None:
+    main = LOOP.format(imports="from helpers import clip", before="clip(model.parameters(), 1.0)")
+    found = project({"helpers.py": HELPER, "main.py": main})
+    settings = Settings(frozenset(all_rules()), isolated=True)
+    path = found.root / "main.py"
+    assert fix_bytes(path.read_bytes(), str(path), settings, unsafe=True).data == path.read_bytes()
+    (finding,) = check_bytes(path.read_bytes(), str(path), settings).findings
+    assert (finding.code, finding.fix, finding.withheld) == ("AMP401", None, "the code is in helpers.py")
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "# comment"])
+def test_the_end_of_a_file_stays_its_own(project: Project, end: str) -> None:
+    """What is taken from another file stands behind the text: the last line must not run into it."""
+    main = LOOP.format(imports="from helpers import clip", before="").replace("        \n", "").rstrip("\n")
+    main = main.replace("\n        scaler.update()", "") + end
+    found = project({"helpers.py": HELPER, "main.py": main + "\n\n\nclip([], 1.0)"})
+    path = found.root / "main.py"
+    settings = Settings(frozenset(all_rules()), isolated=True)
+    fixed = fix_bytes(path.read_bytes(), str(path), settings, unsafe=True).data.decode()
+    assert "scaler.update()" in fixed
+    ast.parse(fixed)
+
+
+# --- one file, taken apart -------------------------------------------------------------------------------------------
+
+
+def taken_apart(text: str) -> tuple[str, str] | None:
+    """A program without its functions and classes, and those in a file of their own, every line where it was.
+
+    None where they need more than each other and imports.
+    """
+    tree = ast.parse(text)
+    imports = [each for each in tree.body if isinstance(each, (ast.Import, ast.ImportFrom))]
+    parts = [each for each in tree.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
+    rest = [each for each in tree.body if each not in imports and each not in parts]
+    bound = {name.id for each in rest for name in ast.walk(each) if isinstance(name, ast.Name)}
+    if not imports or not parts or any(name.id in bound - {part.name for part in parts} for name in _reads(parts)):
+        return None
+    moved = {row for part in parts for row in range(_first(part), (part.end_lineno or 0) + 1)}
+    shared = {row for each in imports for row in range(each.lineno, (each.end_lineno or 0) + 1)}
+    lines = text.split("\n")
+    main = [line if row not in moved else "" for row, line in enumerate(lines, start=1)]
+    last = imports[-1].end_lineno or 0
+    main[last - 1] += f"; from parts import {', '.join(part.name for part in parts)}"
+    return "\n".join(main), "\n".join(line if row in moved | shared else "" for row, line in enumerate(lines, start=1))
+
+
+def _first(part: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
+    return min([part.lineno, *(each.lineno for each in part.decorator_list)])
+
+
+def _reads(parts: list[ast.stmt]) -> list[ast.Name]:
+    builtin = {"range", "len", "print", "sum", "zip", "enumerate", "super", "list", "max", "min", "float", "int"}
+    reads = [name for part in parts for name in ast.walk(part) if isinstance(name, ast.Name)]
+    return [name for name in reads if isinstance(name.ctx, ast.Load) and name.id not in builtin | {"torch", "nn", "F"}]
+
+
+def _whole() -> Iterator[tuple[str, Path, tuple[str, str]]]:
+    every = [(f"{each.code}-{each.name}", each.bad) for each in VARIANTS if not each.bad.is_dir()]
+    for name, path in (*every, *zip(SILENT_IDS, SILENT, strict=True)):
+        if name >= "AMP2" and all(code >= "AMP2" for _, code in expected_in(path)):
+            apart = taken_apart(path.read_text())
+            if apart is not None:
+                yield name, path, apart
+
+
+WHOLE = list(_whole())
+
+
+@pytest.mark.parametrize(("_name", "path", "apart"), WHOLE, ids=[name for name, _, _ in WHOLE])
+def test_a_program_in_two_files_is_found_to_do_what_it_does_in_one(
+    _name: str, path: Path, apart: tuple[str, str], tmp_path: Path
+) -> None:
+    expected = expected_in(path)
+    (tmp_path / ".git").mkdir()
+    settings = settings_for(path.relative_to(path.parents[2]).parts[0][:6])
+    found: Counter[tuple[int, str]] = Counter()
+    opened = True
+    for name, text in zip(("main.py", "parts.py"), apart, strict=True):
+        (tmp_path / name).write_text(text)
+    for name, text in zip(("main.py", "parts.py"), apart, strict=True):
+        result = check_bytes(text.encode(), str(tmp_path / name), settings)
+        opened = opened and gate.opens(text.encode(), settings.codes)
+        for each in result.findings if result.source is not None else ():
+            leads = re.match(r"this call leads to line (\d+) of parts.py", each.message)
+            found[int(leads[1]) if leads else result.source.row(each.start), each.code] += 1
+    # A file without a word about AMP isn't read: what it brings together is not found.
+    assert found == expected or (not opened and not found - expected)
