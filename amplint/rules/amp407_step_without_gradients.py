@@ -1,8 +1,10 @@
-"""Gradients are cleared between the backward and the scaler's step.
+"""The scaler steps an optimizer whose parameters have no gradients.
 
 ## What it does
 Follows each function along its paths and finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` that meets
-gradients which `zero_grad()` has cleared since their backward, in the same iteration.
+gradients which `zero_grad()` has cleared since their backward, in the same iteration. And a step behind backwards of
+losses that are new tensors (`torch.tensor(values, requires_grad=True)`, `loss.detach().requires_grad_()`): no parameter
+has a part in those, whatever they were computed from.
 
 It is silent where another backward may come in between, for another optimizer's or model's gradients, and where the two
 stand under conditions of their own.
@@ -49,12 +51,23 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.events import Event, is_grad
-from amplint.model.flow import Flow
+from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clips import in_this_file_only
-from amplint.rules.order import Found, asked, calls_of, dynamic, fix_at_home, one_for_each, where
+from amplint.rules.detached import new_tensor
+from amplint.rules.order import (
+    Found,
+    always_off,
+    asked,
+    calls_of,
+    dynamic,
+    fix_at_home,
+    one_for_each,
+    visits,
+    where,
+)
 from amplint.rules.statements import line_behind, own_statement, removed, text_with_comment
 
 if TYPE_CHECKING:
@@ -64,14 +77,49 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.ERROR,
-    triggers=("zero_grad & scaler", "zero_grad & scale(", "grad & None & scale( & step(", "grad & None & unscale_"),
+    triggers=(
+        "zero_grad & scaler",
+        "zero_grad & scale(",
+        "grad & None & scale( & step(",
+        "grad & None & unscale_",
+        "requires_grad & scale( & step(",
+    ),
 )
 
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """The first call of the scaler behind each such clear."""
-    return one_for_each(module, "AMP407", _judge)
+    yield from one_for_each(module, "AMP407", _judge)
+    yield from _without_history(module)
+
+
+def _without_history(module: Module) -> Iterator[Finding]:
+    """The backwards of a function that steps, where all of them are of new tensors."""
+    told: set[int] = set()
+    for flow in flows(module):
+        backwards = [each for each in visits(flow, "backward") if each.event.subject is not None]
+        steps = [each for each in visits(flow, "step") if not always_off(flow, each)]
+        if not steps or any(each.event.kind == "opaque" for each in flow.in_order):
+            continue
+        made = [new_tensor(module, _loss(module, each.event.subject)) for each in backwards]
+        for backward, new in zip(backwards, made, strict=True) if all(made) else ():
+            if new is not None and backward.event.call.id not in told:
+                told.add(backward.event.call.id)
+                yield rule.finding(
+                    module.span(backward.event.call),
+                    f"the loss is a new tensor, made on {module.line(new)}, in which no parameter has a part: backward "
+                    "leaves the gradients empty, and the step raises; compute it from the model's outputs",
+                    withheld="how the loss follows from the outputs is yours to say",
+                )
+
+
+def _loss(module: Module, subject: ir.Value | None) -> ir.Value:
+    """What is scaled, of a scaled loss."""
+    assert subject is not None
+    if isinstance(subject, ir.Call) and ir.last_name(subject.func) == "scale" and subject.positional:
+        return subject.positional[0]
+    return subject
 
 
 def _judge(module: Module, each: Found) -> Finding | None:

@@ -1,0 +1,84 @@
+"""Losses without a history: new tensors that no parameter has a part in, so that backward gives none a gradient."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.calls import Calls
+from amplint.model.objects import objects
+from amplint.model.reaching import reaching
+from amplint.model.scopes import Assigned
+from amplint.model.unseen import method
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_NEW = {f"torch.{name}" for name in ("tensor", "zeros", "ones", "full", "FloatTensor", "empty", "rand", "randn")}
+# Methods that give a tensor with the history of the one that they are called of, if they are given nothing else.
+_KEEPS = (
+    "mean", "sum", "to", "cuda", "cpu", "float", "squeeze", "unsqueeze", "view", "reshape", "clone", "mul", "div",
+    "abs", "max", "min", "requires_grad_",
+)  # fmt: skip
+_DEPTH = 8
+
+
+def new_tensor(module: Module, value: ir.Value, depth: int = _DEPTH) -> ir.Call | None:
+    """The call that makes the new tensor which a loss surely is, or is computed from alone; else None.
+
+    Only of one that requires a gradient: backward of another raises by itself.
+    """
+    if depth == 0:
+        return None
+    if isinstance(value, ir.Binary):
+        sides = [each for each in (value.left, value.right) if not isinstance(each, ir.Constant)]
+        found = [new_tensor(module, each, depth - 1) for each in sides]
+        return found[0] if found and all(found) else None
+    if isinstance(value, ir.Name):
+        bindings = reaching(module.names, value)
+        made = [new_tensor(module, each.value, depth - 1) for each in bindings if isinstance(each, Assigned)]
+        changed = any(_is_changed(module, each.target) for each in bindings if isinstance(each, Assigned))
+        return made[0] if made and len(made) == len(bindings) and all(made) and not changed else None
+    return _called(module, value, depth) if isinstance(value, ir.Call) else None
+
+
+def _is_changed(module: Module, target: ir.Name) -> bool:
+    """Whether `target += ...` may give a variable a history."""
+    function = ir.function_of(target)
+    body = function.body if function is not None else module.program.body
+    return any(
+        isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name) and each.target.name == target.name
+        for each in ir.walk_statements(body, into=False)
+    )
+
+
+def _called(module: Module, call: ir.Call, depth: int) -> ir.Call | None:
+    func, requires = call.func, call.keyword("requires_grad")
+    if module.names.only(func) in _NEW:
+        return call if isinstance(requires, ir.Constant) and requires.value is True else None
+    if isinstance(func, ir.Attribute) and func.attr in _KEEPS:
+        if (
+            func.attr == "requires_grad_"
+            and isinstance(func.base, ir.Call)
+            and ir.last_name(func.base.func) == "detach"
+        ):
+            return call
+        if not any(isinstance(each, ir.Call) for arg in call.args for each in ir.walk_values(arg.value)):
+            return new_tensor(module, func.base, depth - 1)
+        return None
+    function = _function(module, call)
+    if function is None or function.is_generator or function.is_async or function.decorators:
+        return None
+    returns = [each.value for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Return)]
+    found = [new_tensor(module, each, depth - 1) if each is not None else None for each in returns]
+    return found[0] if found and all(found) else None
+
+
+def _function(module: Module, call: ir.Call) -> ir.Function | None:
+    """What a call runs; of a module, its `forward`."""
+    callee = module.once(Calls).find(call)
+    if callee is not None:
+        return callee.function if callee.function.name != "__init__" else None
+    known = objects(module)
+    cls = known.instances.get(known.key(call.func) or "")
+    return method(module, cls, "forward") if cls is not None else None
