@@ -69,7 +69,7 @@ def reads_of_statement(module: Module, statement: ir.Statement) -> Iterator[Even
     """The events of an assignment that no call is: `p.grad += wd * p`, `p.grad[p.grad.abs() < t] = 0`."""
     if isinstance(statement, ir.AugAssign):
         if is_grad(statement.target) and statement.op in ("Add", "Subtract"):
-            if _is_parameters(module, statement.target) and is_plain(module, statement.value, statement.target):
+            if is_parameters(module, statement.target) and is_plain(module, statement.value, statement.target):
                 yield _event(module, statement.target, statement.target, "change")
     elif isinstance(statement, ir.Assign):
         for target in statement.targets:
@@ -94,7 +94,7 @@ def _gradients(module: Module, value: ir.Value, depth: int = _FOLLOW) -> ir.Valu
     if not depth:
         return None
     if is_grad(value):
-        return value if _is_parameters(module, value) else None
+        return value if is_parameters(module, value) else None
     within: ir.Value | None = None
     if isinstance(value, ir.Attribute):
         within = value.base if value.attr in ("data", "T") else None
@@ -153,7 +153,7 @@ def _owner(value: ir.Value) -> ir.Value:
     return value
 
 
-def _is_parameters(module: Module, value: ir.Value) -> bool:
+def is_parameters(module: Module, value: ir.Value) -> bool:
     """Whether a gradient is a parameter's, going by what it is called and what it is looped over from."""
     owner = _owner(value)
     if _PARAMETERS.search(ir.last_name(owner)):
@@ -279,7 +279,7 @@ def _change_by_call(module: Module, call: ir.Call) -> Event | None:
         if given and all(is_plain(module, each, func.base) or _is_weight(module, each) for each in given[:-1]):
             alpha = call.keyword("alpha")
             if is_plain(module, given[-1], func.base) and (alpha is None or _is_weight(module, alpha)):
-                return _event(module, call, func.base, "change") if _is_parameters(module, func.base) else None
+                return _event(module, call, func.base, "change") if is_parameters(module, func.base) else None
     return None
 
 

@@ -19,8 +19,8 @@ from amplint.model.unseen import local_function
 if TYPE_CHECKING:
     from amplint.model import Module
 
-# Methods and functions whose result grows with what they are given.
-_PASS = {
+# Methods and functions whose result grows with what they are given, and is infinite where that is.
+PASSING = {
     "abs", "add", "add_", "amax", "amin", "array", "as_tensor", "asarray", "average", "cast", "cat", "clone", "concat",
     "contiguous", "copy", "cpu", "cuda", "detach", "detach_", "dict", "div", "div_", "double", "enumerate", "fabs",
     "flatten", "float", "fsum", "get", "hypot", "int", "item", "items", "list", "log", "log10", "log2", "max",
@@ -35,11 +35,11 @@ _LOGS = {
     "report_scalar", "set_description", "set_postfix", "set_postfix_str", "track", "update", "warn", "warning",
     "write", "writerow",
 }  # fmt: skip
-_COMPUTING = ("builtins.", "math.", "numpy.", "torch.")
+COMPUTING = ("builtins.", "math.", "numpy.", "torch.")
 _COLLECTS = {"append", "appendleft", "extend", "insert"}
 # In-place methods that multiply a tensor by what they are given.
 _RESCALES = {"copy_", "div_", "divide_", "mul_", "multiply_", "true_divide_"}
-_INFINITE = {"math.inf", "math.nan", "numpy.inf", "numpy.nan", "torch.inf", "torch.nan"}
+INFINITE = {"math.inf", "math.nan", "numpy.inf", "numpy.nan", "torch.inf", "torch.nan"}
 # What a bound on gradients is called.
 _BOUND = re.compile(r"(?i)max|min|clip|thr|limit|bound|tol|eps")
 _MANY = 200
@@ -108,7 +108,7 @@ class Sinks:
         if isinstance(call, ir.Call) and call.func is parent:
             if parent.attr == "backward":
                 self.found.add("backward")
-            elif parent.attr in _PASS:
+            elif parent.attr in PASSING:
                 if any(meets_scale(arg.value) for arg in call.args):
                     self.found.add("compensated")
                 if parent.attr.endswith("_") and isinstance(parent.base, ir.Name):
@@ -120,7 +120,7 @@ class Sinks:
     def _argument(self, call: ir.Call, value: ir.Value) -> None:
         name, names = ir.last_name(call.func), self._module.names.of(call.func)
         base = call.func.base if isinstance(call.func, ir.Attribute) else None
-        computes = all(each.startswith(_COMPUTING) for each in names)
+        computes = all(each.startswith(COMPUTING) for each in names)
         if any(meets_scale(arg.value) for arg in call.args if arg.value is not value):
             self.found.add("compensated")
         if base is not None and is_grad(base):
@@ -128,7 +128,7 @@ class Sinks:
                 self.found.add("rescales")
         elif names & {"torch.autograd.backward"}:
             self.found.add("backward")
-        elif computes and name in _PASS:
+        elif computes and name in PASSING:
             if name in ("div", "true_divide") and call.positional[:1] != (value,):
                 self.found.add("divisor")
             else:
@@ -139,7 +139,7 @@ class Sinks:
             self.found.add("logged")
             if base is not None and name == "update":
                 self._container(base)
-        elif base is not None and not computes and name.endswith("_") and name in _PASS:
+        elif base is not None and not computes and name.endswith("_") and name in PASSING:
             self._container(base)  # `total.add_(norm)`
 
     def _arithmetic(self, parent: ir.Binary, value: ir.Value) -> None:
@@ -277,7 +277,7 @@ def is_bound(module: Module, value: ir.Value) -> bool:
         return isinstance(value.value, (int, float)) and not isinstance(value.value, bool) and value.value != 0
     if isinstance(value, ir.Call) and module.names.of(value.func) == {"builtins.float"}:
         return not all(isinstance(each, ir.Constant) for each in value.positional)
-    if module.names.of(value) & _INFINITE:
+    if module.names.of(value) & INFINITE:
         return False
     return not mentions_gradients(module, value)
 

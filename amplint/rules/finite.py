@@ -1,0 +1,273 @@
+"""Numbers that may not be finite: what asks for that, what ends the program then, and what a number is made of."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model import ir
+from amplint.model.calls import Calls
+from amplint.model.events import CLIPS, is_grad
+from amplint.model.objects import objects
+from amplint.model.reaching import reaching
+from amplint.model.reads import is_parameters
+from amplint.model.scopes import Assigned, node_of
+from amplint.model.sinks import COMPUTING, INFINITE, PASSING
+from amplint.rules.standing import upwards
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_MANY = 200
+_FOLLOW = 4
+# What a test calls, and whether it is true of numbers that are not finite.
+_TESTS = {"isnan": True, "isinf": True, "isfinite": False}
+# What hands the truth of a test on.
+_WRAPPERS = {"all", "any", "bool", "cpu", "item", "sum"}
+_NORMS = {"clip_grad_norm_", "clip_grad_norm", "get_total_norm"}
+_EXITS = {"builtins.exit", "builtins.quit", "sys.exit", "os._exit", "os.abort"}
+# Exceptions that mean something to whoever calls.
+_SIGNALS = {"OverflowError", "StopIteration", "StopAsyncIteration", "GeneratorExit"}
+
+
+class Abort(NamedTuple):
+    """A statement that ends the program where one of some values is not finite."""
+
+    at: ir.Node
+    asked: list[ir.Value]
+    test: ir.Value
+
+
+# --- aborts -----------------------------------------------------------------------------------------------------------
+
+
+def aborts(module: Module) -> list[Abort]:
+    """The statements that raise or exit where a number is not finite, and that nothing in sight catches."""
+    return module.once(_aborts)
+
+
+def _aborts(module: Module) -> list[Abort]:
+    found = []
+    for statement in module.statements:
+        if isinstance(statement, ir.Assert):
+            test, holds = statement.test, False
+        elif _ends(module, statement) and isinstance(statement.parent, ir.If):
+            test, holds = statement.parent.test, statement.block is statement.parent.then
+        else:
+            continue
+        asked = not_finite(module, test, holds)
+        if asked and not is_caught(module, statement):
+            found.append(Abort(statement, asked, test))
+    return found
+
+
+def _ends(module: Module, statement: ir.Statement) -> bool:
+    """Whether a statement ends the program; an exception of one's own may be a signal to the caller."""
+    if isinstance(statement, ir.Raise):
+        raised = statement.parts[0] if statement.parts else None
+        raised = raised.func if isinstance(raised, ir.Call) else raised
+        name = ir.last_name(raised) if raised is not None else ""
+        if raised is None or module.names.of(raised) != {f"builtins.{name}"}:
+            return False
+        return name not in _SIGNALS and isinstance(getattr(builtins, name, None), type)
+    call = statement.value if isinstance(statement, ir.Expr) else None
+    return isinstance(call, ir.Call) and bool(module.names.of(call.func) & _EXITS)
+
+
+def is_caught(module: Module, node: ir.Node) -> bool:
+    """Whether an exception is caught round a node, or round a call of its function."""
+    function = ir.function_of(node)
+    name = function.name if function is not None else ""
+    return any(
+        each.handlers and (_stands_in(node, each.body) or (name and _calls(each.body, name)))
+        for each in module.statements
+        if isinstance(each, ir.Try)
+    )
+
+
+def _stands_in(node: ir.Node, block: ir.Block) -> bool:
+    return any(each.block is block for each in upwards(ir.statement_of(node)))
+
+
+def _calls(block: ir.Block, name: str) -> bool:
+    return any(isinstance(each, ir.Call) and ir.last_name(each.func) == name for each in ir.values_below(block))
+
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+
+def not_finite(module: Module, test: ir.Value, holds: bool, depth: int = _FOLLOW) -> list[ir.Value]:
+    """The values of which it is enough that one is not finite for a test to come out as `holds`.
+
+    None where something else has a part in it too: a counter, a flag.
+    """
+
+    def parts(value: ir.Value, truth: bool = holds) -> list[ir.Value]:
+        return not_finite(module, value, truth, depth - 1)
+
+    if not depth:
+        return []
+    if isinstance(test, ir.Unary) and test.op in ("Not", "BitInvert"):
+        return parts(test.operand, not holds)
+    if isinstance(test, ir.Bool) or (isinstance(test, ir.Binary) and test.op in ("BitOr", "BitAnd")):
+        left, right = parts(test.left), parts(test.right)
+        if (test.op in ("or", "BitOr")) is holds:
+            return left + right
+        both = (left or _is_there(module, test.left)) and (right or _is_there(module, test.right))
+        return left + right if both else []
+    if isinstance(test, ir.Compare):
+        return _compared(module, test, holds, parts)
+    if isinstance(test, ir.Call):
+        return _called(module, test, holds, parts)
+    if isinstance(test, ir.Comprehension) and len(test.elements) == 1:
+        return parts(test.elements[0])
+    if isinstance(test, ir.Name):
+        bindings = reaching(module.names, test)
+        only = bindings[0] if len(bindings) == 1 else None
+        return parts(only.value) if isinstance(only, Assigned) else []
+    return []
+
+
+def _compared(
+    module: Module, test: ir.Compare, holds: bool, parts: Callable[[ir.Value], list[ir.Value]]
+) -> list[ir.Value]:
+    """`x != x`, `x == float("inf")`, `torch.isnan(x).sum() > 0`."""
+    if len(test.ops) != 1:
+        return []
+    op, left, right = test.ops[0], test.left, test.rights[0]
+    if op == ("NotEqual" if holds else "Equal"):
+        rendered = objects(module).render(left)
+        return [left] if rendered is not None and rendered == objects(module).render(right) else []
+    if op == ("Equal" if holds else "NotEqual"):
+        return [one for one, other in ((left, right), (right, left)) if _is_infinite(module, other)]
+    zero = isinstance(right, ir.Constant) and right.value == 0 and right.value is not False
+    return parts(left) if op == "GreaterThan" and zero else []
+
+
+def _is_infinite(module: Module, value: ir.Value) -> bool:
+    if isinstance(value, ir.Call) and module.names.of(value.func) == {"builtins.float"}:
+        return any(isinstance(each, ir.Constant) and isinstance(each.value, str) for each in value.positional)
+    return bool(module.names.of(value) & INFINITE)
+
+
+def _called(module: Module, test: ir.Call, holds: bool, parts: Callable[[ir.Value], list[ir.Value]]) -> list[ir.Value]:
+    """`torch.isfinite(x)`, `x.isnan()`, and what hands their truth on: `.any()`, `bool(...)`."""
+    func, name = test.func, ir.last_name(test.func)
+    given = test.positional[0] if test.positional else None
+    if not _computes(module, func):
+        given = func.base if isinstance(func, ir.Attribute) else None
+    if given is None:
+        return []
+    if name in _TESTS:
+        return [given] if _TESTS[name] is holds else []
+    return parts(given) if name in _WRAPPERS else []
+
+
+def _computes(module: Module, func: ir.Value) -> bool:
+    """Whether a function is one of torch's, numpy's or Python's, and no method of what stands before the dot."""
+    names = module.names.of(func)
+    return bool(names) and all(each.startswith(COMPUTING) for each in names)
+
+
+def _is_there(module: Module, test: ir.Value) -> bool:
+    """`norm is not None`, `isinstance(norm, torch.Tensor)`, `p.requires_grad`: whether there is a number at all."""
+    if isinstance(test, ir.Bool):
+        return test.op == "and" and _is_there(module, test.left) and _is_there(module, test.right)
+    if isinstance(test, ir.Compare):
+        right = test.rights[0]
+        return test.ops == ("IsNot",) and isinstance(right, ir.Constant) and right.value is None
+    if isinstance(test, ir.Call):
+        return bool(module.names.of(test.func) & {"builtins.isinstance", "torch.is_tensor"})
+    return ir.last_name(test) in ("requires_grad", "grad")
+
+
+def only_asks_for_presence(module: Module, tests: Iterable[ir.Value]) -> bool:
+    """Whether some tests ask for no more than that something is there."""
+    return all(_is_there(module, each) for each in tests)
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def made_of(module: Module, value: ir.Value) -> list[ir.Value]:
+    """A number, and the values that it is made of by arithmetic, which keeps NaN: no calls of models and criteria.
+
+    Variables are followed to what they can hold there, functions of the file to what they return.
+    """
+    found: list[ir.Value] = []
+    seen: set[int] = set()
+    todo = [value]
+    while todo and len(found) < _MANY:
+        each = todo.pop(0)
+        if each.id not in seen:
+            seen.add(each.id)
+            found.append(each)
+            todo += _parts(module, each)
+    return found
+
+
+def _parts(module: Module, value: ir.Value) -> list[ir.Value]:
+    if isinstance(value, ir.Name):
+        return list(_held(module, value))
+    if isinstance(value, ir.Call):
+        return _operands(module, value)
+    if isinstance(value, ir.Attribute):
+        return [value.base] if value.attr in ("data", "T") else []
+    if isinstance(value, ir.Subscript):
+        return [value.base]
+    if isinstance(value, ir.Comprehension):
+        return list(value.elements)
+    if isinstance(value, ir.Conditional):
+        return [value.then, value.other]
+    if isinstance(value, ir.Mapping):
+        return [each for _, each in value.items]
+    if isinstance(value, ir.Walrus):
+        return [value.value]
+    kept = isinstance(value, (ir.Binary, ir.Bool, ir.Sequence, ir.Starred)) or _is_sign(value)
+    return list(value.children()) if kept else []
+
+
+def _is_sign(value: ir.Value) -> bool:
+    return isinstance(value, ir.Unary) and value.op in ("Minus", "Plus")
+
+
+def _operands(module: Module, call: ir.Call) -> list[ir.Value]:
+    func, name = call.func, ir.last_name(call.func)
+    if _computes(module, func):
+        return list(call.positional) if name in PASSING else []
+    if isinstance(func, ir.Attribute) and name in PASSING:
+        return [func.base]
+    callee = module.once(Calls).find(call)
+    if callee is None or callee.function.is_generator or callee.function.cls is not None:
+        return []
+    returns = (each for each in ir.walk_statements(callee.function.body, into=False) if isinstance(each, ir.Return))
+    return [each.value for each in returns if each.value is not None]
+
+
+def _held(module: Module, name: ir.Name) -> Iterator[ir.Value]:
+    """What a variable can hold: what is assigned, added to it, or looped over."""
+    for binding in reaching(module.names, name):
+        up = node_of(binding)
+        if isinstance(binding, Assigned):
+            yield binding.value
+            continue
+        while isinstance(up, (ir.Name, ir.Sequence)):
+            target, up = up, up.parent
+            if isinstance(up, ir.Comprehension):
+                yield from (each.iter for each in up.clauses if each.target is target)
+        if isinstance(up, ir.AugAssign):
+            yield up.value
+        elif isinstance(up, ir.For):
+            yield up.iter
+
+
+def gradients_in(module: Module, value: ir.Value) -> ir.Value | None:
+    """The gradients of parameters that a number is the size of: `p.grad`, or the call that clips or measures them."""
+    for each in made_of(module, value):
+        if isinstance(each, ir.Call):
+            if module.names.of(each.func) & CLIPS or ir.last_name(each.func) in _NORMS:
+                return each
+        elif is_grad(each) and is_parameters(module, each):
+            return each
+    return None
