@@ -84,6 +84,7 @@ class Objects:
         if depth < _FOLLOW:
             return self._find_key(value, depth)
         if value.id not in self._keys:
+            self._keys[value.id] = None  # what is made of itself has none
             self._keys[value.id] = self._find_key(value, depth)
         return self._keys[value.id]
 
