@@ -19,12 +19,14 @@ from amplint.rules.standing import upwards
 if TYPE_CHECKING:
     from amplint.model import Module
 
+    Parts = Callable[[ir.Value, bool], list[ir.Value]]
+
 _MANY = 200
-_FOLLOW = 4
+_FOLLOW = 10
 # What a test calls, and whether it is true of numbers that are not finite.
 _TESTS = {"isnan": True, "isinf": True, "isfinite": False}
 # What hands the truth of a test on.
-_WRAPPERS = {"all", "any", "bool", "cpu", "item", "sum"}
+_WRAPPERS = {"all", "any", "bool", "cpu", "item", "len", "sum"}
 _NORMS = {"clip_grad_norm_", "clip_grad_norm", "get_total_norm"}
 _EXITS = {"builtins.exit", "builtins.quit", "sys.exit", "os._exit", "os.abort"}
 # Exceptions that mean something to whoever calls.
@@ -79,11 +81,37 @@ def is_caught(module: Module, node: ir.Node) -> bool:
     """Whether an exception is caught round a node, or round a call of its function."""
     function = ir.function_of(node)
     name = function.name if function is not None else ""
+    raised = _raised(node)
     return any(
-        each.handlers and (_stands_in(node, each.body) or (name and _calls(each.body, name)))
+        any(_catches(module, handler, raised) for handler in each.handlers)
+        and (_stands_in(node, each.body) or (name and _calls(each.body, name)))
         for each in module.statements
         if isinstance(each, ir.Try)
     )
+
+
+def _raised(node: ir.Node) -> type[BaseException]:
+    """The exception that a statement raises; torch raises RuntimeErrors."""
+    if isinstance(node, ir.Raise) and node.parts:
+        raised = node.parts[0]
+        found = getattr(builtins, ir.last_name(raised.func if isinstance(raised, ir.Call) else raised), None)
+        return found if isinstance(found, type) and issubclass(found, BaseException) else Exception
+    if isinstance(node, ir.Assert):
+        return AssertionError
+    return SystemExit if isinstance(node, ir.Expr) else RuntimeError
+
+
+def _catches(module: Module, handler: ir.Handler, raised: type[BaseException]) -> bool:
+    types = handler.type.items if isinstance(handler.type, ir.Sequence) else (handler.type,)
+    for each in types:
+        for name in module.names.of(each) if each is not None else ("builtins.BaseException",):
+            known = getattr(builtins, name.removeprefix("builtins."), None) if name.startswith("builtins.") else None
+            if isinstance(known, type):
+                if issubclass(raised, known):
+                    return True
+            elif not name.endswith("OutOfMemoryError"):
+                return True
+    return False
 
 
 def _stands_in(node: ir.Node, block: ir.Block) -> bool:
@@ -103,7 +131,7 @@ def not_finite(module: Module, test: ir.Value, holds: bool, depth: int = _FOLLOW
     None where something else has a part in it too: a counter, a flag.
     """
 
-    def parts(value: ir.Value, truth: bool = holds) -> list[ir.Value]:
+    def parts(value: ir.Value, truth: bool) -> list[ir.Value]:
         return not_finite(module, value, truth, depth - 1)
 
     if not depth:
@@ -111,7 +139,7 @@ def not_finite(module: Module, test: ir.Value, holds: bool, depth: int = _FOLLOW
     if isinstance(test, ir.Unary) and test.op in ("Not", "BitInvert"):
         return parts(test.operand, not holds)
     if isinstance(test, ir.Bool) or (isinstance(test, ir.Binary) and test.op in ("BitOr", "BitAnd")):
-        left, right = parts(test.left), parts(test.right)
+        left, right = parts(test.left, holds), parts(test.right, holds)
         if (test.op in ("or", "BitOr")) is holds:
             return left + right
         both = (left or _is_there(module, test.left)) and (right or _is_there(module, test.right))
@@ -120,18 +148,24 @@ def not_finite(module: Module, test: ir.Value, holds: bool, depth: int = _FOLLOW
         return _compared(module, test, holds, parts)
     if isinstance(test, ir.Call):
         return _called(module, test, holds, parts)
-    if isinstance(test, ir.Comprehension) and len(test.elements) == 1:
-        return parts(test.elements[0])
+    if isinstance(test, ir.Comprehension):
+        return _listed(test, holds, parts)
     if isinstance(test, ir.Name):
         bindings = reaching(module.names, test)
         only = bindings[0] if len(bindings) == 1 else None
-        return parts(only.value) if isinstance(only, Assigned) else []
+        return parts(only.value, holds) if isinstance(only, Assigned) else []
     return []
 
 
-def _compared(
-    module: Module, test: ir.Compare, holds: bool, parts: Callable[[ir.Value], list[ir.Value]]
-) -> list[ir.Value]:
+def _listed(test: ir.Comprehension, holds: bool, parts: Parts) -> list[ir.Value]:
+    """`any(... for p in ...)`, and the list of those that aren't finite, which is true where there is one."""
+    found = parts(test.elements[0], holds) if len(test.elements) == 1 else []
+    if holds and test.kind != "GeneratorExp":
+        found += [value for clause in test.clauses for each in clause.conditions for value in parts(each, True)]
+    return found
+
+
+def _compared(module: Module, test: ir.Compare, holds: bool, parts: Parts) -> list[ir.Value]:
     """`x != x`, `x == float("inf")`, `torch.isnan(x).sum() > 0`."""
     if len(test.ops) != 1:
         return []
@@ -142,7 +176,7 @@ def _compared(
     if op == ("Equal" if holds else "NotEqual"):
         return [one for one, other in ((left, right), (right, left)) if _is_infinite(module, other)]
     zero = isinstance(right, ir.Constant) and right.value == 0 and right.value is not False
-    return parts(left) if op == "GreaterThan" and zero else []
+    return parts(left, holds) if op == "GreaterThan" and zero else []
 
 
 def _is_infinite(module: Module, value: ir.Value) -> bool:
@@ -151,7 +185,7 @@ def _is_infinite(module: Module, value: ir.Value) -> bool:
     return bool(module.names.of(value) & INFINITE)
 
 
-def _called(module: Module, test: ir.Call, holds: bool, parts: Callable[[ir.Value], list[ir.Value]]) -> list[ir.Value]:
+def _called(module: Module, test: ir.Call, holds: bool, parts: Parts) -> list[ir.Value]:
     """`torch.isfinite(x)`, `x.isnan()`, and what hands their truth on: `.any()`, `bool(...)`."""
     func, name = test.func, ir.last_name(test.func)
     given = test.positional[0] if test.positional else None
@@ -161,7 +195,7 @@ def _called(module: Module, test: ir.Call, holds: bool, parts: Callable[[ir.Valu
         return []
     if name in _TESTS:
         return [given] if _TESTS[name] is holds else []
-    return parts(given) if name in _WRAPPERS else []
+    return parts(given, holds) if name in _WRAPPERS else []
 
 
 def _computes(module: Module, func: ir.Value) -> bool:
