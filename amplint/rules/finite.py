@@ -273,7 +273,7 @@ def _operands(module: Module, call: ir.Call) -> list[ir.Value]:
     if isinstance(func, ir.Attribute) and name in PASSING:
         return [func.base]
     callee = module.once(Calls).find(call)
-    if callee is None or callee.function.is_generator or callee.function.cls is not None:
+    if callee is None or callee.function.is_generator:
         return []
     returns = (each for each in ir.walk_statements(callee.function.body, into=False) if isinstance(each, ir.Return))
     return [each.value for each in returns if each.value is not None]
