@@ -1,0 +1,132 @@
+"""The program ends where a loss that is scaled is not finite.
+
+## What it does
+Finds a `raise`, `assert` or `sys.exit` for a loss that is NaN or infinite, where a scaler that may be on scales that
+loss for a float16 region.
+
+It is silent where the loss was reduced over all ranks before it is asked, where a flag or a counter has a part in the
+decision, where the exception is caught or is a class of one's own, where all regions are bfloat16 or the scaler is off,
+and for gradients that are not finite (AMP509).
+
+## Why is this bad?
+It is legitimate: the scaler mends gradients that overflow, and no scale mends a forward. But what overflowed is
+float16's range, mostly in one op of one batch, and not the training: days of it end with the first such batch. Of
+several ranks the one with that batch ends alone, and the others wait for it until they time out.
+
+## Example
+```python
+if not math.isfinite(loss.item()):
+    sys.exit(1)
+scaler.scale(loss).backward()
+```
+
+## Use instead
+```python
+# A loss that is not finite on any rank makes its gradients NaN on all: the scaler leaves the step out on each.
+bad_in_a_row = bad_in_a_row + 1 if not math.isfinite(loss.item()) else 0
+if bad_in_a_row > 20:
+    raise RuntimeError("the loss stays non-finite")
+scaler.scale(loss).backward()
+```
+
+## Fix safety
+None is offered: what to do with such a batch is yours to say.
+
+## Proof
+The fixtures have one batch whose forward overflows in float16, and not in float32: the program raises before, and
+trains to its end after, with that step left out.
+
+## References
+- [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Finding, Fix, Severity
+from amplint.model import ir
+from amplint.model.objects import objects
+from amplint.rules.base import Rule
+from amplint.rules.finite import Abort, aborts, gradients_in, made_of
+from amplint.rules.order import side_by_side
+from amplint.rules.skipped import runs_with, scaler_calls
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.NOTE,
+    default=False,
+    triggers=("isfinite & scale( & backward", "isnan & scale( & backward", "isinf & scale( & backward"),
+)
+
+_REDUCES = ("reduce", "gather")
+_RANKS = ("torch.distributed", "torch.nn.parallel.DistributedDataParallel")
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each abort that asks a loss which is scaled."""
+    for abort in aborts(module):
+        for value in abort.asked:
+            if gradients_in(module, value) is None and _is_scaled(module, abort, value):
+                alone = ", on one rank alone while the others wait for it" if _has_ranks(module) else ""
+                yield rule.finding(
+                    module.span(abort.at),
+                    f"this ends the program{alone} at a loss that is not finite, which takes one batch that overflows "
+                    "in float16; let the scaler leave the step out, and give up after many in a row",
+                    fix=Fix(Applicability.DISPLAY, "Give up only after many such losses in a row"),
+                )
+                break
+
+
+def _is_scaled(module: Module, abort: Abort, value: ir.Value) -> bool:
+    """Whether the loss that is asked is one that a scaler scales in the same step."""
+    asked = made_of(module, value)
+    if _is_reduced(module, asked):
+        return False
+    at = abort.at if isinstance(abort.at, ir.Assert) else abort.at.parent
+    losses = _losses(module, asked)
+    assert at is not None
+    for flow, visit in scaler_calls(module, "scale"):
+        subject = visit.event.subject
+        if subject is not None and losses & _losses(module, made_of(module, subject)):
+            if any(runs_with(module, flow, *each) for each in side_by_side(flow, at, visit.event.call)):
+                return True
+    return False
+
+
+def _losses(module: Module, made: list[ir.Value]) -> set[str | int]:
+    """What tells a loss: the variables that are called so, and the calls that make it."""
+    known = objects(module)
+    named = (each for each in made if "loss" in ir.last_name(each).lower())
+    keys = {known.own_key(each) if isinstance(each, ir.Name) else known.key(each) for each in named}
+    calls = {each.id for each in made if isinstance(each, ir.Call) and "loss" in module.text(each.func).lower()}
+    return {key for key in keys if key is not None} | calls
+
+
+def _is_reduced(module: Module, made: list[ir.Value]) -> bool:
+    """Whether a loss has been reduced over the ranks: then all of them end."""
+    known = objects(module)
+    keys = {known.own_key(each) for each in made if isinstance(each, ir.Name)}
+    for call in module.calls:
+        if any(word in ir.last_name(call.func).lower() for word in _REDUCES):
+            if call in made:
+                return True
+            given = (each for arg in call.args for each in ir.walk_values(arg.value))
+            if any(isinstance(each, ir.Name) and known.own_key(each) in keys for each in given):
+                return True
+    return False
+
+
+def _has_ranks(module: Module) -> bool:
+    return any(
+        name.startswith(_RANKS)
+        for value in module.values
+        if isinstance(value, (ir.Name, ir.Attribute))
+        for name in module.names.of(value)
+    )
