@@ -74,11 +74,11 @@ def check(module: Module) -> Iterator[Finding]:
     for abort in aborts(module):
         for value in abort.asked:
             if gradients_in(module, value) is None and _is_scaled(module, abort, value):
-                alone = ", on one rank alone while the others wait for it" if _has_ranks(module) else ""
+                alone = ", and leaves the other ranks waiting" if _has_ranks(module) else ""
                 yield rule.finding(
                     module.span(abort.at),
-                    f"this ends the program{alone} at a loss that is not finite, which takes one batch that overflows "
-                    "in float16; let the scaler leave the step out, and give up after many in a row",
+                    f"one batch whose loss overflows in float16 ends the program here{alone}; let the scaler leave "
+                    "that step out, and give up after many in a row",
                     fix=Fix(Applicability.DISPLAY, "Give up only after many such losses in a row"),
                 )
                 break
