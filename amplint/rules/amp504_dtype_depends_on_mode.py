@@ -53,6 +53,7 @@ from amplint.model.objects import objects
 from amplint.model.precision import HALF, Test, dtypes, region_dtypes
 from amplint.model.reaching import reaching
 from amplint.model.scopes import Assigned
+from amplint.model.unseen import bases_in_sight
 from amplint.rules.base import Rule
 from amplint.rules.standing import upwards
 
@@ -286,9 +287,11 @@ def _decides(module: Module, function: ir.Function, name: str) -> bool:
 
 
 def _is_in_module(module: Module, node: ir.Node) -> bool:
-    """Whether a node stands in a method of a `torch.nn.Module`."""
+    """Whether a node stands in a method of a `torch.nn.Module`, or of what a class of another file may make one."""
     function = ir.function_of(node)
     while function is not None and function.cls is None:
         function = function.outer
     cls = function.cls if function is not None else None
-    return cls is not None and any("torch.nn.Module" in module.names.of(base.value) for base in cls.bases)
+    if cls is None or not bases_in_sight(module, cls):
+        return cls is not None
+    return any("torch.nn.Module" in module.names.of(base.value) for base in cls.bases)

@@ -50,8 +50,7 @@ from amplint.model import ir
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.finite import Abort, aborts, gradients_in, made_of
-from amplint.rules.order import side_by_side
-from amplint.rules.skipped import runs_with, scaler_calls
+from amplint.rules.skipped import beside, runs_with, scaler_calls
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -95,7 +94,7 @@ def _is_scaled(module: Module, abort: Abort, value: ir.Value) -> bool:
     for flow, visit in scaler_calls(module, "scale"):
         subject = visit.event.subject
         if subject is not None and losses & _losses(module, made_of(module, subject)):
-            if any(runs_with(module, flow, *each) for each in side_by_side(flow, at, visit.event.call)):
+            if any(runs_with(module, flow, *each) for each in beside(module, flow, at, visit.event.call)):
                 return True
     return False
 

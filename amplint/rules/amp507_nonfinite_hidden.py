@@ -61,7 +61,7 @@ from amplint.model.unseen import local_function
 from amplint.rules.base import Rule
 from amplint.rules.finite import made_of, not_finite
 from amplint.rules.order import calls_of, side_by_side
-from amplint.rules.skipped import is_routine, runs_with, scaler_calls
+from amplint.rules.skipped import beside, is_routine, runs_with, scaler_calls
 from amplint.rules.standing import conditions, exclusive, ifs_round
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def _is_before_the_check(module: Module, node: ir.Node) -> bool:
     """Whether gradients are scaled at a node, and the scaler hasn't looked at them since."""
     for flow, visit in scaler_calls(module, "scale", "step", "unscale_"):
         event = visit.event
-        for place, call in side_by_side(flow, node, event.call):
+        for place, call in beside(module, flow, node, event.call):
             if not runs_with(module, flow, place, call) or _has_looked(flow, str(event.scaler), place):
                 continue
             if event.kind == "scale":

@@ -280,7 +280,7 @@ def _operands(module: Module, call: ir.Call) -> list[ir.Value]:
 
 
 def _held(module: Module, name: ir.Name) -> Iterator[ir.Value]:
-    """What a variable can hold: what is assigned, added to it, or looped over."""
+    """What a variable can hold: what is assigned, added to it, looped over, or given by the file's own calls."""
     for binding in reaching(module.names, name):
         up = node_of(binding)
         if isinstance(binding, Assigned):
@@ -294,6 +294,31 @@ def _held(module: Module, name: ir.Name) -> Iterator[ir.Value]:
             yield up.value
         elif isinstance(up, ir.For):
             yield up.iter
+        elif isinstance(up, ir.Function):
+            yield from _given(module, up, name.name)
+
+
+def _given(module: Module, function: ir.Function, param: str) -> Iterator[ir.Value]:
+    calls = module.once(Calls)
+    for call in callers(module, function):
+        callee = calls.find(call)
+        value = (calls.arguments(call, callee) or {}).get(param) if callee is not None else None
+        if value is not None:
+            yield value
+
+
+def callers(module: Module, function: ir.Function) -> list[ir.Call]:
+    """The calls of a function of the file."""
+    return module.once(_callers).get(function.id, [])
+
+
+def _callers(module: Module) -> dict[int, list[ir.Call]]:
+    found: dict[int, list[ir.Call]] = {}
+    for call in module.calls:
+        callee = module.once(Calls).find(call)
+        if callee is not None:
+            found.setdefault(callee.function.id, []).append(call)
+    return found
 
 
 def gradients_in(module: Module, value: ir.Value) -> ir.Value | None:

@@ -10,7 +10,7 @@ from amplint.model import ir
 from amplint.model.events import Event
 from amplint.model.flow import Flow, flows
 from amplint.model.visits import Visit
-from amplint.rules.finite import not_finite, only_asks_for_presence
+from amplint.rules.finite import callers, not_finite, only_asks_for_presence
 from amplint.rules.lives import float16_possible
 from amplint.rules.order import always_off, places, side_by_side, visits
 from amplint.rules.standing import conditions, exclusive
@@ -37,11 +37,19 @@ def step_round(module: Module, node: ir.Node) -> tuple[Flow, Event] | None:
     None where there is none in sight, or where a condition decides that may have to do with AMP or debugging.
     """
     for flow, visit in scaler_calls(module, "scale", "unscale_", "step"):
-        for place, call in side_by_side(flow, node, visit.event.call):
+        for place, call in beside(module, flow, node, visit.event.call):
             later = place.id < call.id if visit.event.kind == "step" else place.id > call.id
             if later and runs_with(module, flow, place, call):
                 return flow, visit.event
     return None
+
+
+def beside(module: Module, flow: Flow, node: ir.Node, call: ir.Node) -> list[tuple[ir.Node, ir.Node]]:
+    """A node, or what calls its function, and a call of the scaler as they stand in one function."""
+    function = ir.function_of(node)
+    pairs = side_by_side(flow, node, call)
+    sites = callers(module, function) if function is not None and not pairs else []
+    return pairs + [pair for site in sites for pair in side_by_side(flow, site, call)]
 
 
 def runs_with(module: Module, flow: Flow, node: ir.Node, call: ir.Node) -> bool:
