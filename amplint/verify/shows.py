@@ -74,4 +74,9 @@ SHOWS = {
     "AMP422": _no("gradients of inputs and of tensors outside the optimizer aren't compared"),
     "AMP423": _no("checkpoints are neither written nor read"),
     "AMP424": _no("schedulers aren't run"),
+    "AMP504": _no("evaluation isn't run"),
+    "AMP505": _no("whether a loss is finite hangs on the model and its data"),
+    "AMP506": _no("what is done with a number that is reported is out of sight"),
+    "AMP507": _no("what a program does to gradients that are not finite isn't interpreted"),
+    "AMP509": _no("whether gradients overflow hangs on the model and its data"),
 }
