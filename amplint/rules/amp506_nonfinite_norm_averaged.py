@@ -55,7 +55,7 @@ from amplint.model.objects import objects
 from amplint.model.sinks import reads_of
 from amplint.rules.base import Rule
 from amplint.rules.clips import FINITE
-from amplint.rules.finite import gradients_in
+from amplint.rules.finite import gradients_in, made_of
 from amplint.rules.skipped import is_plain, step_round
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ rule = Rule(
     triggers=("clip_grad & scale", "get_total_norm & scale"),
 )
 
-_METER = re.compile(r"(?i)meter|avg|average|running|metric_logger|(^|_)ema(_|$)")
+_METER = re.compile(r"(?i)meter|avg|average|running|metric_logger|log_buffer|(^|_)ema(_|$)")
 _MEANS = {"average", "fmean", "mean", "sum", "fsum"}
 _REPLACES = re.compile(r"nan_to_num|nanmean|masked|torch\.where|\binf\b|\bskip")
 
@@ -85,10 +85,8 @@ class Averaged(NamedTuple):
 def check(module: Module) -> Iterator[Finding]:
     """Each norm that goes into a mean as it is."""
     for at, number in _averaged(module):
-        norm = gradients_in(module, number)
-        if not isinstance(norm, ir.Call) or ir.function_of(norm) is not ir.function_of(at):
-            continue
-        if norm.id > number.id or _is_looked_at(module, norm, at):
+        norm = _norm_here(module, at, number)
+        if norm is None or norm.id > number.id or _is_looked_at(module, norm, at):
             continue
         found = step_round(module, norm)
         if found is not None and not is_plain(found[0], norm):
@@ -98,6 +96,14 @@ def check(module: Module) -> Iterator[Finding]:
                 "one of them makes this mean so; leave those out here too",
                 fix=Fix(Applicability.DISPLAY, "Take in finite norms only"),
             )
+
+
+def _norm_here(module: Module, at: ir.Node, number: ir.Value) -> ir.Call | None:
+    """The call, in the function of a mean, that clips or measures, or runs a function of the file that does."""
+    source = gradients_in(module, number)
+    made = made_of(module, number) if isinstance(source, ir.Call) else []
+    here = [each for each in made if isinstance(each, ir.Call) and ir.function_of(each) is ir.function_of(at)]
+    return next((each for each in reversed(here) if gradients_in(module, each) is source), None)
 
 
 def _averaged(module: Module) -> Iterator[Averaged]:
