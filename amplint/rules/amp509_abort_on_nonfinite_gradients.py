@@ -135,10 +135,7 @@ def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
 def _raises(module: Module, call: ir.Call) -> bool:
     """`clip_grad_norm_(..., error_if_nonfinite=True)`."""
     given = call.keyword("error_if_nonfinite")
-    names = module.names.of(call.func)
-    if given is None and names & CLIPS and len(call.positional) > 3:
-        given = call.positional[3]
-    known = names & CLIPS or ir.last_name(call.func) in ("clip_grad_norm_", "get_total_norm")
+    known = module.names.of(call.func) & CLIPS or ir.last_name(call.func) in ("clip_grad_norm_", "get_total_norm")
     return bool(known) and isinstance(given, ir.Constant) and given.value is True
 
 

@@ -142,7 +142,7 @@ def not_finite(module: Module, test: ir.Value, holds: bool, depth: int = _FOLLOW
         left, right = parts(test.left, holds), parts(test.right, holds)
         if (test.op in ("or", "BitOr")) is holds:
             return left + right
-        both = (left or _is_there(module, test.left)) and (right or _is_there(module, test.right))
+        both = (left or _is_there(module, test.left, holds)) and (right or _is_there(module, test.right, holds))
         return left + right if both else []
     if isinstance(test, ir.Compare):
         return _compared(module, test, holds, parts)
@@ -204,21 +204,25 @@ def _computes(module: Module, func: ir.Value) -> bool:
     return bool(names) and all(each.startswith(COMPUTING) for each in names)
 
 
-def _is_there(module: Module, test: ir.Value) -> bool:
-    """`norm is not None`, `isinstance(norm, torch.Tensor)`, `p.requires_grad`: whether there is a number at all."""
+def _is_there(module: Module, test: ir.Value, holds: bool) -> bool:
+    """Whether a test comes out as `holds` where there is a number at all: `norm is not None`, `p.requires_grad`."""
+    if isinstance(test, ir.Unary) and test.op == "Not":
+        return _is_there(module, test.operand, not holds)
     if isinstance(test, ir.Bool):
-        return test.op == "and" and _is_there(module, test.left) and _is_there(module, test.right)
+        both = (test.op == "and") is holds
+        return both and _is_there(module, test.left, holds) and _is_there(module, test.right, holds)
     if isinstance(test, ir.Compare):
         right = test.rights[0]
-        return test.ops == ("IsNot",) and isinstance(right, ir.Constant) and right.value is None
+        none = isinstance(right, ir.Constant) and right.value is None
+        return none and test.ops == (("IsNot",) if holds else ("Is",))
     if isinstance(test, ir.Call):
-        return bool(module.names.of(test.func) & {"builtins.isinstance", "torch.is_tensor"})
-    return ir.last_name(test) in ("requires_grad", "grad")
+        return holds and bool(module.names.of(test.func) & {"builtins.isinstance", "torch.is_tensor"})
+    return holds and ir.last_name(test) in ("requires_grad", "grad")
 
 
 def only_asks_for_presence(module: Module, tests: Iterable[ir.Value]) -> bool:
-    """Whether some tests ask for no more than that something is there."""
-    return all(_is_there(module, each) for each in tests)
+    """Whether some tests ask for no more than that something is there, or that it isn't."""
+    return all(_is_there(module, each, True) or _is_there(module, each, False) for each in tests)
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
