@@ -107,7 +107,7 @@ def codes(line: str) -> list[str]:
     [
         ("if norm.isnan(): sys.exit(1)", "AMP509"),
         ("if not torch.isfinite(norm): os._exit(2)", "AMP509"),
-        ("if norm != norm or norm == torch.inf: raise FloatingPointError", "AMP509"),
+        ("if norm.isinf() or norm == torch.inf or norm != norm: raise FloatingPointError", "AMP509"),
         ("assert all(p.grad is None or torch.isfinite(p.grad).all() for p in model.parameters())", "AMP509"),
         ("assert not torch.isnan(loss)", "AMP505"),
         ("if not math.isfinite(norm): raise ValueError", ""),  # unbound

@@ -66,7 +66,12 @@ rule = Rule(
     __doc__,
     severity=Severity.NOTE,
     default=False,
-    triggers=("clip_grad & scale", "get_total_norm & scale"),
+    triggers=(
+        "clip_grad & scale( & backward",
+        "clip_grad & scaler & step(",
+        "get_total_norm & scale( & backward",
+        "get_total_norm & scaler & step(",
+    ),
 )
 
 _METER = re.compile(r"(?i)meter|avg|average|running|metric_logger|log_buffer|(^|_)ema(_|$)")

@@ -73,12 +73,13 @@ rule = Rule(
     severity=Severity.WARNING,
     triggers=(
         "nan_to_num & scale( & backward",
-        "nan_to_num & scale & grad & step(",
-        "isnan & scale( & backward",
+        "nan_to_num & grad & scaler & step(",
         "isfinite & scale( & backward",
+        "isfinite & grad & scaler & step(",
+        "isnan & scale( & backward",
+        "isnan & grad & scaler & step(",
         "isinf & scale( & backward",
-        "isnan & scale & grad & step(",
-        "isfinite & scale & grad & step(",
+        "isinf & grad & scaler & step(",
     ),
 )
 

@@ -73,12 +73,15 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=(
-        "error_if_nonfinite & scale",
+        "error_if_nonfinite & scale( & backward",
+        "error_if_nonfinite & scaler & step(",
         "detect_anomaly & scale( & backward",
-        "grad & scale & isfinite",
-        "grad & scale & isnan",
-        "grad & scale & isinf",
-        "grad & scale & inf & raise",
+        "grad & isfinite & scale( & backward",
+        "grad & isfinite & scaler & step(",
+        "grad & isnan & scale( & backward",
+        "grad & isnan & scaler & step(",
+        "grad & isinf & scale( & backward",
+        "grad & isinf & scaler & step(",
     ),
 )
 
