@@ -38,7 +38,7 @@ def step_round(module: Module, node: ir.Node) -> tuple[Flow, Event] | None:
     """
     for flow, visit in scaler_calls(module, "scale", "unscale_", "step"):
         for place, call in beside(module, flow, node, visit.event.call):
-            later = place.id < call.id if visit.event.kind == "step" else place.id > call.id
+            later = place.id <= call.id if visit.event.kind == "step" else place.id >= call.id
             if later and runs_with(module, flow, place, call):
                 return flow, visit.event
     return None
