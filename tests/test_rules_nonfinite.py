@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from amplint import check
 from amplint.model import Module, ir
+from amplint.model.objects import objects
 from amplint.rules.finite import aborts, gradients_in, made_of, not_finite
 from amplint.settings import Settings
 from amplint.source import Source
@@ -173,3 +174,8 @@ def test_what_a_number_is_made_of() -> None:
     made = {module.text(each) for each in made_of(module, loss)}
     assert "torch.nn.functional.mse_loss(model(x), x)" in made
     assert "model(x)" not in made
+
+
+def test_variables_that_are_items_by_each_other_have_keys() -> None:
+    module = module_of("b, d = {}, {}\na = b[c]\nc = d[a]\n")
+    assert len([objects(module).key(each) for each in module.values]) == len(module.values)
