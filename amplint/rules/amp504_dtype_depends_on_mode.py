@@ -207,7 +207,7 @@ def _is_number(value: ir.Value) -> bool:
 def _chosen(module: Module) -> Iterator[Site]:
     """`x.float() if self.training else x`, `x.to(torch.float32 if self.training else x.dtype)`."""
     known = objects(module)
-    for value in module.values:
+    for value in module.whole.values:
         if isinstance(value, ir.Conditional):
             mode = _mode(module, value.test)
             arms = (value.then, value.other) if mode else (value.other, value.then)
@@ -239,7 +239,7 @@ def _in_training(module: Module, tests: Iterable[Test]) -> bool | None:
 
 def _guarded(module: Module) -> Iterator[Site]:
     """`if self.training: x = x.float()`."""
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if isinstance(statement, ir.If) and (mode := _mode(module, statement.test)) is not None:
             arms = (statement.then, statement.orelse) if mode else (statement.orelse, statement.then)
             cast = _casts(module, arms[0])
@@ -253,7 +253,7 @@ def _guarded(module: Module) -> Iterator[Site]:
 def _flags(module: Module) -> Iterator[Site]:
     """Calls that are given the mode for a flag which decides about a cast."""
     calls = module.once(Calls)
-    for call in module.calls:
+    for call in module.whole.calls:
         given = [arg for arg in call.args if not arg.star and _mode(module, arg.value) is True]
         callee = calls.find(call) if given else None
         params = calls.arguments(call, callee) if callee is not None else None

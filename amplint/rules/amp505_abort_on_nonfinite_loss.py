@@ -112,7 +112,7 @@ def _is_reduced(module: Module, made: list[ir.Value]) -> bool:
     """Whether a loss has been reduced over the ranks: then all of them end."""
     known = objects(module)
     keys = {known.own_key(each) for each in made if isinstance(each, ir.Name)}
-    for call in module.calls:
+    for call in module.whole.calls:
         if any(word in ir.last_name(call.func).lower() for word in _REDUCES):
             if call in made:
                 return True
@@ -125,7 +125,7 @@ def _is_reduced(module: Module, made: list[ir.Value]) -> bool:
 def _has_ranks(module: Module) -> bool:
     return any(
         name.startswith(_RANKS)
-        for value in module.values
+        for value in module.whole.values
         if isinstance(value, (ir.Name, ir.Attribute))
         for name in module.names.of(value)
     )

@@ -97,7 +97,7 @@ def check(module: Module) -> Iterator[Finding]:
         if found is not None and not is_plain(found[0], norm):
             yield rule.finding(
                 module.span(at),
-                f"the norm of line {module.row(norm)} is infinite or NaN in the steps that the scaler leaves out, and "
+                f"the norm of {module.line(norm)} is infinite or NaN in the steps that the scaler leaves out, and "
                 "one of them makes this mean so; leave those out here too",
                 fix=Fix(Applicability.DISPLAY, "Take in finite norms only"),
             )
@@ -112,14 +112,14 @@ def _norm_here(module: Module, at: ir.Node, number: ir.Value) -> ir.Call | None:
 
 
 def _averaged(module: Module) -> Iterator[Averaged]:
-    for call in module.calls:
+    for call in module.whole.calls:
         func = call.func
         if isinstance(func, ir.Attribute) and call.args:
             if func.attr == "update" and _METER.search(ir.last_name(func.base)):
                 yield from (Averaged(call, arg.value) for arg in call.args if not arg.star)
             elif func.attr == "append" and _is_averaged(module, func.base):
                 yield Averaged(call, call.args[0].value)
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if isinstance(statement, ir.AugAssign) and statement.op == "Add":
             yield Averaged(statement, statement.value)
         elif isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Binary):

@@ -135,11 +135,11 @@ def _finding(module: Module, at: ir.Node, said: str) -> Finding:
 
 
 def _hidden(module: Module) -> Iterator[Hidden]:
-    for call in module.calls:
+    for call in module.whole.calls:
         tensor = _replaced(module, call)
         if tensor is not None:
             yield Hidden(call, tensor)
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if not isinstance(statement, ir.Assign):
             continue
         for target in statement.targets:
@@ -261,7 +261,7 @@ def _is_checked_behind(flow: Flow, scaler: str, place: ir.Node) -> bool:
 
 def _hooks(module: Module) -> Iterator[ir.Call]:
     """The hooks of parameters that replace what isn't finite."""
-    for call in module.calls:
+    for call in module.whole.calls:
         func = call.func
         if isinstance(func, ir.Attribute) and func.attr in _HOOKS and call.positional:
             hook = call.positional[0]

@@ -51,7 +51,7 @@ def aborts(module: Module) -> list[Abort]:
 
 def _aborts(module: Module) -> list[Abort]:
     found = []
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if isinstance(statement, ir.Assert):
             test, holds = statement.test, False
         elif _ends(module, statement) and isinstance(statement.parent, ir.If):
@@ -85,7 +85,7 @@ def is_caught(module: Module, node: ir.Node) -> bool:
     return any(
         any(_catches(module, handler, raised) for handler in each.handlers)
         and (_stands_in(node, each.body) or (name and _calls(each.body, name)))
-        for each in module.statements
+        for each in module.whole.statements
         if isinstance(each, ir.Try)
     )
 
@@ -318,7 +318,7 @@ def callers(module: Module, function: ir.Function) -> list[ir.Call]:
 
 def _callers(module: Module) -> dict[int, list[ir.Call]]:
     found: dict[int, list[ir.Call]] = {}
-    for call in module.calls:
+    for call in module.whole.calls:
         callee = module.once(Calls).find(call)
         if callee is not None:
             found.setdefault(callee.function.id, []).append(call)
