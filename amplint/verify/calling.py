@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from amplint.model import ir
+from amplint.model.accelerators import ACCELERATORS
 from amplint.model.objects import SCALERS, objects
 from amplint.verify.accelerated import Accelerated
 from amplint.verify.builtin import BUILTINS
-from amplint.verify.managed import ACCELERATORS
 from amplint.verify.roles import SHAPES, text_of
 from amplint.verify.standins import (
     ClassValue,

@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 from amplint.model import Module, ir
+from amplint.model.accelerators import LIBRARY
 from amplint.model.calls import Calls
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, region_of
 from amplint.model.events import Event
 from amplint.model.unseen import local_class
 from amplint.rules.standing import loops_round, upwards
 from amplint.verify.files import Files
-from amplint.verify.managed import LIBRARY, StepEvents
+from amplint.verify.managed import StepEvents
 
 # What has to have run for a step to be judged.
 COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", "clip")
