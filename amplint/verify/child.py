@@ -31,6 +31,7 @@ from amplint.verify.simulate import simulated
 from amplint.verify.watch import Listener, watched
 
 _NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+_LIBRARIES = "_libraries"  # a folder beside a fixture's: modules that stand in for libraries it imports
 _OUTPUT = 2000  # characters of what a program printed that are kept
 _FILE = 64 << 20  # bytes that a program may write to a file, its output included
 
@@ -138,10 +139,11 @@ def _observe(job: Job, there: bool, folder: str) -> Observed:
 def _execute(job: Job, there: bool, folder: str, recorder: Recorder | None, *, off: bool = False) -> Observed:
     """Run the program once, as `python file.py` would, and leave nothing of it behind."""
     own, process = os.path.dirname(job.path), os.getpid()
+    folders = [own, *_libraries(own)]
     work = tempfile.mkdtemp(dir=folder)
     kept = list(sys.path), list(sys.argv), dict(os.environ), set(sys.modules), (sys.stdout, sys.stderr)
     os.chdir(work)
-    sys.path.insert(0, own)
+    sys.path[:0] = folders
     sys.argv[:] = [job.path]
     importlib.invalidate_caches()
     reset()
@@ -174,12 +176,18 @@ def _execute(job: Job, there: bool, folder: str, recorder: Recorder | None, *, o
         os.environ.update(kept[2])
         sys.stdout, sys.stderr = kept[4]
         for name in set(sys.modules) - kept[3]:
-            if _within(getattr(sys.modules[name], "__file__", None), own):
+            if any(_within(getattr(sys.modules[name], "__file__", None), each) for each in folders):
                 del sys.modules[name]
     observed = recorder.close() if recorder else Observed()
     observed.end, observed.detail = end, detail
     observed.warnings = [f"{each.category.__name__}: {each.message}" for each in caught]
     return observed
+
+
+def _libraries(own: str) -> list[str]:
+    """The folders with what stands in for libraries, of the rule that a fixture's folder belongs to."""
+    found = (os.path.join(os.path.dirname(each), _LIBRARIES) for each in (own, os.path.dirname(own)))
+    return [each for each in found if os.path.isdir(each)]
 
 
 def _device(device: str | None, there: bool) -> AbstractContextManager[None]:

@@ -79,4 +79,7 @@ SHOWS = {
     "AMP506": _no("what is done with a number that is reported is out of sight"),
     "AMP507": _no("what a program does to gradients that are not finite isn't interpreted"),
     "AMP509": _no("whether gradients overflow hangs on the model and its data"),
+    "AMP601": _yes(_GRADIENT, _UPDATE, _SKIPS, _EXCEPTION),
+    "AMP602": _no("what Lightning does in a step is out of sight"),
+    "AMP603": _no("what transformers does with its arguments is out of sight"),
 }

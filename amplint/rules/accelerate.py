@@ -1,0 +1,118 @@
+"""What a step that trains with accelerate does to its gradients, in the order of the text, and under which tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model import ir
+from amplint.model.accelerators import accelerators
+from amplint.model.calls import Calls
+from amplint.model.events import events
+from amplint.rules.standing import conditions, exclusive, ifs_round, upwards
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_DEPTH = 4
+# Tests of which scaling, or who clips, may depend.
+_DECIDES = re.compile(r"(?i)deepspeed|distributed|fsdp|megatron|precision|16|half|mixed|\bamp|_amp|scaler|backend|accelerat")
+SYNCS = "sync_gradients"
+
+
+class Met(NamedTuple):
+    """One event. `kind`: "backward", "clip" and "unscale_" of an Accelerator, "torch" for a clip that isn't, "step" of
+    an optimizer; "other" for what else makes gradients, uses or changes them.
+
+    `path`: the calls that lead to it from the function that was asked about, itself last.
+    """
+
+    kind: str
+    call: ir.Call
+    path: tuple[ir.Call, ...]
+
+
+class Step:
+    """The events of one function, those of the functions of this file that it calls too."""
+
+    def __init__(self, module: Module, container: ir.Function | ir.Program) -> None:
+        self._module = module
+        self.met = list(self._below(container.body, (), _DEPTH))
+
+    def _below(self, block: ir.Block, path: tuple[ir.Call, ...], depth: int) -> Iterator[Met]:
+        for statement in ir.walk_statements(block, into=False):
+            if not isinstance(statement, (ir.Function, ir.Class)):
+                for root in statement.values():
+                    for value in ir.walk_values(root):
+                        if isinstance(value, ir.Call):
+                            yield from self._of(value, path, depth)
+
+    def _of(self, call: ir.Call, path: tuple[ir.Call, ...], depth: int) -> Iterator[Met]:
+        path = (*path, call)
+        kind = accelerators(self._module).kind(call)
+        if kind is None and depth:
+            callee = self._module.once(Calls).callee(call)
+            if callee is not None and all(call is not each for each in path[:-1]):
+                yield from self._below(callee.function.body, path, depth - 1)
+                return
+        event = events(self._module).of(call)
+        if kind is not None:
+            yield Met(kind, call, path)
+        elif event is not None and event.kind == "clip":
+            if event.how != "measure":
+                yield Met("torch", call, path)
+        elif event is not None and (event.kind != "opaque" or "unscale" in ir.last_name(call.func)):
+            yield Met("step" if event.kind == "optimizer_step" else "other", call, path)
+
+    def before(self, clip: Met) -> Met | None:
+        """The last event before a clip on a path that leads to it."""
+        for each in reversed(self.met[: self.met.index(clip)]):
+            if not exclusive(*common(each, clip)):
+                return each
+        return None
+
+    def behind(self, clip: Met) -> Met | None:
+        """The first event behind it, clips that will see what it leaves aside."""
+        rest = self.met[self.met.index(clip) + 1 :]
+        return next((each for each in rest if each.kind != "torch" and not exclusive(*common(clip, each))), None)
+
+    def in_other_arm(self, clip: Met) -> bool:
+        """Whether an Accelerator clips or unscales in another arm of an if that the clip stands in."""
+        return any(each.kind in ("clip", "unscale_") and exclusive(*common(each, clip)) for each in self.met)
+
+
+def common(one: Met, other: Met) -> tuple[ir.Call, ir.Call]:
+    """Two events as they stand in the innermost function that leads to both."""
+    pairs = zip(one.path, other.path, strict=False)
+    return next(((a, b) for a, b in pairs if a is not b), (one.path[-1], other.path[-1]))
+
+
+def tests_of(met: Met, without: Met) -> list[tuple[ir.Value, bool]]:
+    """The tests under which an event comes and another one need not, and how they come out."""
+    here, there = common(met, without)
+    ifs = conditions(here, there)
+    for each in met.path[met.path.index(here) + 1 :]:
+        ifs += ifs_round(each)
+    blocks = {id(each.block) for call in met.path for each in upwards(ir.statement_of(call))}
+    return [(each.test, id(each.then) in blocks) for each in ifs]
+
+
+def only_if(module: Module, met: Met, without: Met) -> set[tuple[str, bool]]:
+    """The same, as they are written."""
+    return {(module.text(test), truth) for test, truth in tests_of(met, without)}
+
+
+def may_decide(module: Module, test: ir.Value) -> bool:
+    """Whether a test may ask how the Accelerator works, and not just whether to clip."""
+    return bool(_DECIDES.search(re.sub(rf"[\w.]+\.{SYNCS}\b", "", module.text(test))))
+
+
+def asks_for_sync(met: Met) -> bool:
+    """Whether a call is made on the last micro step only: `if accelerator.sync_gradients` is round it."""
+    return any(
+        isinstance(value, ir.Attribute) and value.attr == SYNCS
+        for call in met.path
+        for each in ifs_round(call)
+        for value in ir.walk_values(each.test)
+    )
