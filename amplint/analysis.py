@@ -11,8 +11,11 @@ from amplint.findings import Finding
 from amplint.guard import refusal
 from amplint.rules import all_rules
 from amplint.source import Source
+from amplint.target import nothing_declared
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from amplint.model import Module
     from amplint.rules.base import Rule
     from amplint.target import Target
@@ -30,13 +33,13 @@ class UnreadableError(Exception):
         self.finding = finding
 
 
-def read(source: Source, target: Target) -> Module:
-    """What a text means, with what it takes from other files of its project.
+def read(source: Source, target: Target, frameworks: Callable[[str], Target] = nothing_declared) -> Module:
+    """What a text means, with what it takes from other files of its project; `frameworks` is asked for their targets.
 
     Raises:
         UnreadableError: Python or libcst can't parse it, or amplint fails on it.
     """
-    module = read_alone(source, target)
+    module = read_alone(source, target, frameworks=frameworks)
     try:
         from amplint.model.links import link  # noqa: PLC0415 - see below
 
@@ -46,7 +49,9 @@ def read(source: Source, target: Target) -> Module:
     return module
 
 
-def read_alone(source: Source, target: Target, last_id: int = 0) -> Module:
+def read_alone(
+    source: Source, target: Target, last_id: int = 0, frameworks: Callable[[str], Target] = nothing_declared
+) -> Module:
     """What a text by itself means; the ids of its nodes come behind `last_id`.
 
     Raises:
@@ -59,7 +64,7 @@ def read_alone(source: Source, target: Target, last_id: int = 0) -> Module:
     except Exception as error:
         raise UnreadableError(internal_error(source, "amplint", error)) from error
     try:
-        return build(source, target, last_id)
+        return build(source, target, last_id, frameworks)
     except CannotRead as error:
         raise UnreadableError(invalid_syntax(source, error.row, f"amplint can't read it yet: {error}")) from None
     except Exception as error:

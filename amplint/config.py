@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 from amplint.paths import shown
 from amplint.selection import Selection, SettingsError, codes_of, nearest
-from amplint.target import from_option
+from amplint.target import ASSUMED, from_option
 
 _LISTS = ("select", "ignore", "extend-select", "exclude", "extend-exclude")
-_KEYS = (*_LISTS, "target-torch")
+_KEYS = (*_LISTS, "target-torch", "targets")
+_FRAMEWORKS = tuple(each for each in ASSUMED if each != "torch")
 
 
 class Config(NamedTuple):
@@ -24,6 +25,7 @@ class Config(NamedTuple):
     exclude: tuple[str, ...] | None
     extend_exclude: tuple[str, ...]
     target_torch: str | None
+    targets: tuple[tuple[str, str], ...] = ()
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -69,7 +71,8 @@ def parse(path: str, data: bytes) -> Config | None:
         raise SettingsError(f"{shown(path)}{_line_of(key, text, before)}: {error}") from None
     selection = Selection(_tuple(table, "select"), _tuple(table, "extend-select") or (), _tuple(table, "ignore") or ())
     exclude, extend_exclude = _tuple(table, "exclude"), _tuple(table, "extend-exclude") or ()
-    return Config(os.path.dirname(path), selection, exclude, extend_exclude, table.get("target-torch"))
+    targets = tuple(table.get("targets", {}).items())
+    return Config(os.path.dirname(path), selection, exclude, extend_exclude, table.get("target-torch"), targets)
 
 
 def _validate(key: str, value: object) -> None:
@@ -77,17 +80,26 @@ def _validate(key: str, value: object) -> None:
         near = nearest(key.replace("_", "-"), _KEYS)
         raise SettingsError(f"unknown key {key!r}" + (f"; did you mean {near!r}?" if near else ""))
     if key == "target-torch":
-        if not isinstance(value, str):
-            raise SettingsError("'target-torch' must be a string such as \"2.4\"")
-        try:
-            from_option(value, "")
-        except ValueError as error:
-            raise SettingsError(f"'target-torch': {error}") from None
+        _validate_target(key, value, "torch")
+    elif key == "targets":
+        if not isinstance(value, dict) or not value.keys() <= {*_FRAMEWORKS}:
+            raise SettingsError(f"'targets' must be a table with some of {', '.join(_FRAMEWORKS)}")
+        for package, release in value.items():
+            _validate_target(f"targets.{package}", release, package)
     elif not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise SettingsError(f"{key!r} must be a list of strings")
     elif "exclude" not in key:
         for selector in value:
             codes_of(selector)
+
+
+def _validate_target(key: str, value: object, package: str) -> None:
+    if not isinstance(value, str):
+        raise SettingsError(f"'{key}' must be a string such as \"{ASSUMED[package]}\"")
+    try:
+        from_option(value, "", package)
+    except ValueError as error:
+        raise SettingsError(f"'{key}': {error}") from None
 
 
 def _tuple(table: dict[str, Any], key: str) -> tuple[str, ...] | None:

@@ -17,6 +17,7 @@ from amplint.suppress import Suppressions
 from amplint.trial import try_out
 
 if TYPE_CHECKING:
+    from amplint.model import Module
     from amplint.rules.base import Rule
     from amplint.settings import Settings
 
@@ -126,7 +127,7 @@ def _find(source: Source, settings: Settings, comments: Suppressions) -> tuple[l
     given_up: tuple[str, ...] = ()
     try:
         if rules:
-            module = analysis.read(source, settings.target(source.filename))
+            module = _read(source, settings)
             rules = _touched(module.source, settings.codes)  # with what it takes from other files
             raw, failed = analysis.run(rules, module)
             given_up = analysis.given_up(module)
@@ -150,6 +151,12 @@ def _touched(source: Source, codes: frozenset[str]) -> list[Rule]:
     return gate.touched(source.text.encode("utf-8", "replace"), codes)
 
 
+def _read(source: Source, settings: Settings) -> Module:
+    return analysis.read(
+        source, settings.target(source.filename), frameworks=lambda name: settings.target(source.filename, name)
+    )
+
+
 def _counting(settings: Settings) -> frozenset[str]:
     """The codes that a fix must not add: of rules that are on by default, or selected."""
     return frozenset(code for code, rule in all_rules().items() if rule.default) | settings.codes
@@ -159,7 +166,7 @@ def _count(source: Source, settings: Settings) -> Counter[str]:
     """How often each code that counts is found in a text."""
     try:
         if _touched(source, _counting(settings)):
-            module = analysis.read(source, settings.target(source.filename))
+            module = _read(source, settings)
             found, _ = analysis.run(_touched(module.source, _counting(settings)), module)
             return Counter(each.code for each in found)
         analysis.check_syntax(source)

@@ -1,4 +1,4 @@
-"""What the files of one directory require of torch: pyproject.toml, setup.cfg, setup.py, requirements*.txt.
+"""What the files of one directory require of torch and of frameworks: pyproject.toml, setup.cfg, setup.py, requirements*.txt.
 
 Nothing here raises for a file that is odd or can't be read: it declares nothing.
 """
@@ -24,18 +24,26 @@ from amplint.target import ASSUMED, Target, parts
 
 Bounds = tuple[tuple[int, ...], tuple[int, ...] | None]
 
-# Versions that no torch has: what admits them has no lower or no upper bound.
+# Versions that nothing has: what admits them has no lower or no upper bound.
 _LOWEST, _HIGHEST = Version("0"), Version("999")
-_RELEASES = [
-    Version(f"{major}.{minor}.{patch}")
-    for major, last in ((1, 13), (2, 30))
-    for minor in range(last + 1)
-    for patch in range(3)
-]
+# For each major version the last minor one, or more.
+_RELEASES = {
+    "torch": {1: 13, 2: 30},
+    "lightning": {1: 9, 2: 30},
+    "transformers": {2: 11, 3: 5, 4: 57, 5: 60},
+}
+# What they are called where they are installed.
+_PACKAGES = {
+    "torch": "torch",
+    "lightning": "lightning",
+    "pytorch-lightning": "lightning",
+    "lightning-fabric": "lightning",
+    "transformers": "transformers",
+}
 
 
 @lru_cache(maxsize=256)
-def bounds(specifier: str) -> Bounds | None:
+def bounds(specifier: str, package: str = "torch") -> Bounds | None:
     """The lowest and highest release that a version specifier admits; None where it admits none.
 
     Where it has no lower bound, the lowest is what is assumed of a project that declares nothing.
@@ -47,16 +55,26 @@ def bounds(specifier: str) -> Bounds | None:
         wanted = SpecifierSet(specifier)
     except InvalidSpecifier:
         raise ValueError(f"{specifier!r} is not a version specifier") from None
-    candidates = {_LOWEST, *_RELEASES, *_named(wanted)}
+    candidates = {_LOWEST, *_releases(package), *_named(wanted)}
     admitted = sorted(version for version in candidates if wanted.contains(version, prereleases=True))
     if not admitted:
         return None
     low = _release(admitted[0])
     high = None if wanted.contains(_HIGHEST) else _release(admitted[-1])
-    assumed = parts(ASSUMED)
+    assumed = parts(ASSUMED[package])
     if admitted[0] == _LOWEST and (high is None or high >= assumed):
         low = assumed
     return low, high
+
+
+@lru_cache
+def _releases(package: str) -> list[Version]:
+    return [
+        Version(f"{major}.{minor}.{patch}")
+        for major, last in _RELEASES[package].items()
+        for minor in range(last + 1)
+        for patch in range(3)
+    ]
 
 
 def _named(wanted: SpecifierSet) -> Iterator[Version]:
@@ -70,42 +88,45 @@ def _release(version: Version) -> tuple[int, ...]:
     return parts(".".join(map(str, version.release)))
 
 
-def declared_in(directory: Path) -> Target | None:
-    """The target that the files of `directory` declare; None where none of them names a version of torch."""
+def declared_in(directory: Path, package: str = "torch") -> Target | None:
+    """The target that the files of `directory` declare; None where none of them names a version of the package."""
     for name, read in (("pyproject.toml", _pyproject), ("setup.cfg", _setup_cfg), ("setup.py", _setup_py)):
-        if (text := _text(directory / name)) is not None:
+        if (text := _text(directory / name, package)) is not None:
             for group in read(text):
-                if found := _target(name, group):
+                if found := _target(name, group, package):
                     return found
     lists = [directory / "requirements.txt"]
     lists += sorted(directory.glob("requirements/*.txt"))
     lists += sorted(directory.glob("requirements*.txt"))
     for path in lists:
-        text = _text(path)
-        if text is not None and (found := _target(str(path.relative_to(directory)), _requirement_lines(text))):
-            return found
+        text = _text(path, package)
+        if text is not None:
+            found = _target(str(path.relative_to(directory)), _requirement_lines(text), package)
+            if found is not None:
+                return found
     return None
 
 
-def _text(path: Path) -> str | None:
-    """The text of a file that mentions torch."""
+def _text(path: Path, package: str) -> str | None:
+    """The text of a file that mentions a package."""
     try:
         data = path.read_bytes()
-        return data.decode("utf-8-sig") if b"torch" in data.lower() else None
+        return data.decode("utf-8-sig") if package.encode() in data.lower() else None
     except (OSError, UnicodeDecodeError):
         return None
 
 
-def _target(name: str, group: Iterable[str]) -> Target | None:
-    """The union of a group's requirements on torch: they differ by their markers, and any of them may hold."""
+def _target(name: str, group: Iterable[str], package: str) -> Target | None:
+    """The union of a group's requirements on a package: they differ by their markers, and any of them may hold."""
     found: dict[str, Bounds] = {}
     for text in group:
         with suppress(InvalidRequirement, ValueError):
             requirement = Requirement(text)
-            if requirement.name.lower() == "torch" and requirement.specifier:
-                bound = bounds(str(requirement.specifier))
+            called = requirement.name.lower().replace("_", "-")
+            if _PACKAGES.get(called) == package and requirement.specifier:
+                bound = bounds(str(requirement.specifier), package)
                 if bound is not None:
-                    found[f"torch{requirement.specifier}"] = bound
+                    found[f"{called}{requirement.specifier}"] = bound
     if not found:
         return None
     low = min(each[0] for each in found.values())
@@ -114,7 +135,7 @@ def _target(name: str, group: Iterable[str]) -> Target | None:
     return Target(low, high, f"{name}: {', '.join(found)}")
 
 
-# Each reader yields groups of requirements; the first group that names a version of torch decides. What the package
+# Each reader yields groups of requirements; the first group that names a version of the package decides. What the package
 # itself needs comes first: an extra or a development group only adds to that.
 
 
@@ -150,13 +171,14 @@ def _strings(value: object) -> list[str]:
 
 def _poetry(dependencies: dict[str, Any]) -> Iterator[str]:
     """Poetry's own way to write requirements, in the standard's words."""
-    value = dependencies.get("torch")
-    for each in value if isinstance(value, list) else [value]:
-        written = each.get("version") if isinstance(each, dict) else each
-        if isinstance(written, str):
-            for alternative in re.split(r"\|\|?", written):
-                clauses = [clause for clause in re.split(r"[,\s]+(?![\s\d])", alternative.strip()) if clause]
-                yield "torch" + ",".join(filter(None, map(_poetry_clause, clauses)))
+    for name in _PACKAGES:
+        value = dependencies.get(name)
+        for each in value if isinstance(value, list) else [value]:
+            written = each.get("version") if isinstance(each, dict) else each
+            if isinstance(written, str):
+                for alternative in re.split(r"\|\|?", written):
+                    clauses = [clause for clause in re.split(r"[,\s]+(?![\s\d])", alternative.strip()) if clause]
+                    yield name + ",".join(filter(None, map(_poetry_clause, clauses)))
 
 
 def _poetry_clause(clause: str) -> str:

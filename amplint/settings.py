@@ -53,18 +53,21 @@ class Settings(NamedTuple):
     target_torch: str | None = None
     target_origin: str = "--target-torch"
     isolated: bool = False
+    targets: tuple[tuple[str, str], ...] = ()  # of frameworks
 
-    def target(self, filename: str) -> Target:
-        """The releases of torch that the project of `filename` admits."""
+    def target(self, filename: str, package: str = "torch") -> Target:
+        """The releases of torch, or of a framework, that the project of `filename` admits."""
         from pathlib import Path  # noqa: PLC0415 - only a file that is parsed has a target
 
         from amplint.target import declared, from_option, nothing_declared  # noqa: PLC0415
 
-        if self.target_torch is not None:
-            return from_option(self.target_torch, self.target_origin)
+        stated = self.target_torch if package == "torch" else dict(self.targets).get(package)
+        if stated is not None:
+            origin = self.target_origin if package == "torch" else f"targets.{package}"
+            return from_option(stated, origin, package)
         if self.isolated:
-            return nothing_declared()
-        return declared(Path(absolute(filename)).parent)
+            return nothing_declared(package)
+        return declared(Path(absolute(filename)).parent, package)
 
     def excludes(self, path: str, name: str) -> bool:
         """Whether the walk of a directory leaves out the file or directory `name` at `path` (absolute)."""
@@ -143,7 +146,8 @@ class Resolver:
         target, origin = flags.target_torch, "--target-torch"
         if config and target is None:
             target, origin = config.target_torch, "target-torch"
-        return Settings(enabled_codes(layers), _excludes(config), target, origin, flags.isolated)
+        targets = config.targets if config else ()
+        return Settings(enabled_codes(layers), _excludes(config), target, origin, flags.isolated, targets)
 
 
 def everything() -> Selection:

@@ -1,4 +1,4 @@
-"""The releases of torch that a project admits, as the rules ask for them."""
+"""The releases of torch, and of frameworks on it, that a project admits, as the rules ask for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pathlib import Path
 
-ASSUMED = "2.4"
+# Of what rules ask for, the release from which on a project that declares nothing is taken to be.
+ASSUMED = {"torch": "2.4", "lightning": "2.0", "transformers": "5.0"}
 
 
 class Target(NamedTuple):
@@ -34,13 +35,13 @@ def parts(release: str) -> tuple[int, ...]:
     return tuple(numbers + [0] * (3 - len(numbers)))
 
 
-def nothing_declared() -> Target:
-    """What holds where a project says nothing about torch."""
-    return Target(parts(ASSUMED), None, f"nothing declared: {ASSUMED} assumed")
+def nothing_declared(package: str = "torch") -> Target:
+    """What holds where a project says nothing about a package."""
+    return Target(parts(ASSUMED[package]), None, f"nothing declared: {ASSUMED[package]} assumed")
 
 
 @lru_cache(maxsize=256)
-def from_option(value: str, origin: str) -> Target:
+def from_option(value: str, origin: str, package: str = "torch") -> Target:
     """The target that a user states: a release, which is the lower bound, or a specifier like `>=2.0,<2.4`.
 
     Raises:
@@ -51,22 +52,22 @@ def from_option(value: str, origin: str) -> Target:
     from amplint.requirements import bounds  # noqa: PLC0415 - packaging is only needed for what isn't a plain release
 
     try:
-        found = bounds(value)
+        found = bounds(value, package)
     except ValueError:
         raise ValueError(f"{value!r} is neither a release such as 2.4 nor a specifier such as '>=2.0,<2.4'") from None
     if found is None:
-        raise ValueError(f"{value!r} admits no release of torch")
+        raise ValueError(f"{value!r} admits no release of {package}")
     return Target(*found, f"{origin} {value}")
 
 
 @lru_cache(maxsize=4096)
-def declared(directory: Path) -> Target:
+def declared(directory: Path, package: str = "torch") -> Target:
     """The target that the files of a project declare, seen from `directory` (absolute), up to the repository's root."""
     from amplint.requirements import declared_in  # noqa: PLC0415 - see above
 
-    found = declared_in(directory)
+    found = declared_in(directory, package)
     if found is not None:
         return found
     if directory.parent == directory or (directory / ".git").exists():
-        return nothing_declared()
-    return declared(directory.parent)
+        return nothing_declared(package)
+    return declared(directory.parent, package)

@@ -213,7 +213,7 @@ def test_a_failure_can_not_be_deselected_or_silenced(fakes: Callable[..., Settin
 def test_a_failure_to_read_the_file_is_reported(
     fakes: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def build(source: object, target: object, last_id: int) -> Module:
+    def build(*given: object) -> Module:
         raise IndexError("list index out of range")
 
     monkeypatch.setattr("amplint.model.build", build)
@@ -227,7 +227,7 @@ def test_what_only_libcst_refuses_is_said_to_be_our_lack(
 ) -> None:
     from amplint.model import CannotRead
 
-    def build(source: object, target: object, last_id: int) -> Module:
+    def build(*given: object) -> Module:
         raise CannotRead("unknown syntax", 2)
 
     monkeypatch.setattr("amplint.model.build", build)

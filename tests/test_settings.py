@@ -129,6 +129,22 @@ def test_flags_prevail_over_configuration(project: Write) -> None:
     assert settings.target("x.py") == Target((2, 6, 0), None, "--target-torch 2.6")
 
 
+def test_targets_of_frameworks(project: Write) -> None:
+    root = project(
+        {
+            "pyproject.toml": '[project]\ndependencies = ["transformers>=4.40"]\n'
+            '[tool.amplint]\ntargets = {lightning = ">=1.9,<2.2"}\n',
+        }
+    )
+    settings = resolve(root / "x.py")
+    found = settings.target("x.py", "lightning")
+    assert (found.lowest, found.highest) == ((1, 9, 0), (2, 1, 2))
+    assert found.origin == "targets.lightning >=1.9,<2.2"
+    assert settings.target("x.py", "transformers").origin == "pyproject.toml: transformers>=4.40"
+    isolated = resolve(root / "x.py", isolated=True).target("x.py", "transformers")
+    assert isolated.origin == "nothing declared: 5.0 assumed"
+
+
 def test_isolated_reads_nothing(project: Write) -> None:
     root = project({"pyproject.toml": '[project]\ndependencies = ["torch>=2.0"]\n[tool.amplint]\nselect = ["AMP1"]\n'})
     settings = resolve(root / "x.py", isolated=True)
@@ -157,6 +173,10 @@ def test_a_project_without_configuration_does_not_need_toml(project: Write, monk
         ("[tool.amplint]\ntarget-torch = 2.4\n", r"pyproject.toml:2: 'target-torch' must be a string"),
         ('[tool.amplint]\ntarget-torch = "new"\n', r"pyproject.toml:2: 'target-torch': 'new' is neither a release"),
         ('[tool.amplint]\ntarget-torch = ">3,<2"\n', r"'target-torch': '>3,<2' admits no release of torch"),
+        ("[tool.amplint]\n\ntargets = 2\n", r"pyproject.toml:3: 'targets' must be a table with some of lightning, "),
+        ("[tool.amplint.targets]\ntorch = '2.4'\n", r"'targets' must be a table with some of lightning, transformers"),
+        ("[tool.amplint.targets]\nlightning = 2.1\n", r"'targets.lightning' must be a string such as \"2.0\""),
+        ("[tool.amplint]\ntargets.lightning = '>3,<2'\n", r"'targets.lightning': .* admits no release of lightning"),
         ('[tool]\namplint = ["AMP1"]\n', r"pyproject.toml: tool.amplint must be a table"),
         ('[tool]\namplint.selct = ["AMP1"]\n', r"pyproject.toml:2: unknown key 'selct'"),
         (b"[tool.amplint]\n# \xff\n", r"pyproject.toml: not valid TOML: .*utf-8"),

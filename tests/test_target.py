@@ -182,6 +182,36 @@ def test_the_nearest_file_that_names_torch_decides(project: Write) -> None:
     assert declared(root / "empty" / "src").origin == ASSUMED
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "package", "origin"),
+    [
+        (PYPROJECT, '[project]\ndependencies = ["lightning>=2.1"]', "lightning", "pyproject.toml: lightning>=2.1"),
+        ("requirements.txt", "pytorch_lightning==1.9.5\n", "lightning", "requirements.txt: pytorch-lightning==1.9.5"),
+        ("requirements.txt", "lightning-utilities>=0.1\n", "lightning", "nothing declared: 2.0 assumed"),
+        (
+            PYPROJECT,
+            '[tool.poetry.dependencies]\ntorch = "^2.2"\ntransformers = "^4.30"\n',
+            "transformers",
+            "pyproject.toml: transformers<5,>=4.30",
+        ),
+        (
+            "setup.cfg",
+            "[options]\ninstall_requires =\n    torch>=1.13\n",
+            "transformers",
+            "nothing declared: 5.0 assumed",
+        ),
+    ],
+)
+def test_what_is_declared_of_a_framework(project: Write, name: str, text: str, package: str, origin: str) -> None:
+    assert declared(project({name: text, ".git/HEAD": ""}), package).origin == origin
+
+
+def test_frameworks_have_releases_of_their_own() -> None:
+    assert bounds("<2.0", "lightning") == ((0, 0, 0), (1, 9, 2))
+    assert bounds("<6", "transformers") == ((5, 0, 0), (5, 60, 2))
+    assert not from_option("<5", "", "transformers").reaches("5.0")
+
+
 def test_unreadable_file_declares_nothing(project: Write) -> None:
     root = project({"requirements.txt/x": ""})
     assert declared_in(root) is None

@@ -15,6 +15,7 @@ from amplint.model.lower import Lowering
 from amplint.model.scopes import Names
 from amplint.paths import seen_from
 from amplint.source import Joined, Source
+from amplint.target import nothing_declared
 
 if TYPE_CHECKING:
     from amplint.target import Target
@@ -90,9 +91,10 @@ class Module:
     The text of the latter stands behind the file's own in `source`.
     """
 
-    def __init__(self, source: Source, target: Target, lowered: Lowered) -> None:
+    def __init__(self, source: Source, target: Target, lowered: Lowered, frameworks: Callable[[str], Target]) -> None:
         self.source = source
         self.target = target
+        self.target_of = frameworks  # of lightning, transformers: looked for on the first question
         self.program = lowered.program
         self.last_id = self.last_of_all = lowered.last_id  # of the file's own nodes, and of all
         self.names = Names()
@@ -226,7 +228,9 @@ def lower(text: str, last_id: int = 0) -> Lowered:
     return Lowered(lowering.program, tree, lowering.next_id())
 
 
-def build(source: Source, target: Target, last_id: int = 0) -> Module:
+def build(
+    source: Source, target: Target, last_id: int = 0, frameworks: Callable[[str], Target] = nothing_declared
+) -> Module:
     """Parse and lower a file; the ids of its nodes come behind `last_id`.
 
     Raises:
@@ -234,4 +238,4 @@ def build(source: Source, target: Target, last_id: int = 0) -> Module:
     """
     # libcst drops form feeds, and positions would shift; on a line of its own a space does the same.
     text = _FORM_FEED.sub(lambda found: " " * len(found[0]), source.text) if "\f" in source.text else source.text
-    return Module(source, target, lower(text, last_id))
+    return Module(source, target, lower(text, last_id), frameworks)

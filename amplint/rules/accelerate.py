@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 _DEPTH = 4
 # Tests of which scaling, or who clips, may depend.
-_DECIDES = re.compile(r"(?i)deepspeed|distributed|fsdp|megatron|precision|16|half|mixed|\bamp|_amp|scaler|backend|accelerat")
+_DECIDES = re.compile(
+    r"(?i)deepspeed|distributed|fsdp|megatron|precision|16|half|mixed|\bamp|_amp|scaler|backend|accelerat"
+)
 SYNCS = "sync_gradients"
 
 

@@ -99,7 +99,8 @@ def check(module: Module) -> Iterator[Finding]:
     if not accelerators(module).imported:
         return
     told: set[int] = set()
-    for container in (module.program, *module.functions):
+    containers: list[ir.Function | ir.Program] = [module.program, *module.functions]
+    for container in containers:
         step = Step(module, container)
         for met in step.met:
             found = None
@@ -241,8 +242,8 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
         return None
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}`{module.text(first.call.func)}` on line {module.row(first.call)} has unscaled the gradients "
-        "of all optimizers, and doing it again before the step raises RuntimeError; clip all parameters at once",
+        f"{_when(severity)}`{module.text(first.call.func)}` on line {module.row(first.call)} has unscaled the "
+        "gradients of all optimizers, and doing it again before the step raises RuntimeError; clip all parameters at once",
         withheld="which of the two clips is meant for which parameters has to be decided",
         severity=severity,
     )
