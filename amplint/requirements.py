@@ -1,4 +1,4 @@
-"""What the files of one directory require of torch and of frameworks: pyproject.toml, setup.cfg, setup.py, requirements*.txt.
+"""What a directory requires of torch, or of a framework: pyproject.toml, setup.cfg, setup.py, requirements*.txt.
 
 Nothing here raises for a file that is odd or can't be read: it declares nothing.
 """
@@ -135,8 +135,8 @@ def _target(name: str, group: Iterable[str], package: str) -> Target | None:
     return Target(low, high, f"{name}: {', '.join(found)}")
 
 
-# Each reader yields groups of requirements; the first group that names a version of the package decides. What the package
-# itself needs comes first: an extra or a development group only adds to that.
+# Each reader yields groups of requirements; the first group that names a version of what is asked for decides. What the
+# project itself needs comes first: an extra or a development group only adds to that.
 
 
 def _pyproject(text: str) -> Iterator[Iterable[str]]:

@@ -68,9 +68,9 @@ from amplint.model import ir
 from amplint.model.accelerators import accelerators
 from amplint.model.precision import dtypes
 from amplint.model.scopes import owner_class
-from amplint.rules.accelerate import SYNCS, Met, Step, asks_for_sync, may_decide, only_if, tests_of
 from amplint.rules.base import Rule
 from amplint.rules.guards import guarded
+from amplint.rules.managed import SYNCS, Met, Step, asks_for_sync, is_always_behind, may_decide, tests_of
 from amplint.rules.standing import upwards
 from amplint.rules.statements import own_statement, says_the_same
 
@@ -101,7 +101,7 @@ def check(module: Module) -> Iterator[Finding]:
     told: set[int] = set()
     containers: list[ir.Function | ir.Program] = [module.program, *module.functions]
     for container in containers:
-        step = Step(module, container)
+        step = Step(module, container, accelerators(module).kind)
         for met in step.met:
             found = None
             if met.call.id not in told and met.kind == "torch":
@@ -140,11 +140,8 @@ def _past(module: Module, step: Step, clip: Met) -> Finding | None:
     backward = step.before(clip)
     if backward is None or backward.kind != "backward" or step.in_other_arm(clip):
         return None
-    tests = tests_of(clip, backward)
-    if any(may_decide(module, test) for test, _ in tests):
+    if not is_always_behind(module, clip, backward):
         return None
-    if not only_if(module, backward, clip) <= only_if(module, clip, backward):
-        return None  # on other paths the gradients are not scaled
     accelerator = _receiver(backward.call)
     severity = _severity(module, accelerator)
     if severity is None:
@@ -243,7 +240,7 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
     return rule.finding(
         module.span(clip.call),
         f"{_when(severity)}`{module.text(first.call.func)}` on line {module.row(first.call)} has unscaled the "
-        "gradients of all optimizers, and doing it again before the step raises RuntimeError; clip all parameters at once",
+        "gradients of all optimizers, and doing it again before the step raises RuntimeError; clip them all at once",
         withheld="which of the two clips is meant for which parameters has to be decided",
         severity=severity,
     )

@@ -1,15 +1,15 @@
-"""What a step that trains with accelerate does to its gradients, in the order of the text, and under which tests."""
+"""Steps whose backward a framework does: what is done to the gradients, in the order of the text, under which tests."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
-from amplint.model.accelerators import accelerators
 from amplint.model.calls import Calls
 from amplint.model.events import events
+from amplint.rules.clips import reads_scale
 from amplint.rules.standing import conditions, exclusive, ifs_round, upwards
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ SYNCS = "sync_gradients"
 
 
 class Met(NamedTuple):
-    """One event. `kind`: "backward", "clip" and "unscale_" of an Accelerator, "torch" for a clip that isn't, "step" of
+    """One event. `kind`: "backward", "clip" and "unscale_" of the framework, "torch" for a clip that isn't, "step" of
     an optimizer; "other" for what else makes gradients, uses or changes them.
 
     `path`: the calls that lead to it from the function that was asked about, itself last.
@@ -36,10 +36,16 @@ class Met(NamedTuple):
 
 
 class Step:
-    """The events of one function, those of the functions of this file that it calls too."""
+    """The events of one function, those of the functions of this file that it calls too.
 
-    def __init__(self, module: Module, container: ir.Function | ir.Program) -> None:
+    `kind` says what a call of the framework's is, if it is one.
+    """
+
+    def __init__(
+        self, module: Module, container: ir.Function | ir.Program, kind: Callable[[ir.Call], str | None]
+    ) -> None:
         self._module = module
+        self._kind = kind
         self.met = list(self._below(container.body, (), _DEPTH))
 
     def _below(self, block: ir.Block, path: tuple[ir.Call, ...], depth: int) -> Iterator[Met]:
@@ -52,7 +58,7 @@ class Step:
 
     def _of(self, call: ir.Call, path: tuple[ir.Call, ...], depth: int) -> Iterator[Met]:
         path = (*path, call)
-        kind = accelerators(self._module).kind(call)
+        kind = self._kind(call)
         if kind is None and depth:
             callee = self._module.once(Calls).callee(call)
             if callee is not None and all(call is not each for each in path[:-1]):
@@ -80,7 +86,7 @@ class Step:
         return next((each for each in rest if each.kind != "torch" and not exclusive(*common(clip, each))), None)
 
     def in_other_arm(self, clip: Met) -> bool:
-        """Whether an Accelerator clips or unscales in another arm of an if that the clip stands in."""
+        """Whether the framework clips or unscales in another arm of an if that the clip stands in."""
         return any(each.kind in ("clip", "unscale_") and exclusive(*common(each, clip)) for each in self.met)
 
 
@@ -100,13 +106,19 @@ def tests_of(met: Met, without: Met) -> list[tuple[ir.Value, bool]]:
     return [(each.test, id(each.then) in blocks) for each in ifs]
 
 
-def only_if(module: Module, met: Met, without: Met) -> set[tuple[str, bool]]:
-    """The same, as they are written."""
-    return {(module.text(test), truth) for test, truth in tests_of(met, without)}
+def is_always_behind(module: Module, clip: Met, backward: Met) -> bool:
+    """Whether a clip only sees what that backward made, as the framework always makes it, and nobody asks the scale."""
+    if reads_scale(module, clip.call):
+        return False
+    tests, made = tests_of(clip, backward), tests_of(backward, clip)
+    asked = {(module.text(test), truth) for test, truth in tests}
+    return not any(may_decide(module, test) for test, _ in tests) and all(
+        (module.text(test), truth) in asked for test, truth in made
+    )
 
 
 def may_decide(module: Module, test: ir.Value) -> bool:
-    """Whether a test may ask how the Accelerator works, and not just whether to clip."""
+    """Whether a test may ask how the framework works, and not just whether to clip."""
     return bool(_DECIDES.search(re.sub(rf"[\w.]+\.{SYNCS}\b", "", module.text(test))))
 
 
