@@ -3,13 +3,15 @@
 ## What it does
 Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` (and timm's clips, and `p.grad.clamp_(...)`) behind
 `accelerator.backward(loss)`, in one function or in the functions of the same file that it calls. It also finds
-`accelerator.clip_grad_norm_` where it comes on each micro step of `with accelerator.accumulate(...)`, and twice in one
-step: it unscales the gradients of every optimizer each time. An error where the file shows `mixed_precision="fp16"`; a
-warning where accelerate is told elsewhere (`accelerate launch`, a setting), which is right until that is float16.
+`accelerator.clip_grad_norm_` where it comes on each micro step (of `with accelerator.accumulate(...)`, or with a step
+that waits for a counter), and twice in one step: it unscales the gradients of every optimizer each time. An error where
+the file shows `mixed_precision="fp16"`; a warning where accelerate is told elsewhere (`accelerate launch`, a setting),
+which is right until that is float16.
 
 It is silent where the file shows that the precision is another one ("no", "bf16", "fp8"), where DeepSpeed is set up
 (it clips itself), behind `accelerator.unscale_gradients()`, in the other arm of an if that has an Accelerator's clip,
-and under a test that may ask for the precision or for the way of training. Checked against accelerate 1.15.
+in a function that asks for the scale, and under a test that may ask for the precision or for the way of training.
+Checked against accelerate 1.15.
 
 ## Why is this bad?
 In float16 `accelerator.backward` multiplies the loss by the scale of its own GradScaler, and the gradients are divided
@@ -45,16 +47,16 @@ accumulates. Else unsafe, and with that `if`. Unsafe for `clip_grad_value_` too,
 DeepSpeed, and for a bound beyond 1,000 (tuned to scaled gradients, it would no longer clip). The `if` round
 an Accelerator's own clip is unsafe: in other precisions micro steps were clipped one by one. No fix where an argument
 is given that the Accelerator's clip lacks (`foreach`, `error_if_nonfinite`), where the step does not always follow the
-clip, where the norm is used and an `if` would leave it unset, and for the second clip of a step: clip all parameters
-at once, or leave the second one to torch.
+clip, where the norm is used and an `if` would leave it unset, where a counter decides on micro steps, and for the
+second clip of a step: clip all parameters at once, or leave the second one to torch.
 
 ## Proof
 accelerate need not be installed where fixtures run: `_libraries` in the rule's folder stands in for it, with torch's
 own scaler and optimizers. The clip sees 65,536 times the true norm before, and the true norm after; micro steps and
-second clips raise.
+second clips raise. The same came out by hand with accelerate 1.15 itself, its scaler set to the CPU's.
 
 ## References
-- [Accelerator.clip_grad_norm_](https://huggingface.co/docs/accelerate/package_reference/accelerator#accelerate.Accelerator.clip_grad_norm_)
+- [The Accelerator](https://huggingface.co/docs/accelerate/package_reference/accelerator)
 - [Gradient accumulation with accelerate](https://huggingface.co/docs/accelerate/usage_guides/gradient_accumulation)
 """
 
@@ -66,6 +68,8 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.accelerators import accelerators
+from amplint.model.conditions import Conditions
+from amplint.model.objects import objects
 from amplint.model.precision import dtypes
 from amplint.model.scopes import owner_class
 from amplint.rules.base import Rule
@@ -107,7 +111,7 @@ def check(module: Module) -> Iterator[Finding]:
             if met.call.id not in told and met.kind == "torch":
                 found = _past(module, step, met)
             elif met.call.id not in told and met.kind == "clip":
-                found = _again(module, step, met) or _on_micro_steps(module, met)
+                found = _again(module, step, met) or _on_micro_steps(module, step, met)
             if found is not None:
                 told.add(met.call.id)
                 yield found
@@ -246,27 +250,44 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
     )
 
 
-def _on_micro_steps(module: Module, clip: Met) -> Finding | None:
-    """A clip on each micro step of `with accelerator.accumulate(...)`."""
+def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
+    """A clip on each micro step: of `with accelerator.accumulate(...)`, or with a step that waits for a counter."""
     accelerator = _receiver(clip.call)
     severity = _severity(module, accelerator)
-    if severity is None or asks_for_sync(clip) or not _accumulates(module, accelerator):
+    if severity is None or asks_for_sync(clip):
         return None
-    inside = [each for call in clip.path for each in upwards(ir.statement_of(call)) if isinstance(each, ir.With)]
-    region = next((each for each in inside if any(_is_accumulate(module, item) for item in each.items)), None)
-    if region is None or any(_mentions_sync(each) for each in ir.values_below(region.body)):
+    fix, withheld = None, "its norm is used, or it shares lines with other code"
+    if _accumulates(module, accelerator) and _is_inside_accumulate(module, clip):
+        test, statement = f"{module.text(accelerator)}.{SYNCS}", own_statement(clip.call)
+        edit = guarded(module, statement, test) if statement is not None else None
+        fix = Fix(Applicability.UNSAFE, f"Clip under `if {test}`", (edit,)) if edit is not None else None
+    elif (counted := _counted(module, step, clip)) is not None:
+        test, withheld = module.text(counted), "what the step waits for need not be known where the clip stands"
+    else:
         return None
-    test, statement = f"{module.text(accelerator)}.{SYNCS}", own_statement(clip.call)
-    edit = guarded(module, statement, test) if statement is not None else None
-    fix = Fix(Applicability.UNSAFE, f"Clip under `if {test}`", (edit,)) if edit is not None else None
     return rule.finding(
         module.span(clip.call),
         f"{_when(severity)}`{module.text(clip.call.func)}` unscales the gradients on each micro step, and the second "
         f"time before the step raises RuntimeError; call it under `if {test}`",
         fix=fix,
-        withheld=None if fix else "its norm is used, or it shares lines with other code",
+        withheld=None if fix else withheld,
         severity=severity,
     )
+
+
+def _is_inside_accumulate(module: Module, clip: Met) -> bool:
+    inside = [each for call in clip.path for each in upwards(ir.statement_of(call)) if isinstance(each, ir.With)]
+    region = next((each for each in inside if any(_is_accumulate(module, item) for item in each.items)), None)
+    return region is not None and not any(_mentions_sync(each) for each in ir.values_below(region.body))
+
+
+def _counted(module: Module, step: Step, clip: Met) -> ir.Value | None:
+    """The test of a counter for which the step behind a clip waits, and the clip doesn't."""
+    use = step.behind(clip)
+    if use is None or use.kind != "step":
+        return None
+    conditions = Conditions(objects(module))
+    return next((test for test, holds in tests_of(use, clip) if holds and conditions.counts(test)), None)
 
 
 def _is_accumulate(module: Module, item: ir.Item) -> bool:
