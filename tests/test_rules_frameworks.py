@@ -1,0 +1,211 @@
+"""AMP6: what accelerate, Lightning and transformers are told, in the forms that fixtures don't have."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amplint import check, fix
+from amplint.findings import Finding, Severity
+from amplint.settings import Settings
+
+
+def found(text: str, code: str, **targets: str) -> list[Finding]:
+    return check(text, settings=Settings(frozenset({code}), isolated=True, targets=tuple(targets.items())))
+
+
+def fixed(text: str, code: str, *, unsafe: bool = False) -> str:
+    return fix(text, settings=Settings(frozenset({code}), isolated=True), unsafe=unsafe)
+
+
+# --- AMP601 ---------------------------------------------------------------------------------------------------------
+
+STEP = """\
+import os
+from accelerate import Accelerator
+from torch.nn.utils import clip_grad_norm_
+
+def main(args, model, optimizer, loader, accelerator=None):
+    accelerator = {made}
+    for batch in loader:
+        loss = model(batch)
+        accelerator.backward(loss)
+        {clip}
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+CLIP = "clip_grad_norm_(model.parameters(), 1.0)"
+
+
+def step(clip: str = CLIP, made: str = 'Accelerator(mixed_precision="fp16")') -> str:
+    return STEP.format(clip=clip, made=made)
+
+
+@pytest.mark.parametrize(
+    ("made", "severity"),
+    [
+        ('Accelerator(mixed_precision="fp16")', Severity.ERROR),
+        ('Accelerator(mixed_precision="fp16" if args.half else "no")', Severity.ERROR),
+        ("Accelerator()", Severity.WARNING),
+        ("Accelerator(mixed_precision=args.precision)", Severity.WARNING),
+        ('Accelerator(mixed_precision=os.environ.get("PRECISION"))', Severity.WARNING),
+        ("Accelerator(**args.accelerate)", Severity.WARNING),
+        ('Accelerator(mixed_precision="bf16")', None),
+        ('Accelerator(mixed_precision="bf16" if args.half else "no")', None),
+        ("Accelerator(deepspeed_plugin=args.plugin)", None),
+    ],
+)
+def test_how_sure_it_is_that_accelerate_scales(made: str, severity: Severity | None) -> None:
+    assert [each.severity for each in found(step(made=made), "AMP601")] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    "clip",
+    [
+        "if accelerator.distributed_type != 'DEEPSPEED':\n            " + CLIP,
+        "if not args.fp16:\n            " + CLIP,
+        "clip_grad_norm_(model.parameters(), accelerator.scaler.get_scale())",
+        "loss.backward()\n        " + CLIP,
+        "optimizer.step()\n        " + CLIP,
+        "unscale_them(optimizer)\n        " + CLIP,
+        "norm = clip_grad_norm_(model.parameters(), float('inf'))",
+    ],
+)
+def test_what_may_be_right(clip: str) -> None:
+    assert not found(step(clip), "AMP601")
+
+
+@pytest.mark.parametrize(
+    ("clip", "withheld"),
+    [
+        ("clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)", "takes no `error_if_nonfinite`"),
+        ("clip_grad_norm_(*args.clip)", "may take fewer arguments"),
+        (CLIP + "\n        if args.last:\n            break\n        loss.backward()", "can't be told"),
+    ],
+)
+def test_a_clip_that_accelerate_can_t_take(clip: str, withheld: str) -> None:
+    (finding,) = found(step(clip), "AMP601")
+    assert withheld in (finding.withheld or "")
+
+
+def test_an_accelerator_from_elsewhere_may_accumulate() -> None:
+    text = step().replace('    accelerator = Accelerator(mixed_precision="fp16")\n', "")
+    assert fixed(text, "AMP601") == text
+    assert (
+        "        if accelerator.sync_gradients:\n            accelerator.clip_grad_norm_(model.parameters(), 1.0)\n"
+        in fixed(text, "AMP601", unsafe=True)
+    )
+
+
+def test_an_accelerator_by_another_name_in_a_helper() -> None:
+    text = step(clip="clip(model)") + "\ndef clip(model):\n    clip_grad_norm_(model.parameters(), 1.0)\n"
+    (finding,) = found(text, "AMP601")
+    assert finding.withheld == "the Accelerator has another name there, or none"
+
+
+# --- AMP602 ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("imports", "trainer"),
+    [
+        ("import lightning as L", "L.Trainer"),
+        ("import lightning", "lightning.pytorch.Trainer"),
+        ("import lightning.pytorch as pl", "pl.Trainer"),
+        ("from lightning.pytorch import Trainer", "Trainer"),
+        ("import pytorch_lightning as pl", "pl.Trainer"),
+        ("from pytorch_lightning import Trainer as T", "T"),
+        ("from pytorch_lightning.trainer.trainer import Trainer", "Trainer"),
+        ("try:\n    import lightning as pl\nexcept ImportError:\n    import pytorch_lightning as pl", "pl.Trainer"),
+        ("from lightning_fabric import Fabric", "Fabric"),
+        ("from lightning.fabric import Fabric", "Fabric"),
+    ],
+)
+def test_lightning_is_known_by_whichever_name(imports: str, trainer: str) -> None:
+    # The byte search asks for the name and its bracket.
+    text = f"{imports}\nTrainer() if 0 else None\ntrainer = {trainer}(precision=16)\n"
+    assert fixed(text, "AMP602") == text.replace("16", '"16-mixed"')
+
+
+@pytest.mark.parametrize(
+    ("lightning", "count", "withheld"),
+    [
+        (">=2.0", 1, None),
+        (">=1.9", 1, "'16-mixed' needs lightning 2.0, and the project admits older ones (targets.lightning >=1.9)"),
+        ("<2", 0, None),
+    ],
+)
+def test_the_project_s_lightning_decides(lightning: str, count: int, withheld: str | None) -> None:
+    findings = found("import lightning as L\nL.Trainer(precision=16)\n", "AMP602", lightning=lightning)
+    assert [each.withheld for each in findings] == [withheld] * count
+
+
+def test_a_removed_argument_in_a_project_for_both() -> None:
+    text = "import lightning as L\nL.Trainer(gpus=1, amp_backend='native')\n"
+    assert not found(text, "AMP602")
+    assert [each.severity for each in found(text, "AMP602", lightning="1.9")] == [Severity.WARNING]
+    assert [each.severity for each in found(text, "AMP602", lightning="2.1")] == [Severity.ERROR]
+
+
+def test_an_argument_with_a_comment_is_not_taken_out() -> None:
+    text = "import lightning as L\nL.Trainer(\n    devices=1,  # one\n    amp_backend='native',\n)\n"
+    assert found(text, "AMP602")
+    assert fixed(text, "AMP602") == text
+
+
+KNOWN = (16, 32, 64, "16", "32", "64", "bf16", "16-mixed", "bf16-mixed", "16-true", "bf16-true", "32-true", "64-true")
+RENAMED = (16, "16", "bf16")
+
+
+@given(st.one_of(st.integers(), st.text(max_size=6), st.sampled_from(KNOWN), st.none(), st.booleans(), st.floats()))
+def test_each_literal_is_one_of_lightning_s_or_told(precision: object) -> None:
+    text = f"import lightning as L\nL.Trainer(precision={precision!r})\n"
+    findings = found(text, "AMP602")
+    judged = type(precision) in (int, str) and not str(precision).startswith("transformer-engine")
+    if not judged or (precision in KNOWN and precision not in RENAMED):
+        assert not findings
+    else:
+        expected = Severity.WARNING if precision in RENAMED else Severity.ERROR
+        assert [each.severity for each in findings] == [expected]
+
+
+# --- AMP603 ---------------------------------------------------------------------------------------------------------
+
+ARGUMENTS = "from transformers import TrainingArguments\nTrainingArguments('out', fp16={fp16}, {more})\n"
+
+
+@pytest.mark.parametrize(
+    ("transformers", "severities"),
+    [
+        (">=5.1", [Severity.ERROR, Severity.ERROR]),
+        (">=4.40", [Severity.WARNING, Severity.WARNING]),
+        (">=4.40,<5", [Severity.WARNING]),  # fp16_backend
+        (">=4.10,<5", []),
+        ("4.1", [Severity.WARNING, Severity.WARNING]),
+    ],
+)
+def test_the_project_s_transformers_decides(transformers: str, severities: list[Severity]) -> None:
+    text = ARGUMENTS.format(fp16="True", more="fp16_opt_level='O1', fp16_backend='amp'")
+    assert [each.severity for each in found(text, "AMP603", transformers=transformers)] == severities
+
+
+@pytest.mark.parametrize(
+    ("fp16", "more", "count"),
+    [
+        ("True", "bf16=True", 1),
+        ("half", "bf16=half", 1),
+        ("not half", "bf16=half", 0),
+        ("True", "bf16=half", 0),
+        ("False", "bf16=False", 0),
+        ("True", "fp16_full_eval=True, bf16_full_eval=True", 1),
+        ("True", "**more", 0),
+        ("True", "overwrite_output_dir=True, fp16_opt_level='O1'", 0),
+    ],
+)
+def test_flags_that_exclude_each_other(fp16: str, more: str, count: int) -> None:
+    assert len(found(ARGUMENTS.format(fp16=fp16, more=more), "AMP603")) == count
+
+
+def test_a_flag_that_is_off_by_a_constant() -> None:
+    assert not found("half = False\n" + ARGUMENTS.format(fp16="half", more="bf16=half"), "AMP603")
