@@ -135,6 +135,30 @@ class Trainer(nn.Module):
     assert (found.judged.state, found.judged.faults) == (RIGHT, [])
 
 
+def test_a_clip_in_a_method_unscales_what_its_caller_steps() -> None:
+    (found,) = interpret(
+        """
+from accelerate import Accelerator
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.accelerator = Accelerator(mixed_precision="fp16")
+        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+
+    def clip(self):
+        self.accelerator.clip_grad_norm_(self.model.parameters(), 1.0)
+
+    def step(self, batch):
+        loss = self.model(batch).mean()
+        self.accelerator.backward(loss)
+        self.clip()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+"""
+    )
+    assert (found.judged.state, found.judged.faults) == (RIGHT, [])
+
+
 BASELINE = """
     plain = torch.optim.SGD(other.parameters(), lr=0.1)
     for batch in loader:

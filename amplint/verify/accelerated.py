@@ -55,6 +55,7 @@ class Accelerated(TorchCalls):
         super().__init__()
         self._accelerator: Accelerator | None = None
         self._owners: dict[int, Accelerator] = {}  # of prepared optimizers, by their ids
+        self.running: list[Frame] = []  # of the functions that have been called, the innermost last
 
     def accelerator(self, given: dict[str, Any] | None = None) -> Accelerator:
         """A new Accelerator by its constructor's arguments; without them the last one, or one from out of sight."""
@@ -116,12 +117,14 @@ class Accelerated(TorchCalls):
         return Unknown(site.text, inputs=tuple(args))
 
     def _unscale(self, found: Accelerator, site: Site) -> None:
-        """Unscale all optimizers: those that were met, and those that the function steps behind this line."""
-        for value in site.code.events.steppers(ir.function_of(site.call)):
-            if _is_bound(value, site.frame):
-                optimizer = self.tool(value, self.evaluate(value, site.frame), site.frame)
-                if isinstance(optimizer, torch.optim.Optimizer):
-                    self._owner(optimizer, site)
+        """Unscale all optimizers: those that were met, and those that the functions step that lead to this line."""
+        around = [(ir.function_of(site.call), site.frame), *((each.function, each) for each in self.running)]
+        for function, frame in around:
+            for value in frame.code.events.steppers(function):
+                if _is_bound(value, frame):
+                    optimizer = self.tool(value, self.evaluate(value, frame), frame)
+                    if isinstance(optimizer, torch.optim.Optimizer):
+                        self._owner(optimizer, site)
         for optimizer in found.optimizers:
             self.event(site, lambda: found.scaler.unscale_(optimizer))  # noqa: B023 - called at once
 

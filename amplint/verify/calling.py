@@ -178,12 +178,14 @@ class Caller(Accelerated):
                     self.entered(contexts, made, closure.frame.code.where(each))
             self._depth += 1
             self._active.append(function.id)
+            self.running.append(frame)
             self.applied.add(function.id)
             try:
                 return self.run_body(function, frame)
             finally:
                 self._depth -= 1
                 self._active.pop()
+                self.running.pop()
 
     @staticmethod
     def entered(left: ExitStack, made: Any, where: str) -> Any:
