@@ -13,10 +13,10 @@ Finds, where the classes are Lightning's own,
 - a float16 region in the `training_step` of a file whose Trainers are all in "bf16-mixed" (an error).
 
 It is silent where the project admits no Lightning from 2.0 on, or declares none and the call has other arguments that
-2.0 removed (`gpus`): that is written for an older one. It is silent for a region in the Trainer's own precision
-(redundant, not wrong), for a scaler in a module that takes its optimizers with `use_pl_optimizer=False` and does all by
-itself, for a clip in a function that asks for the scale, and wherever the Trainer stands in another file. Checked
-against lightning 2.6.6, and 1.9.5 for what was before.
+2.0 removed (`gpus`): that is written for an older one; and for names and arguments under a test of the version. It is
+silent for a region in the Trainer's own precision (redundant, not wrong), for a scaler in a module that takes its
+optimizers with `use_pl_optimizer=False` and does all by itself, for a clip in a function that asks for the scale, and
+wherever the Trainer stands in another file. Checked against lightning 2.6.6, and 1.9.5 for what was before.
 
 ## Why is this bad?
 The old names still work, with a warning each time: 16 means "16-mixed", and not the "16-true" that it sounds like.
@@ -66,7 +66,7 @@ from amplint.model.scopes import Assigned
 from amplint.rules.base import Rule
 from amplint.rules.lightning import Setup, setups
 from amplint.rules.lightning_steps import against
-from amplint.rules.releases import is_for_older
+from amplint.rules.releases import depends_on_release, is_for_older
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -120,7 +120,7 @@ def check(module: Module) -> Iterator[Finding]:
 def _arguments(module: Module, setup: Setup) -> Iterator[Finding]:
     for value, inline in _literals(module, setup.precision) if setup.precision is not None else ():
         found = value.value
-        if isinstance(found, bool) or not isinstance(found, (int, str)):
+        if isinstance(found, bool) or not isinstance(found, (int, str)) or depends_on_release(module, value):
             continue
         at = value if inline else setup.precision
         if found in _RENAMED:
@@ -129,7 +129,7 @@ def _arguments(module: Module, setup: Setup) -> Iterator[Finding]:
             message = f"{setup.what} knows no precision {found!r} and raises ValueError; float16 is {_NEW[0]!r}"
             yield rule.finding(module.span(at if at is not None else value), message, severity=Severity.ERROR)
     for arg in setup.call.args:
-        if arg.keyword in _REMOVED and setup.what == "Trainer":
+        if arg.keyword in _REMOVED and setup.what == "Trainer" and not depends_on_release(module, arg.value):
             yield _removed(module, setup, arg)
 
 

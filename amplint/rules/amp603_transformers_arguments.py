@@ -11,7 +11,7 @@ Finds, in calls of transformers' `TrainingArguments` and `Seq2SeqTrainingArgumen
 
 It is silent where a flag is not a literal, where the project admits no release that removed an argument, and where it
 declares none and the call has other arguments that are gone in 5.0 (`evaluation_strategy`, `no_cuda`): that is written
-for an older one. Checked against transformers 5.23, 5.0, 4.57 and 4.13.
+for an older one; and for these under a test of the version. Checked against transformers 5.23, 5.0, 4.57 and 4.13.
 
 ## Why is this bad?
 The first raise ValueError, the removed ones TypeError, before anything is trained. Full evaluation in float16 casts the
@@ -54,7 +54,7 @@ from amplint.model import ir
 from amplint.model.objects import objects
 from amplint.model.scopes import NOTHING, Assigned
 from amplint.rules.base import Rule
-from amplint.rules.releases import is_for_older
+from amplint.rules.releases import depends_on_release, is_for_older
 from amplint.rules.standing import dominates
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _is_false(module: Module, value: ir.Value) -> bool:
 
 def _removed(module: Module, call: ir.Call) -> Iterator[Finding]:
     target = module.target_of("transformers")
-    if is_for_older(module, "transformers", call, _OLD):
+    if is_for_older(module, "transformers", call, _OLD) or depends_on_release(module, call):
         return
     for arg in call.args:
         if arg.keyword not in _REMOVED:
