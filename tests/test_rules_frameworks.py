@@ -23,6 +23,7 @@ def fixed(text: str, code: str, *, unsafe: bool = False) -> str:
 
 STEP = """\
 import os
+from engines import Engine
 from accelerate import Accelerator
 from torch.nn.utils import clip_grad_norm_
 
@@ -54,6 +55,8 @@ def step(clip: str = CLIP, made: str = 'Accelerator(mixed_precision="fp16")') ->
         ('Accelerator(mixed_precision="bf16")', None),
         ('Accelerator(mixed_precision="bf16" if args.half else "no")', None),
         ("Accelerator(deepspeed_plugin=args.plugin)", None),
+        ('Accelerator(mixed_precision="fp16", cpu=True)', None),
+        ("Engine()", None),  # another library's
     ],
 )
 def test_how_sure_it_is_that_accelerate_scales(made: str, severity: Severity | None) -> None:
@@ -87,6 +90,12 @@ def test_what_may_be_right(clip: str) -> None:
 def test_a_clip_that_accelerate_can_t_take(clip: str, withheld: str) -> None:
     (finding,) = found(step(clip), "AMP601")
     assert withheld in (finding.withheld or "")
+
+
+@pytest.mark.parametrize(("between", "count"), [("pass", 1), ("self.step_generator()", 0), ("step_it(model)", 0)])
+def test_a_second_clip_behind_what_may_step(between: str, count: int) -> None:
+    own = "accelerator.clip_grad_norm_(model.parameters(), 1.0)"
+    assert len(found(step(f"{own}\n        {between}\n        {own}"), "AMP601")) == count
 
 
 def test_an_accelerator_from_elsewhere_may_accumulate() -> None:

@@ -40,7 +40,9 @@ class Accelerators:
         """Whether a value is an Accelerator, by how it is made or called in a file that imports accelerate."""
         if not self.imported:
             return False
-        return ir.last_name(value).lower().lstrip("_") == _NAME or bool(self._makers(value))
+        if ir.last_name(value).lower().lstrip("_") == _NAME:
+            return not self._is_another(value)
+        return bool(self._makers(value))
 
     def kind(self, call: ir.Call) -> str | None:
         """What a call of an Accelerator's method is to gradients: "backward", "clip" or "unscale_"."""
@@ -72,6 +74,16 @@ class Accelerators:
         sources = list(objects(self._module).sources(value))
         makers = [each for each in sources if isinstance(each, ir.Call) and self._is_maker(each)]
         return makers if len(makers) == len(sources) else []
+
+    def _is_another(self, value: ir.Value) -> bool:
+        """Whether what is called an accelerator is made by a class of another library, and by nothing else."""
+        sources = objects(self._module).sources(value) if isinstance(value, (ir.Name, ir.Attribute)) else ()
+        return bool(sources) and all(isinstance(each, ir.Call) and self._makes_another(each.func) for each in sources)
+
+    def _makes_another(self, func: ir.Value) -> bool:
+        name = self._module.names.only(func) or ""
+        library, _, cls = name.partition(".")
+        return bool(library) and library[0].isalpha() and library != LIBRARY and cls.rpartition(".")[2][:1].isupper()
 
     def _is_maker(self, call: ir.Call) -> bool:
         return bool(self._module.names.of(call.func) & ACCELERATORS)

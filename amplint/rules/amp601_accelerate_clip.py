@@ -9,9 +9,9 @@ the file shows `mixed_precision="fp16"`; a warning where accelerate is told else
 which is right until that is float16.
 
 It is silent where the file shows that the precision is another one ("no", "bf16", "fp8"), where DeepSpeed is set up
-(it clips itself), behind `accelerator.unscale_gradients()`, in the other arm of an if that has an Accelerator's clip,
-in a function that asks for the scale, and under a test that may ask for the precision or for the way of training.
-Checked against accelerate 1.15.
+(it clips itself) or `cpu=True` (there is no scaler), behind `accelerator.unscale_gradients()`, in the other arm of an
+if that has an Accelerator's clip, in a function that asks for the scale, and under a test that may ask for the
+precision or for the way of training. Checked against accelerate 1.15.
 
 ## Why is this bad?
 In float16 `accelerator.backward` multiplies the loss by the scale of its own GradScaler, and the gradients are divided
@@ -74,7 +74,7 @@ from amplint.model.precision import dtypes
 from amplint.model.scopes import owner_class
 from amplint.rules.base import Rule
 from amplint.rules.guards import guarded
-from amplint.rules.managed import SYNCS, Met, Step, asks_for_sync, is_always_behind, may_decide, tests_of
+from amplint.rules.managed import SYNCS, Met, Step, asks_for_sync, common, is_always_behind, may_decide, tests_of
 from amplint.rules.standing import upwards
 from amplint.rules.statements import own_statement, says_the_same
 
@@ -120,8 +120,11 @@ def check(module: Module) -> Iterator[Finding]:
 def _severity(module: Module, accelerator: ir.Value) -> Severity | None:
     """How sure it is that the gradients are scaled; None where they aren't, or an engine sees to it."""
     known = accelerators(module)
-    if any(call.keyword(each) is not None for call in known.made(accelerator) for each in _ENGINES):
+    made = known.made(accelerator)
+    if any(call.keyword(each) is not None for call in made for each in _ENGINES):
         return None
+    if any(isinstance(cpu := call.keyword("cpu"), ir.Constant) and cpu.value is True for call in made):
+        return None  # there it has no scaler
     precisions = known.precisions(accelerator)
     if _SCALES in precisions:
         return Severity.ERROR
@@ -241,6 +244,9 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
         return None
     if any(may_decide(module, test) for test, _ in tests_of(clip, first)):
         return None
+    one, other = common(first, clip)
+    if any("step" in ir.last_name(call.func).lower() for call in module.calls if one.id < call.id < other.id):
+        return None  # of an optimizer that isn't known as one
     return rule.finding(
         module.span(clip.call),
         f"{_when(severity)}`{module.text(first.call.func)}` on line {module.row(first.call)} has unscaled the "

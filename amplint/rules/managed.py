@@ -25,7 +25,7 @@ SYNCS = "sync_gradients"
 
 class Met(NamedTuple):
     """One event. `kind`: "backward", "clip" and "unscale_" of the framework, "torch" for a clip that isn't, "step" of
-    an optimizer; "other" for what else makes gradients, uses or changes them.
+    an optimizer; "other" for what else makes gradients, uses or changes them, or may.
 
     `path`: the calls that lead to it from the function that was asked about, itself last.
     """
@@ -70,7 +70,7 @@ class Step:
         elif event is not None and event.kind == "clip":
             if event.how != "measure":
                 yield Met("torch", call, path)
-        elif event is not None and (event.kind != "opaque" or "unscale" in ir.last_name(call.func)):
+        elif event is not None:
             yield Met("step" if event.kind == "optimizer_step" else "other", call, path)
 
     def before(self, clip: Met) -> Met | None:
