@@ -44,11 +44,12 @@ optimizer.step()
 ## Fix safety
 Safe for `clip_grad_norm_` under `if accelerator.sync_gradients`, or where the file makes the Accelerator and nowhere
 accumulates. Else unsafe, and with that `if`. Unsafe for `clip_grad_value_` too, which accelerate refuses with FSDP and
-DeepSpeed, and for a bound beyond 1,000 (tuned to scaled gradients, it would no longer clip). The `if` round
-an Accelerator's own clip is unsafe: in other precisions micro steps were clipped one by one. No fix where an argument
-is given that the Accelerator's clip lacks (`foreach`, `error_if_nonfinite`), where the step does not always follow the
-clip, where the norm is used and an `if` would leave it unset, where a counter decides on micro steps, and for the
-second clip of a step: clip all parameters at once, or leave the second one to torch.
+DeepSpeed, where the norm is used (with DeepSpeed there is none), and for a bound beyond 1,000 (tuned to scaled
+gradients, it would no longer clip). The `if` round an Accelerator's own clip is unsafe: in other precisions micro steps
+were clipped one by one. No fix where an argument is given that the Accelerator's clip lacks (`foreach`,
+`error_if_nonfinite`), where the step does not always follow the clip, or several steps do (the first one's `update()`
+ends what was unscaled for the others), where the norm is used and an `if` would leave it unset, where a counter decides
+on micro steps, and for the second clip of a step: clip all parameters at once, or leave the second one to torch.
 
 ## Proof
 accelerate need not be installed where fixtures run: `_libraries` in the rule's folder stands in for it, with torch's
@@ -182,10 +183,14 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
     uses = step.behind(clip)
     if uses is None or uses.kind != "step" or tests_of(uses, clip):
         return None, "what follows it in this step can't be told: it has to come once before each step"
+    if step.steps_behind(clip) > 1:
+        return None, "the first of several steps ends what one clip of an Accelerator unscales"
     text, start = f"{module.text(accelerator)}.{method}", module.span(call.func)
     edit, doubts = Edit(*start, text), []
     if method == "clip_grad_value_":
         doubts.append("it refuses FSDP and DeepSpeed")
+    elif own_statement(call) is None:
+        doubts.append("DeepSpeed gives it no tensor for the norm")
     if _is_tuned(call):
         doubts.append("a bound tuned to scaled gradients no longer clips")
     if not asks_for_sync(clip) and _may_accumulate(module, accelerator):

@@ -38,8 +38,8 @@ trainer = L.Trainer(accelerator="gpu", precision="16-mixed")
 ## Fix safety
 Safe: the new name means the same from Lightning 2.0 on; it is not offered where the project admits older releases,
 which don't know it, and for a variable, which something else may compare. `amp_backend="native"`, which is all there is
-now, is taken out where it is an argument on its own. Everything else is for a person: clip in
-`on_before_optimizer_step`, which Lightning calls when it has unscaled, or with `fabric.clip_gradients`.
+now, is taken out where no comment stands at it. Everything else is for a person: clip in `on_before_optimizer_step`,
+which Lightning calls when it has unscaled, or with `fabric.clip_gradients`.
 
 ## Proof
 Lightning need not be installed where fixtures run. What it does in a step is in `_libraries`, which stands in for it

@@ -85,6 +85,11 @@ class Step:
         rest = self.met[self.met.index(clip) + 1 :]
         return next((each for each in rest if each.kind != "torch" and not exclusive(*common(clip, each))), None)
 
+    def steps_behind(self, clip: Met) -> int:
+        """How many steps of optimizers stand between a clip and the next backward."""
+        rest = [each.kind for each in self.met[self.met.index(clip) + 1 :]]
+        return (rest[: rest.index("backward")] if "backward" in rest else rest).count("step")
+
     def in_other_arm(self, clip: Met) -> bool:
         """Whether the framework clips or unscales in another arm of an if that the clip stands in."""
         return any(each.kind in ("clip", "unscale_") and exclusive(*common(each, clip)) for each in self.met)
