@@ -1,0 +1,247 @@
+"""Of what type a value evidently is: literals, what builtins return, options of a command line.
+
+Only what the file shows counts. `kinds` names every type that a value can be seen to have, and `OPEN` where it can be
+something else as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import add, mul, sub
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.dtypes import SCALER
+from amplint.model.objects import SCALERS
+from amplint.model.reaching import reaching
+from amplint.model.scopes import Assigned, Other, owner_class
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+    Kinds = frozenset[str]
+
+OPEN = "?"
+_UNKNOWN = frozenset((OPEN,))
+_NONE = frozenset(("None",))
+_FOLLOW = 6
+_RETURNS = {
+    **dict.fromkeys(("bool", "isinstance", "issubclass", "hasattr", "callable", "any", "all"), "bool"),
+    **{name: name for name in ("int", "float", "str", "list", "tuple", "dict", "set")},
+    **dict.fromkeys(("len", "ord", "hash", "id"), "int"),
+}
+_CALLS = {
+    **{f"builtins.{name}": frozenset((kind,)) for name, kind in _RETURNS.items()},
+    **dict.fromkeys(("os.getenv", "os.environ.get"), frozenset(("str",))),
+    **dict.fromkeys(("distutils.util.strtobool", "setuptools._distutils.util.strtobool"), frozenset(("int",))),
+    **dict.fromkeys(("torch.cuda.is_available", "torch.cuda.is_bf16_supported"), frozenset(("bool",))),
+    "torch.cuda.device_count": frozenset(("int",)),
+    **dict.fromkeys(
+        [f"numpy.{name}" for name in ("bool_", "bool", "all", "any", "logical_and", "logical_or", "logical_not")],
+        frozenset(("numpy.bool",)),
+    ),
+    **dict.fromkeys(SCALERS, frozenset((SCALER,))),
+}
+_NUMBERS = {"bool", "int", "float"}
+_TRUTHY = {SCALER}
+# What lies beyond isn't worked out.
+_LARGEST, _BASE, _HIGHEST = 2.0**64, 2.0**10, 64
+_COMPUTES: dict[str, Callable[[float, float], float]] = {"Add": add, "Subtract": sub, "Multiply": mul}
+
+
+def kinds(module: Module, value: ir.Value, depth: int = _FOLLOW) -> Kinds:
+    """The types that a value can be seen to have; never empty."""
+    if not depth:
+        return _UNKNOWN
+    if isinstance(value, ir.Constant):
+        return _NONE if value.value is None else frozenset((type(value.value).__name__,))
+    if isinstance(value, ir.Compare) or (isinstance(value, ir.Unary) and value.op == "Not"):
+        return frozenset(("bool",))
+    if isinstance(value, ir.Bool):
+        # What decides without the right operand is the result.
+        left = kinds(module, value.left, depth) - (_TRUTHY if value.op == "and" else _NONE)
+        return left | kinds(module, value.right, depth)
+    if isinstance(value, ir.Conditional):
+        return kinds(module, value.then, depth) | kinds(module, value.other, depth)
+    if isinstance(value, ir.Unary):
+        return _arithmetic(kinds(module, value.operand, depth))
+    if isinstance(value, ir.Binary):
+        return _computed(value, kinds(module, value.left, depth), kinds(module, value.right, depth))
+    if isinstance(value, ir.FString):
+        return frozenset(("str",))
+    if isinstance(value, ir.Sequence):
+        return frozenset((value.kind,))
+    if isinstance(value, ir.Subscript):
+        return frozenset(("str",)) if module.names.of(value.base) == {"os.environ"} else _UNKNOWN
+    if isinstance(value, ir.Call):
+        return _returned(module, value, depth)
+    if isinstance(value, ir.Name):
+        return _named(module, value, depth)
+    if isinstance(value, ir.Attribute):
+        return _attribute(module, value, depth)
+    return _UNKNOWN
+
+
+def _arithmetic(*operands: Kinds) -> Kinds:
+    held = frozenset().union(*operands)
+    if not held <= _NUMBERS:
+        return _UNKNOWN
+    return frozenset(("float",)) if "float" in held else frozenset(("int",))
+
+
+def _computed(value: ir.Binary, left: Kinds, right: Kinds) -> Kinds:
+    if left == right == {"bool"} and value.op.startswith("Bit"):
+        return left
+    found = _arithmetic(left, right)
+    if value.op == "Divide" and found == {"int"}:
+        return frozenset(("float",))
+    return found
+
+
+def _returned(module: Module, call: ir.Call, depth: int) -> Kinds:
+    name = module.names.only(call.func)
+    found = _CALLS.get(name or "")
+    if found is None:
+        return _UNKNOWN
+    if name in ("os.getenv", "os.environ.get"):
+        given = call.keyword("default") or next(iter(call.positional[1:]), None)
+        return found | (kinds(module, given, depth - 1) if given is not None else _NONE)
+    return found
+
+
+def _named(module: Module, name: ir.Name, depth: int) -> Kinds:
+    bindings = reaching(module.names, name)
+    if not bindings:
+        return _UNKNOWN
+    found = [_bound(module, each, name.name, depth) for each in bindings]
+    if len(found) == 1:
+        return found[0]
+    # Which of several it is may hang on what they are: `if not isinstance(x, bool): x = bool(x)`.
+    return frozenset((OPEN,)).union(*found) if len(set(found)) > 1 else found[0]
+
+
+def _bound(module: Module, binding: object, name: str, depth: int) -> Kinds:
+    if isinstance(binding, Assigned):
+        return kinds(module, binding.value, depth - 1)
+    if isinstance(binding, Other) and isinstance(binding.node, ir.Function):
+        param = next((each for each in binding.node.params if each.name == name), None)
+        if param is None or param.kind in ("*", "**"):
+            return _UNKNOWN
+        if param.annotation is not None:
+            names = module.names.of(param.annotation)
+            noted = {each.removeprefix("builtins.") for each in names if each.startswith("builtins.")}
+            if noted and len(noted) == len(names) and noted <= {*_NUMBERS, "str"}:
+                return frozenset(noted)
+            return _UNKNOWN
+        if param.default is not None:
+            return kinds(module, param.default, depth - 1) | _UNKNOWN
+    return _UNKNOWN
+
+
+def _attribute(module: Module, value: ir.Attribute, depth: int) -> Kinds:
+    if owner_class(value) is not None:
+        stored = list(module.names.stored(value))
+        found = [kinds(module, each, depth - 1) if each is not None else _UNKNOWN for each in stored]
+        return found[0] if found and len(set(found)) == 1 else _UNKNOWN
+    if isinstance(value.base, ir.Name):
+        options = module.once(_options)
+        if value.base.name in options.names and value.attr not in options.changed:
+            return options.kinds.get(value.attr, _UNKNOWN)
+    return _UNKNOWN
+
+
+class _Options:
+    """What the file's command line puts into `args`."""
+
+    def __init__(self, module: Module) -> None:
+        self.kinds: dict[str, Kinds] = {}
+        self.changed: set[str] = set()  # attributes that are stored otherwise too
+        self.names: set[str] = set()  # variables that hold what was parsed
+        for call in module.calls:
+            if ir.last_name(call.func) == "add_argument" and isinstance(call.func, ir.Attribute):
+                self._add(module, call)
+            elif ir.last_name(call.func) in ("setattr", "set_defaults", "Namespace"):
+                self.changed |= {str(arg.value.value) for arg in call.args if isinstance(arg.value, ir.Constant)}
+                self.changed |= {arg.keyword for arg in call.args if arg.keyword is not None}
+        for statement in module.statements if self.kinds else ():
+            if isinstance(statement, (ir.Assign, ir.AugAssign)):
+                self._read(statement)
+
+    def _read(self, statement: ir.Assign | ir.AugAssign) -> None:
+        targets = statement.targets if isinstance(statement, ir.Assign) else (statement.target,)
+        value = statement.value
+        parsed = isinstance(value, ir.Call) and ir.last_name(value.func) == "parse_args"
+        for target in targets:
+            if isinstance(target, ir.Attribute):
+                self.changed.add(target.attr)
+            elif parsed and isinstance(target, ir.Name):
+                self.names.add(target.name)
+
+    def _add(self, module: Module, call: ir.Call) -> None:
+        names = [each.value for each in call.positional if isinstance(each, ir.Constant)]
+        words = [each for each in names if isinstance(each, str)]
+        if len(words) != len(call.args) - sum(arg.keyword is not None for arg in call.args) or not words:
+            return  # something unpacked, or names that aren't in sight
+        given = call.keyword("dest")
+        long = next((each for each in words if each.startswith("--")), words[0])
+        dest = given.value if isinstance(given, ir.Constant) else long.lstrip("-").replace("-", "_")
+        found = self._option(module, call)
+        if not long.startswith("-"):
+            found -= _NONE  # a positional argument is always there
+        known = self.kinds.get(str(dest), found)
+        self.kinds[str(dest)] = known if known == found else _UNKNOWN
+
+    @staticmethod
+    def _option(module: Module, call: ir.Call) -> Kinds:
+        action, given, default = call.keyword("action"), call.keyword("type"), call.keyword("default")
+        if call.unpacks("**") or call.keyword("nargs") is not None:
+            return _UNKNOWN
+        if action is not None:
+            flag = isinstance(action, ir.Constant) and action.value in ("store_true", "store_false")
+            return frozenset(("bool",)) if flag and default is None else _UNKNOWN
+        if given is None:
+            found: Kinds = frozenset(("str",))
+        else:
+            name = module.names.only(given) or ""
+            found = _CALLS.get(name, _UNKNOWN)
+        if default is None:
+            required = call.keyword("required")
+            return found if isinstance(required, ir.Constant) and required.value is True else found | _NONE
+        made = kinds(module, default, 2)
+        return found if made == {"str"} else found | made  # a default that is a string goes through `type`
+
+
+def _options(module: Module) -> _Options:
+    return _Options(module)
+
+
+def number(module: Module, value: ir.Value | None, depth: int = _FOLLOW) -> float | None:
+    """What a number is, where it is a literal, or made of literals; a bool is none."""
+    if not depth or value is None:
+        return None
+    if isinstance(value, ir.Constant):
+        return value.value if type(value.value) in (int, float) else None
+    if isinstance(value, ir.Unary) and value.op == "Minus":
+        operand = number(module, value.operand, depth - 1)
+        return -operand if operand is not None else None
+    if isinstance(value, ir.Binary):
+        left, right = number(module, value.left, depth - 1), number(module, value.right, depth - 1)
+        return _result(value.op, left, right) if left is not None and right is not None else None
+    if isinstance(value, ir.Name):
+        bindings = reaching(module.names, value)
+        only = bindings[0] if len(bindings) == 1 else None
+        return number(module, only.value, depth - 1) if isinstance(only, Assigned) else None
+    if isinstance(value, ir.Call) and module.names.of(value.func) <= {"builtins.float", "builtins.int"}:
+        return number(module, value.positional[0], depth - 1) if len(value.args) == len(value.positional) == 1 else None
+    return None
+
+
+def _result(op: str, left: float, right: float) -> float | None:
+    if max(abs(left), abs(right)) > _LARGEST:
+        return None
+    if op == "Power":
+        return float(left) ** right if 1 / _BASE <= left <= _BASE and abs(right) <= _HIGHEST else None
+    if op == "Divide":
+        return left / right if right else None
+    compute = _COMPUTES.get(op)
+    return compute(left, right) if compute is not None else None
