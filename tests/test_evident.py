@@ -64,7 +64,7 @@ def found(text: str) -> set[str]:
         ("ask(len(x))", {"int"}),
         ("x = 1\nask(x)", {"int"}),
         ("x = 1\nx = True\nask(x)", {"bool"}),
-        ("x = 1\nif y:\n    x = True\nask(x)", {OPEN, "int", "bool"}),
+        ("x = 1\nif y:\n    x = True\nask(x)", {OPEN}),
         ("x = 1\nif y:\n    x = 2\nask(x)", {"int"}),
         ("for x in y:\n    ask(x)", {OPEN}),
         ("def f(x: int):\n    ask(x)", {"int"}),

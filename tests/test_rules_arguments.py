@@ -81,3 +81,61 @@ def test_214(text: str, findings: int) -> None:
 def test_214_fix(before: str, after: str | None) -> None:
     text = f"{HEAD}{REGION}scaler = {{}}\n"
     assert fix(text.format(before), settings=only("AMP214")) == text.format(after or before)
+
+
+PARSED = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument({})\nargs = parser.parse_args()\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "findings"),
+    [
+        ("torch.autocast('cuda', enabled=1)", 1),
+        ("torch.autocast('cuda', None, 0)", 1),
+        ("torch.autocast('cuda', torch.float16, True)", 0),
+        ("torch.cuda.amp.autocast(1)", 1),
+        ("torch.cuda.amp.autocast(True)", 0),
+        ("torch.autocast('cuda', enabled=x)", 0),
+        ("torch.autocast('cuda', enabled=None)", 1),
+        ("torch.autocast('cuda', enabled=x and None)", 0),
+        ("torch.autocast('cuda', enabled=1 if x else True)", 1),
+        ("torch.autocast('cuda', enabled='fp16' == x)", 0),
+        ("def f(x=None):\n    torch.autocast('cuda', enabled=x)", 0),
+        ("def f(x=1):\n    torch.autocast('cuda', enabled=x)", 1),
+        ("def f(x=1):\n    x = bool(x)\n    torch.autocast('cuda', enabled=x)", 0),
+        ("def f(x: int):\n    torch.autocast('cuda', enabled=x)", 1),
+        (
+            "def f(x: int):\n    if not isinstance(x, bool):\n        x = bool(x)\n    torch.autocast('cpu', enabled=x)",
+            0,
+        ),
+        ("scaler = GradScaler('cuda')\ntorch.autocast('cuda', enabled=scaler)", 1),
+        ("scaler = GradScaler('cuda')\ntorch.autocast('cuda', enabled=scaler is not None)", 0),
+        ("scaler = GradScaler('cuda')\ntorch.autocast('cuda', enabled=scaler and x)", 0),
+        ("import os\ntorch.autocast('cuda', enabled=os.environ.get('AMP'))", 1),
+        ("import numpy as np\ntorch.autocast('cuda', enabled=np.all(x))", 1),
+        (PARSED.format("'--amp', type=int, default=1") + "torch.autocast('cuda', enabled=args.amp)", 1),
+        (PARSED.format("'--amp', action='store_true'") + "torch.autocast('cuda', enabled=args.amp)", 0),
+        (PARSED.format("'--amp', type=int, default=1") + "torch.autocast('cuda', enabled=args.amp > 0)", 0),
+        (PARSED.format("'--amp', type=int, default=1") + "torch.autocast('cuda', enabled=cfg.amp)", 0),
+    ],
+)
+def test_212(text: str, findings: int) -> None:
+    assert count("AMP212", text) == findings
+
+
+@pytest.mark.parametrize(
+    ("before", "safe", "unsafe"),
+    [
+        ("1", "True", "True"),
+        ("(0)", "False", "False"),
+        ("None", "False", "False"),
+        ("1.0", "1.0", "bool(1.0)"),
+        ("2", "2", "bool(2)"),
+        ("'False'", "'False'", "'False'"),
+        ("(len(\n    x\n))", "(len(\n    x\n))", "bool(len(\n    x\n))"),
+        ("[x]", "[x]", "[x]"),
+    ],
+)
+def test_212_fix(before: str, safe: str, unsafe: str) -> None:
+    text = "import torch\nwith torch.autocast('cpu', enabled={}):\n    pass\n"
+    assert fix(text.format(before), settings=only("AMP212")) == text.format(safe)
+    assert fix(text.format(before), settings=only("AMP212"), unsafe=True) == text.format(unsafe)

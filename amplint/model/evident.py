@@ -113,11 +113,9 @@ def _named(module: Module, name: ir.Name, depth: int) -> Kinds:
     bindings = reaching(module.names, name)
     if not bindings:
         return _UNKNOWN
-    found = [_bound(module, each, name.name, depth) for each in bindings]
-    if len(found) == 1:
-        return found[0]
+    found = {_bound(module, each, name.name, depth) for each in bindings}
     # Which of several it is may hang on what they are: `if not isinstance(x, bool): x = bool(x)`.
-    return frozenset((OPEN,)).union(*found) if len(set(found)) > 1 else found[0]
+    return found.pop() if len(found) == 1 else _UNKNOWN
 
 
 def _bound(module: Module, binding: object, name: str, depth: int) -> Kinds:

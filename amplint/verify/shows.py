@@ -43,6 +43,7 @@ SHOWS = {
     "AMP202": _simulated(_EXCEPTION),
     "AMP204": _simulated(_EXCEPTION),
     "AMP211": _simulated(_EXCEPTION, _WARNING),
+    "AMP212": _yes(_EXCEPTION),
     "AMP214": _yes(_EXCEPTION),
     "AMP301": _yes(_STATE),
     "AMP302": _yes(_STATE),
