@@ -32,9 +32,11 @@ def reaching(names: Names, read: ir.Name) -> list[Binding]:
 
 def _is_sure(binding: Binding, around: list[ir.Statement], later: bool) -> bool:
     """Whether a binding is a plain assignment that every way to the read passes."""
-    if not isinstance(binding, Assigned) or not isinstance(binding.target.parent, ir.Assign):
+    assign = binding.target.parent if isinstance(binding, Assigned) else None
+    while isinstance(assign, ir.Sequence):  # `a, b = c, d`
+        assign = assign.parent
+    if not isinstance(assign, ir.Assign):
         return False
-    assign = binding.target.parent
     if later:
         return isinstance(assign.block.owner, (ir.Function, ir.Program))
     return any(each.block is assign.block and assign.id < each.id for each in around)
