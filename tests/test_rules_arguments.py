@@ -103,10 +103,7 @@ PARSED = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argume
         ("def f(x=1):\n    torch.autocast('cuda', enabled=x)", 1),
         ("def f(x=1):\n    x = bool(x)\n    torch.autocast('cuda', enabled=x)", 0),
         ("def f(x: int):\n    torch.autocast('cuda', enabled=x)", 1),
-        (
-            "def f(x: int):\n    if not isinstance(x, bool):\n        x = bool(x)\n    torch.autocast('cpu', enabled=x)",
-            0,
-        ),
+        ("def f(x: int):\n    if not g(x):\n        x = bool(x)\n    torch.autocast('cpu', enabled=x)", 0),
         ("scaler = GradScaler('cuda')\ntorch.autocast('cuda', enabled=scaler)", 1),
         ("scaler = GradScaler('cuda')\ntorch.autocast('cuda', enabled=scaler is not None)", 0),
         ("scaler = GradScaler('cuda')\ntorch.autocast('cuda', enabled=scaler and x)", 0),
@@ -139,3 +136,72 @@ def test_212_fix(before: str, safe: str, unsafe: str) -> None:
     text = "import torch\nwith torch.autocast('cpu', enabled={}):\n    pass\n"
     assert fix(text.format(before), settings=only("AMP212")) == text.format(safe)
     assert fix(text.format(before), settings=only("AMP212"), unsafe=True) == text.format(unsafe)
+
+
+LOSSES = "import torch.nn.functional as F\nfrom torch import nn\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "findings"),
+    [
+        ("F.nll_loss(out, y.half())", 1),
+        ("F.nll_loss(out, target=y.bfloat16())", 1),
+        ("F.nll_loss(out, y.to('cuda', torch.half))", 1),
+        ("F.nll_loss(out, y.to(dtype=torch.bfloat16)); y.half()", 1),
+        ("F.nll_loss(out.half(), y)", 0),
+        ("F.nll_loss(out, y.half().long())", 0),
+        ("F.nll_loss(out, y.half().to(torch.long))", 0),
+        ("F.nll_loss(out, half(y)); y.half()", 0),
+        ("F.nll_loss(*both, y.half())", 0),
+        ("F.nll_loss(out, y.half().cuda().view(-1))", 1),
+        ("F.nll_loss(out, y.half() if x else y)", 0),
+        ("nn.NLLLoss()(out, y.half())", 1),
+        ("loss = nn.NLLLoss()\nloss(out, y.half())", 1),
+        ("loss = nn.NLLLoss() if x else z\nloss(out, y.half())", 0),
+        ("F.cross_entropy(out, y.half())", 0),
+        ("F.cross_entropy(out, y.half(), ignore_index=255)", 1),
+        ("F.cross_entropy(out, y.half().view(-1))", 1),
+        ("F.cross_entropy(out.view(-1, 10), y.view(-1).half())", 1),
+        ("F.cross_entropy(out.view(-1), y.half().view(-1))", 0),
+        ("F.cross_entropy(out, y.half().view(-1, 10))", 0),
+        ("F.cross_entropy(out, F.one_hot(y, 10).half())", 0),
+        ("F.cross_entropy(out, torch.randint(10, (4,)).half())", 1),
+        ("F.cross_entropy(out, torch.tensor([1, 2]).half())", 1),
+        ("F.cross_entropy(out, torch.tensor([0.1, 0.9]).half())", 0),
+        ("F.cross_entropy(out, y.long().cuda()[0].half())", 1),
+        ("y = torch.randint(10, (4,))\nF.cross_entropy(out, y.half())", 1),
+        ("y = torch.randint(10, (4,))\nif x:\n    y = F.one_hot(y)\nF.cross_entropy(out, y.half())", 0),
+        ("y = y.half()\nF.cross_entropy(out, y)\nprint(out.argmax(1) == y)", 1),
+        ("best = out.argmax(1)\nF.cross_entropy(out, y.half())\nprint(best.eq(y))", 1),
+        ("F.cross_entropy(out, y.half())\nprint(out.argmax(1) == y.argmax(1))", 0),
+        ("x, y = x.half(), y.half()\nF.nll_loss(x, y)", 1),
+        ("y = g()\nif x:\n    y = y.half()\nF.nll_loss(out, y)", 0),
+        ("loss = nn.CrossEntropyLoss(ignore_index=-1)\nloss(out, y.half())", 1),
+        ("class A:\n  def f(self):\n    self.c = nn.NLLLoss()\n  def g(self, o, y):\n    self.c(o, y.half())", 1),
+    ],
+)
+def test_215(text: str, findings: int) -> None:
+    assert count("AMP215", f"{LOSSES}# autocast float16\n{text}") == findings
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "safe"),
+    [
+        ("F.nll_loss(out, y.half())", "F.nll_loss(out, y)", True),
+        ("F.nll_loss(out, (y + 1).half().view(-1))", "F.nll_loss(out, (y + 1).view(-1))", True),
+        ("F.nll_loss(out, y.to(d, torch.float16))", "F.nll_loss(out, y.to(d))", True),
+        ("F.nll_loss(out, y.to(torch.float16, non_blocking=True))", "F.nll_loss(out, y)", True),
+        ("F.nll_loss(out, y.to(d, dtype=torch.half, copy=True))", "F.nll_loss(out, y.to(d, copy=True))", True),
+        ("F.nll_loss(out, y.to(  # there\n    torch.half))", "F.nll_loss(out, y.to(  # there\n    torch.half))", True),
+        ("y = y.half()\nF.nll_loss(out, y)", "F.nll_loss(out, y)", True),
+        ("y = y.half()  # why\nF.nll_loss(out, y)\nprint(y)", "F.nll_loss(out, y)\nprint(y)", True),
+        ("y = y.half()\nprint(y)\nF.nll_loss(out, y)", "print(y)\nF.nll_loss(out, y)", False),
+        ("x, y = x.half(), y.half()\nF.nll_loss(f(x), y)", "x, y = x.half(), y\nF.nll_loss(f(x), y)", True),
+        ("z = y.half()\nF.nll_loss(out, z)", "z = y\nF.nll_loss(out, z)", True),
+    ],
+)
+def test_215_fix(before: str, after: str, safe: bool) -> None:
+    head = f"{HEAD}{LOSSES}# float16 autocast .half(\n"
+    assert fix(f"{head}{before}\n", settings=only("AMP215"), unsafe=not safe) == f"{head}{after}\n"
+    if not safe:
+        assert fix(f"{head}{before}\n", settings=only("AMP215")) == f"{head}{before}\n"

@@ -45,6 +45,7 @@ SHOWS = {
     "AMP211": _simulated(_EXCEPTION, _WARNING),
     "AMP212": _yes(_EXCEPTION),
     "AMP214": _yes(_EXCEPTION),
+    "AMP215": _no("the dtype of a batch is out of sight"),
     "AMP301": _yes(_STATE),
     "AMP302": _yes(_STATE),
     "AMP305": _no("a region that is never entered leaves a float32 step, which is right in itself"),
