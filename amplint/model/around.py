@@ -1,0 +1,172 @@
+"""Which autocast regions are open round any node: by the text, and by the file's calls that lead to it.
+
+Flow analysis knows that for the events of a training step. This reader answers for everything else, going by the
+structure: `with`s, decorators, the arms of ifs. It says what holds on some way to the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model import ir
+from amplint.model.calls import Calls
+from amplint.model.compat import block_leaves
+from amplint.model.conditions import Conditions
+from amplint.model.dtypes import Region, region_of
+from amplint.model.objects import objects
+from amplint.model.regions import Regions
+from amplint.model.state import State
+from amplint.model.unseen import local_class, method
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+    Step = Callable[[State], State]
+    # A state in which a node is reached, and the call of its function.
+    _Way = tuple[State, ir.Call | None]
+
+# Calls from one function to the next, from a region to what runs in it.
+_DEEPEST = 4
+_WAYS = 32
+# Decorators that leave a function what it is, as far as regions go.
+_PLAIN = ("torch.", "builtins.", "functools.", "abc.", "typing.")
+# Methods of a module that give the module itself.
+_SAME = ("to", "cuda", "train", "eval", "float", "requires_grad_")
+
+
+class Inside(NamedTuple):
+    """One way in which a node runs with autocast on, or perhaps on: the region, what enters it, and the last call."""
+
+    region: Region
+    entered: ir.Value
+    site: ir.Call | None
+
+
+class Around:
+    """Reads the regions round the nodes of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._objects = objects(module)
+        self._regions = Regions(module)
+        self._conditions = Conditions(self._objects)
+        self._callers: dict[int, list[ir.Call]] | None = None
+        self._known: dict[tuple[int, int], list[_Way]] = {}
+
+    def inside(self, node: ir.Node) -> Iterator[Inside]:
+        """The ways in which a node runs with a region open, its own function's first."""
+        for state, site in self._at(node, _DEEPEST):
+            opened = self._regions.innermost(state, self._conditions)
+            made = self._module.value[opened.call] if opened is not None else None
+            region = region_of(self._module, made) if isinstance(made, ir.Call) else None
+            if opened is not None and region is not None:
+                yield Inside(region, self._module.value[opened.at], site)
+
+    def _at(self, node: ir.Node, depth: int) -> list[_Way]:
+        """The ways to a node."""
+        function = ir.function_of(node)
+        found = self._entries(function, depth) if function is not None else [(State(), None)]
+        for step in self._steps(node):
+            found = [(step(state), site) for state, site in found]
+        return found
+
+    def _entries(self, function: ir.Function, depth: int) -> list[_Way]:
+        """The ways into a function: called from anywhere, and from each region of this file."""
+        known = self._known.get((function.id, depth))
+        if known is None:
+            inner = self._called(function, depth) if depth else {}
+            own = self._regions.decorators(function)
+            entries: list[_Way] = [(State(), None), *inner.values()]
+            known = [(state.but(regions=(*state.regions, *own)), site) for state, site in entries]
+            self._known[function.id, depth] = known
+        return known
+
+    def _called(self, function: ir.Function, depth: int) -> dict[object, _Way]:
+        """One way for each region from which the file calls a function."""
+        found: dict[object, _Way] = {}
+        # A generator runs when it isn't called; what another decorator does can't be seen.
+        if function.is_generator or function.is_async or not all(map(self._is_plain, function.decorators)):
+            return found
+        for call in self._calls_of(function):
+            own = ir.function_of(call) is function
+            for state, _ in () if own else self._at(call, depth - 1):
+                if state.regions and len(found) < _WAYS:
+                    found.setdefault(state.regions, (state, call))
+        return found
+
+    def _is_plain(self, decorator: ir.Value) -> bool:
+        called = decorator.func if isinstance(decorator, ir.Call) else decorator
+        if isinstance(called, ir.Attribute) and called.attr in ("setter", "getter"):
+            return True
+        return all(name.startswith(_PLAIN) for name in self._module.names.of(called))
+
+    def _calls_of(self, function: ir.Function) -> list[ir.Call]:
+        """The file's calls that surely run a function."""
+        if self._callers is None:
+            self._callers = {}
+            calls = self._module.once(Calls)
+            for call in self._module.calls:
+                callee = calls.find(call)
+                run = callee.function if callee is not None else self._forward(call.func)
+                if run is not None:
+                    self._callers.setdefault(run.id, []).append(call)
+        return self._callers.get(function.id, [])
+
+    def _forward(self, func: ir.Value) -> ir.Function | None:
+        """The `forward` that the call of a module of this file runs."""
+        sources = self._objects.sources(func) if isinstance(func, (ir.Name, ir.Attribute)) else ()
+        made = sources[0] if len(sources) == 1 else None
+        while isinstance(made, ir.Call) and isinstance(made.func, ir.Attribute) and made.func.attr in _SAME:
+            made = made.func.base
+        cls = local_class(self._module, made.func) if isinstance(made, ir.Call) else None
+        return method(self._module, cls, "forward") if cls is not None else None
+
+    # --- the way from a function's start to a node -------------------------------------------------------------------
+
+    def _steps(self, node: ir.Node) -> list[Step]:
+        """What changes the state on the way to a node, from the outside in."""
+        found: list[Step] = []
+        child, parent = node, node.parent
+        while parent is not None:
+            inner: list[Step] = []
+            if isinstance(parent, ir.With):
+                inner = [self._entered(each) for each in self._before(parent, child)]
+            elif isinstance(parent, ir.If) and isinstance(child, ir.Statement):
+                inner = [self._assumed(parent.test, child.block is parent.then)]
+            elif isinstance(parent, ir.Conditional) and child is not parent.test:
+                inner = [self._assumed(parent.test, child is parent.then)]
+            if isinstance(child, ir.Statement):
+                left = [self._assumed(each.test, False) for each in self._left_before(child)]
+                inner = [*inner, *left]
+            found = [*inner, *found]
+            if isinstance(parent, ir.Function):
+                break
+            child, parent = parent, parent.parent
+        return found
+
+    @staticmethod
+    def _before(statement: ir.With, child: ir.Node) -> list[ir.Value]:
+        """The contexts of a `with` that are open where its suite, or one of its later items, runs."""
+        contexts = [item.context for item in statement.items]
+        return contexts[: contexts.index(child)] if child in contexts else contexts
+
+    @staticmethod
+    def _left_before(statement: ir.Statement) -> Iterator[ir.If]:
+        """The ifs before a statement in its suite whose suite always leaves."""
+        for each in statement.block.statements if statement.block is not None else ():
+            if each is statement:
+                return
+            if isinstance(each, ir.If) and block_leaves(each.then):
+                yield each
+
+    def _entered(self, context: ir.Value) -> Step:
+        return lambda state: self._regions.enter(context, state, self._conditions)
+
+    def _assumed(self, test: ir.Value, holds: bool) -> Step:
+        return lambda state: self._conditions.assume(test, holds, state)
+
+
+def around(module: Module) -> Around:
+    """The reader of a module."""
+    return module.once(Around)
