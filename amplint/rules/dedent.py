@@ -73,7 +73,7 @@ def end_region(
         edits.append(Edit(line_start(module, start), line_end(module, start), ""))
     for first, stop in runs:
         stretch = _tail_start(module, region, first), _end(module, body[stop - 1])
-        edits += _shift(module, stretch, inner, unit, outward=True)
+        edits += shift(module, stretch, inner, unit, outward=True)
         if stop < len(body):
             edits.append(insert(_tail_start(module, region, stop), f"{outer}{header}{module.source.newline}"))
     title = "End the region before it" + (", and open another one behind it" if reopened else "")
@@ -116,7 +116,7 @@ def _split_items(module: Module, region: ir.With, item: ir.Item, index: int, uni
         Edit(end[0], line_end(module, start), f":{module.source.newline}{inner}with {context}:{module.source.newline}")
     ]
     stretch = _tail_start(module, region, 0), _end(module, body[index - 1])
-    edits += _shift(module, stretch, inner, unit, outward=False)
+    edits += shift(module, stretch, inner, unit, outward=False)
     return Fix(_applicability(safe), "Nest the region alone, and end it before it", tuple(sorted(edits)))
 
 
@@ -195,7 +195,7 @@ def last_offset(module: Module, statement: ir.Statement) -> int:
     return module.span(statement)[1]
 
 
-def _shift(module: Module, stretch: tuple[int, int], indent: str, unit: str, *, outward: bool) -> list[Edit]:
+def shift(module: Module, stretch: tuple[int, int], indent: str, unit: str, *, outward: bool) -> list[Edit]:
     """Take `unit` from the indentation `indent` of the lines in a stretch, or add it."""
     (start, end), source = stretch, module.source
     inside = module.once(_rows_inside_strings)
