@@ -66,7 +66,9 @@ class Around:
     def _at(self, node: ir.Node, depth: int) -> list[_Way]:
         """The ways to a node."""
         function = ir.function_of(node)
-        found = self._entries(function, depth) if function is not None else [(State(), None)]
+        found: list[_Way] = [(State(), None)]
+        if function is not None:
+            found = self._entries(function, depth)
         for step in self._steps(node):
             found = [(step(state), site) for state, site in found]
         return found

@@ -139,7 +139,7 @@ def _multiplying(module: Module) -> ir.Value | None:
         for statement in ir.walk_statements(function.body):
             for root in statement.values():
                 for value in ir.walk_values(root):
-                    if _is_product(value):
+                    if is_product(value):
                         return value
     return None
 
@@ -168,7 +168,8 @@ def _in_sight(module: Module, hook: ir.Value) -> list[ir.Function]:
     return found if len(found) == len(bindings) else []
 
 
-def _is_product(value: ir.Value) -> bool:
+def is_product(value: ir.Value) -> bool:
+    """Whether a value is a product of matrices."""
     if isinstance(value, ir.Binary):
         return value.op == "MatrixMultiply"
     if not isinstance(value, ir.Call):

@@ -50,6 +50,7 @@ SHOWS = {
     "AMP302": _yes(_STATE),
     "AMP304": _no("criteria are stand-ins"),
     "AMP305": _no("a region that is never entered leaves a float32 step, which is right in itself"),
+    "AMP306": _no("what a custom autograd function computes isn't interpreted"),
     "AMP307": _no("which weights a model shares between its calls is out of sight"),
     "AMP308": _no("the numbers hang on which ops come behind the inner region, in the model"),
     "AMP309": _yes(_LEARNING, _STATE),
