@@ -38,6 +38,7 @@ SHOWS = {
     "AMP103": _no("what a custom autograd function computes isn't interpreted"),
     "AMP104": _no("the old names warn when they are called, which is mostly in a model's own code"),
     "AMP105": _no("apex is another library"),
+    "AMP106": _no("they are other libraries"),
     "AMP107": _simulated(_EXCEPTION),
     "AMP201": _simulated(_WARNING),
     "AMP202": _simulated(_EXCEPTION),
