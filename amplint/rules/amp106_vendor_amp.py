@@ -27,7 +27,7 @@ with torch.amp.autocast("xpu", enabled=use_amp, dtype=torch.bfloat16):
 
 ## Fix safety
 Unsafe: which release of the vendor's package is installed isn't known. Positional arguments become keywords, and
-bfloat16, which `torch.xpu.amp.autocast` has by default, is written out. There is no fix for names that are imported, for
+bfloat16, the default of `torch.xpu.amp.autocast`, is written out. There is no fix for names that are imported, for
 unpacked arguments, and for positional ones of `torch.npu.amp.autocast`, whose order depends on the release.
 
 ## Proof

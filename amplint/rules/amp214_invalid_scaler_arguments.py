@@ -232,7 +232,8 @@ def _plain_number(content: str, key: str) -> str | None:
         return None
     if key == "growth_interval":
         return str(int(value)) if value.is_integer() else None
-    return content.strip() if value > 0 and content.strip().replace(".", "", 1).isdecimal() else None
+    text = content.strip()
+    return text if value > 0 and text.isascii() and text.replace(".", "", 1).isdecimal() else None
 
 
 # --- update ---------------------------------------------------------------------------------------------------------

@@ -188,8 +188,8 @@ def _finding(module: Module, function: _Function, found: Inside, name: str) -> F
     missing = "`custom_bwd` is" if function.fwd is not None else "`custom_fwd` and `custom_bwd` are"
     return rule.finding(
         module.layout.name(function.backward),
-        f"`{function.cls.name}` is applied in the region on line {module.row(found.entered)}, and its backward runs "
-        f"outside of it, where the half gradient meets the float32 `{name}`: RuntimeError; {missing} missing",
+        f"`{function.cls.name}` is applied in the region on line {module.row(found.entered)}, and outside of it, where "
+        f"backward belongs, a half gradient meets the float32 `{name}`: RuntimeError; {missing} missing",
         fix=fix,
         withheld=withheld,
     )
@@ -212,7 +212,7 @@ def _mixed(module: Module, function: _Function) -> dict[int, str]:
         grads = gradients & operands
         if grads and all(_stays(module, function.backward, each) for each in grads):
             for name in kept:
-                if name in multiplied and name in forward and _is_bound_once(function.forward, name):
+                if name in multiplied and name in forward[1:] and _is_bound_once(function.forward, name):
                     found[forward.index(name) - 1] = name
     return found
 

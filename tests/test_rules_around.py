@@ -1,0 +1,231 @@
+"""Details of AMP106, AMP304 and AMP306: where they are silent, and what their fixes write."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import check, fix
+from amplint.settings import Settings
+
+HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
+CUDA = 'with torch.autocast("cuda"):\n'
+
+
+def only(code: str) -> Settings:
+    return Settings(frozenset((code,)), isolated=True)
+
+
+def count(code: str, text: str) -> int:
+    return len(check(HEAD + text, settings=only(code)))
+
+
+def fixed(code: str, text: str) -> str:
+    return fix(HEAD + text, settings=only(code), unsafe=True).removeprefix(HEAD)
+
+
+@pytest.mark.parametrize(
+    ("region", "findings"),
+    [
+        ("torch.autocast('cuda')", 1),
+        ("torch.autocast('cuda', dtype=torch.bfloat16)", 1),
+        ("torch.autocast('xpu')", 1),
+        ("torch.autocast('mtia')", 1),
+        ("torch.cuda.amp.autocast()", 1),
+        ("torch.autocast('cuda', enabled=use_amp)", 1),
+        ("torch.autocast('cuda' if x else 'cpu')", 1),
+        ("torch.autocast('cpu')", 0),
+        ("torch.autocast('mps')", 0),
+        ("torch.autocast(device)", 0),
+        ("torch.autocast('cuda', enabled=False)", 0),
+        ("autocast('cuda')", 0),
+    ],
+)
+def test_304_regions(region: str, findings: int) -> None:
+    assert count("AMP304", f"with {region}:\n    F.binary_cross_entropy(p, y)\n") == findings
+
+
+@pytest.mark.parametrize(
+    ("loss", "findings"),
+    [
+        ("torch.nn.functional.binary_cross_entropy(p, y)", 1),
+        ("nn.BCELoss()(p, y)", 1),
+        ("nn.BCEWithLogitsLoss()(p, y)", 0),
+        ("F.binary_cross_entropy(p.cpu(), y)", 0),
+        ("F.binary_cross_entropy(p, y.to('cpu'))", 0),
+        ("F.binary_cross_entropy", 0),
+        ("F.binary_cross_entropy(p, y) if half else 0", 0),
+        ("F.binary_cross_entropy(p, y) if weighted else 0", 1),
+        ("losses.binary_cross_entropy(p, y)", 0),
+        ("criterion(p, y)", 0),
+    ],
+)
+def test_304_losses(loss: str, findings: int) -> None:
+    assert count("AMP304", f"# binary_cross_entropy BCELoss\n{CUDA}    loss = {loss}\n") == findings
+
+
+@pytest.mark.parametrize(
+    ("made", "findings"),
+    [
+        ("nn.BCELoss()", 1),
+        ("nn.BCELoss().cuda()", 0),
+        ("nn.BCELoss() if x else nn.BCEWithLogitsLoss()", 0),
+        ("BCELoss()", 0),
+        ("criterion", 0),
+    ],
+)
+def test_304_criteria(made: str, findings: int) -> None:
+    text = f"class T:\n    def __init__(self, criterion):\n        self.c = {made}\n    def f(self, p, y):\n"
+    assert (
+        count("AMP304", f"{text}        with torch.autocast('cuda'):\n            self.c(p, y)  # BCELoss\n")
+        == findings
+    )
+
+
+def test_304_a_flag_that_is_off_by_default() -> None:
+    body = "    with torch.autocast('cuda', enabled=amp):\n        F.binary_cross_entropy(p, y)\n"
+    assert count("AMP304", f"def f(p, y, amp=False):\n{body}") == 0
+    assert count("AMP304", f"def f(p, y, amp=True):\n{body}") == 1
+
+
+LOGITS = "F.binary_cross_entropy_with_logits"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("F.binary_cross_entropy(torch.sigmoid(z), y, w)", f"{LOGITS}(z, y, w)"),
+        ("F.binary_cross_entropy(input=F.sigmoid(a + b), target=y)", f"{LOGITS}(input=a + b, target=y)"),
+        ("F.binary_cross_entropy((a + b).sigmoid().view(-1), y)", f"{LOGITS}((a + b).view(-1), y)"),
+        ("F.binary_cross_entropy(torch.sigmoid(a + b).view(-1), y)", f"{LOGITS}((a + b).view(-1), y)"),
+        ("F.binary_cross_entropy(nn.Sigmoid()(z), y)", f"{LOGITS}(z, y)"),
+        ("nn.BCELoss(weight=w)(z.sigmoid(), y)", "nn.BCEWithLogitsLoss(weight=w)(z, y)"),
+    ],
+)
+def test_304_logits(before: str, after: str) -> None:
+    assert fixed("AMP304", f"{CUDA}    loss = {before}\n") == f"{CUDA}    loss = {after}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("loss = F.binary_cross_entropy(p, y)", "loss = F.binary_cross_entropy(p.float(), y.float())"),
+        (
+            "loss += 2 * F.binary_cross_entropy(p, 1 - y)",
+            "loss += 2 * F.binary_cross_entropy(p.float(), (1 - y).float())",
+        ),
+        ("F.binary_cross_entropy(p.float(), y[0])  # why", "F.binary_cross_entropy(p.float(), y[0].float())  # why"),
+        (
+            "return F.binary_cross_entropy(target=y, input=p)",
+            "return F.binary_cross_entropy(target=y.float(), input=p.float())",
+        ),
+        ("loss = F.binary_cross_entropy(model(x), y)", None),
+        ("loss = [F.binary_cross_entropy(p, y) for p in ps]", None),
+        ("loss = F.binary_cross_entropy(p, y); other()", None),
+        ("if F.binary_cross_entropy(p, y) > 1: pass", None),
+    ],
+)
+def test_304_island(before: str, after: str | None) -> None:
+    head = f"def f():\n    {CUDA}"
+    island = f'        with torch.autocast("cuda", enabled=False):\n            {after}\n'
+    expected = island if after is not None else f"        {before}\n"
+    assert fixed("AMP304", f"{head}        {before}\n") == head + expected
+
+
+def test_304_a_variable_that_is_bound_anew() -> None:
+    """What the sigmoid was taken of is another value by then: an island it is."""
+    text = (
+        f"def f(z):\n    {CUDA}        p = torch.sigmoid(z)\n        z = z + 1\n        F.binary_cross_entropy(p, y)\n"
+    )
+    assert "enabled=False" in fixed("AMP304", text)
+
+
+def test_304_a_criterion_that_is_handed_on() -> None:
+    """Who else gets it may give it probabilities."""
+    text = f"bce = nn.BCELoss()\nuse(bce)\n{CUDA}    loss = bce(torch.sigmoid(z), y)\n"
+    assert "BCEWithLogitsLoss" not in fixed("AMP304", text)
+    assert "enabled=False" in fixed("AMP304", text)
+
+
+FUNCTION = """class P(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward({saved})
+        return {forward}
+    @staticmethod
+    def backward(ctx, g):
+        {unpacked} = ctx.saved_tensors
+        return {backward}
+w = {made}
+with torch.autocast("cuda"):
+    {applied}
+"""
+PLAIN = {
+    "saved": "x, w",
+    "forward": "x @ w.t()",
+    "unpacked": "x, w",
+    "backward": "g @ w, g.t() @ x",
+    "made": "nn.Parameter(torch.randn(2, 8))",
+    "applied": "P.apply(x, w)",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "findings"),
+    [
+        ({}, 1),
+        ({"backward": "torch.matmul(g, w), None"}, 1),
+        ({"backward": "g.mm(w), None"}, 1),
+        ({"backward": "F.linear(g, w.t()), None"}, 1),
+        ({"backward": "g.view(-1, 2) @ w, None"}, 1),
+        ({"unpacked": "a, b", "backward": "g @ b, None"}, 1),
+        ({"unpacked": "a, b", "backward": "a.t() @ g, None"}, 0),
+        ({"saved": "w, x", "unpacked": "w, x"}, 1),
+        ({"saved": "w, x", "unpacked": "x, w", "backward": "None, g.t() @ w"}, 0),
+        ({"backward": "g * w, None"}, 0),
+        ({"backward": "g @ w.to(g.dtype), None"}, 0),
+        ({"backward": "g.float() @ w, None"}, 0),
+        ({"forward": "x * w"}, 0),
+        ({"forward": "x.float() @ w.half().t()"}, 0),
+        ({"made": "make()"}, 0),
+        ({"made": "torch.randn(2, 8, dtype=torch.bfloat16)"}, 0),
+        ({"made": "nn.Parameter(torch.randn(2, 8, dtype=d))"}, 0),
+        ({"made": "torch.randn(2, 8)"}, 1),
+        ({"applied": "P.apply(*args)"}, 0),
+        ({"applied": "P.apply(w, x)"}, 1),
+        ({"applied": "model.half(); P.apply(x, w)"}, 0),
+        ({"applied": "other.apply(x, w)"}, 0),
+        ({"applied": "f = P.apply; f(x, w)"}, 1),
+    ],
+)
+def test_306(changes: dict[str, str], findings: int) -> None:
+    assert count("AMP306", FUNCTION.format(**(PLAIN | changes))) == findings
+
+
+def test_306_without_a_device_in_sight() -> None:
+    text = FUNCTION.format(**PLAIN).replace('"cuda"', "device")
+    (found,) = check(HEAD + text, settings=only("AMP306"))
+    assert found.fix is None
+    assert found.withheld
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.xpu.amp.autocast()", 'torch.amp.autocast("xpu", dtype=torch.bfloat16)'),
+        ("torch.xpu.amp.autocast(x)", 'torch.amp.autocast("xpu", enabled=x, dtype=torch.bfloat16)'),
+        ("torch.xpu.amp.autocast(x, d, c)", 'torch.amp.autocast("xpu", enabled=x, dtype=d, cache_enabled=c)'),
+        ("torch.xpu.amp.autocast(dtype=d)", 'torch.amp.autocast("xpu", dtype=d)'),
+        ("torch.xpu.amp.autocast(**k)", None),
+        ("torch.xpu.amp.autocast(*a)", None),
+        ("torch.xpu.amp.autocast(x := y)", None),
+        ("torch.xpu.amp.GradScaler(*a, **k)", 'torch.amp.GradScaler("xpu", *a, **k)'),
+        ("torch.mlu.amp.autocast(**k)", 'torch.amp.autocast("mlu", **k)'),
+        ("torch.musa.amp.GradScaler(2.0)", 'torch.amp.GradScaler("musa", 2.0)'),
+        ("torch.npu.amp.autocast(enabled=x)", 'torch.amp.autocast("npu", enabled=x)'),
+        ("torch.npu.amp.autocast(x)", None),
+        ("torch.npu.amp.GradScaler()", None),
+        ("torch.xpu.amp.GradScaler if hasattr(torch.xpu, 'amp') else None", None),
+    ],
+)
+def test_106_fix(before: str, after: str | None) -> None:
+    assert fixed("AMP106", f"it = {before}\n") == f"it = {after or before}\n"
