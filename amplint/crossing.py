@@ -35,7 +35,9 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
     path, row = module.place(finding.start)
     assert path is not None
     call = _call(module, rule, finding.start)
-    if call is None or row in _rows(path, _version(path), rule, module.target):
+    if call is None or any(
+        (path, row) in _told(other, _version(other), rule, module.target) for other, _, _ in module.parts
+    ):
         return None
     start, end = module.span(call)
     where = _where(module, finding.start)
@@ -56,13 +58,9 @@ def _call(module: Module, rule: Rule, start: int) -> ir.Value | None:
                 return next((site for site in _sites(module, flow, node) if module.is_own(site)), None)
     function = _function(module, start)
     calls = module.once(Calls)
-    for call in module.calls:
-        callee = calls.find(call)
-        if (
-            function is not None
-            and callee is not None
-            and (callee.function is function or function.id in calls.reached(callee.function.body))
-        ):
+    for call in module.calls if function is not None else ():
+        run = calls.run_by(call)
+        if run is not None and function is not None and (run is function or function.id in calls.reached(run.body)):
             return call
     return None
 
@@ -90,8 +88,8 @@ def _version(path: str) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=4096)
-def _rows(path: str, _version: tuple[int, int], rule: Rule, target: Target) -> frozenset[int]:
-    """The lines in which a rule finds something in a file by itself."""
+def _told(path: str, _version: tuple[int, int], rule: Rule, target: Target) -> frozenset[tuple[str, int]]:
+    """The files and lines of what a rule finds in a file by itself, or in another one from there."""
     from amplint.analysis import UnreadableError, read  # noqa: PLC0415 - it imports this module
 
     try:
@@ -99,5 +97,9 @@ def _rows(path: str, _version: tuple[int, int], rule: Rule, target: Target) -> f
             module = read(Source.from_bytes(file.read(), path), target)
     except (OSError, SourceError, UnreadableError):
         return frozenset()
-    found = rule.run(module) if rule.run is not None else ()
-    return frozenset(module.source.row(each.start) for each in found if each.start <= module.own_length)
+    found: set[tuple[str, int]] = set()
+    for each in rule.run(module) if rule.run is not None else ():
+        other, row = module.place(each.start)
+        if other is None or _call(module, rule, each.start) is not None:
+            found.add((other or path, row))
+    return frozenset(found)

@@ -228,6 +228,48 @@ def test_a_checkpoint_helper_of_another_file(project: Project, more: str, codes:
     assert [code for _, code in found.codes("main.py")] == codes
 
 
+LOSSES = """\
+import torch
+from torch import nn
+
+
+class Loss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bce = nn.BCELoss()
+
+    def forward(self, x, y):
+        return self.bce(x, y)
+
+
+def weighted(x, y):
+    return 0.5 * torch.nn.functional.binary_cross_entropy(x, y)
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "called"),
+    [
+        ("from losses import weighted", "weighted"),
+        ("import losses", "losses.weighted"),
+        ("from losses import Loss\ncriterion = Loss()", "criterion"),
+        ("import losses\ncriterion = losses.Loss().cuda()", "criterion"),
+    ],
+)
+def test_a_loss_of_another_file_that_a_region_forbids(project: Project, imports: str, called: str) -> None:
+    main = f"import torch\n{imports}\n\nwith torch.autocast('cuda'):\n    loss = {called}(model(x).sigmoid(), y)\n"
+    found = project({"losses.py": LOSSES, "main.py": main})
+    assert (found.codes("main.py"), found.codes("losses.py")) == ([(main.count("\n"), "AMP304")], [])
+
+
+def test_what_a_file_between_leads_to_is_told_there_alone(project: Project) -> None:
+    engine = "from losses import weighted\nimport torch\n\n\ndef run(model, x, y):\n    with torch.autocast('cuda'):\n"
+    engine += "        return weighted(model(x).sigmoid(), y)\n"
+    main = "import torch\nfrom engine import run\n\nscaler = torch.amp.GradScaler('cuda')\nrun(model, x, y)\n"
+    found = project({"losses.py": LOSSES, "engine.py": engine, "main.py": main})
+    assert (found.codes("main.py"), found.codes("engine.py")) == ([], [(7, "AMP304")])
+
+
 def test_a_class_inherits_from_another_file(project: Project) -> None:
     base = """\
 import torch

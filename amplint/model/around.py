@@ -17,7 +17,6 @@ from amplint.model.dtypes import Region, region_of
 from amplint.model.objects import objects
 from amplint.model.regions import Regions
 from amplint.model.state import State
-from amplint.model.unseen import local_class, method
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -32,7 +31,6 @@ _WAYS = 32
 # Decorators that leave a function what it is, as far as regions go.
 _PLAIN = ("torch.", "builtins.", "functools.", "abc.", "typing.")
 # Methods of a module that give the module itself.
-_SAME = ("to", "cuda", "train", "eval", "float", "requires_grad_")
 
 
 class Inside(NamedTuple):
@@ -108,21 +106,11 @@ class Around:
         if self._callers is None:
             self._callers = {}
             calls = self._module.once(Calls)
-            for call in self._module.calls:
-                callee = calls.find(call)
-                run = callee.function if callee is not None else self._forward(call.func)
+            for call in self._module.whole.calls:
+                run = calls.run_by(call)
                 if run is not None:
                     self._callers.setdefault(run.id, []).append(call)
         return self._callers.get(function.id, [])
-
-    def _forward(self, func: ir.Value) -> ir.Function | None:
-        """The `forward` that the call of a module of this file runs."""
-        sources = self._objects.sources(func) if isinstance(func, (ir.Name, ir.Attribute)) else ()
-        made = sources[0] if len(sources) == 1 else None
-        while isinstance(made, ir.Call) and isinstance(made.func, ir.Attribute) and made.func.attr in _SAME:
-            made = made.func.base
-        cls = local_class(self._module, made.func) if isinstance(made, ir.Call) else None
-        return method(self._module, cls, "forward") if cls is not None else None
 
     # --- the way from a function's start to a node -------------------------------------------------------------------
 

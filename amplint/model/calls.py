@@ -23,6 +23,8 @@ _TRANSPARENT = (
     "torch.enable_grad",
     "functools.wraps",
 )
+# Methods that give back the module that they are called of.
+_SAME = ("to", "cuda", "train", "eval", "float", "requires_grad_")
 # What a function has to mention for its call to matter.
 _WORDS = {
     "unscale_", "step", "backward", "zero_grad", "grad", "clip_grad_norm_", "clip_grad_value_",
@@ -79,6 +81,19 @@ class Calls:
         if isinstance(func, ir.Attribute):
             return self._method(func, call)
         return None
+
+    def run_by(self, call: ir.Call) -> ir.Function | None:
+        """The function that a call surely runs; of a module of torch's kind, its `forward`."""
+        callee = self.find(call)
+        if callee is not None:
+            return callee.function
+        func = call.func
+        sources = self._objects.sources(func) if isinstance(func, (ir.Name, ir.Attribute)) else ()
+        made = sources[0] if len(sources) == 1 else None
+        while isinstance(made, ir.Call) and isinstance(made.func, ir.Attribute) and made.func.attr in _SAME:
+            made = made.func.base
+        cls = local_class(self._module, made.func) if isinstance(made, ir.Call) else None
+        return method(self._module, cls, "forward") if cls is not None else None
 
     def _named(self, func: ir.Name, call: ir.Call) -> Callee | None:
         what = self._module.names.definition(func)

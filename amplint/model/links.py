@@ -50,16 +50,24 @@ def link(module: Module) -> None:
 
 def _uses(module: Module, path: str) -> Iterator[Place]:
     """What of the project is called, or inherited, where the file has to do with AMP, as far as it can matter."""
-    for statement in module.program.body.statements:
-        inner = list(_values(statement))
-        if isinstance(statement, (ir.Function, ir.Class)):
-            if not any(_NAMES.search(ir.last_name(each)) for each in inner):
-                continue
-        for value in inner:
-            used = value.func if isinstance(value, ir.Call) else value
-            place = _place(module, path, used) if used is not value or _is_base(value) else None
-            if place is not None and place.path != path and (_is_handed(value) or outline.matters(place)):
-                yield place
+    for value in _concerned(module.program.body.statements):
+        used = value.func if isinstance(value, ir.Call) else value
+        place = _place(module, path, used) if used is not value or _is_base(value) else None
+        if place is not None and place.path != path and (_is_handed(value) or outline.matters(place)):
+            yield place
+
+
+def _concerned(statements: list[ir.Statement]) -> Iterator[ir.Value]:
+    """The values of the code that has to do with AMP: the functions and classes that say so, and those they mention."""
+    defined = {each.name: each for each in statements if isinstance(each, (ir.Function, ir.Class))}
+    todo = [each for each in statements if each not in defined.values()]
+    todo += [each for each in defined.values() if any(_NAMES.search(ir.last_name(of)) for of in _values(each))]
+    for statement in todo:  # grows
+        for value in _values(statement):
+            mentioned = defined.get(value.name) if isinstance(value, ir.Name) else None
+            if mentioned is not None and mentioned not in todo:
+                todo.append(mentioned)
+            yield value
 
 
 def _is_handed(value: ir.Value) -> bool:

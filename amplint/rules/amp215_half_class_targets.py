@@ -97,12 +97,12 @@ class _Loss(NamedTuple):
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Losses whose target is surely cast."""
-    for call in module.calls:
+    for call in module.whole.calls:
         loss = _loss(module, call)
         cast = _cast(module, loss.target) if loss is not None else None
         if loss is None or cast is None or (loss.soft and not _holds_indices(module, loss, cast)):
             continue
-        where = "" if _within(cast.call, loss.target) else f" on line {module.row(cast.call)}"
+        where = "" if _within(cast.call, loss.target) else f" on {module.line(cast.call)}"
         yield rule.finding(
             module.span(loss.target),
             f"`{module.text(cast.base)}` holds class indices and is cast to a half type{where}: the loss raises "
@@ -287,5 +287,5 @@ def _read_otherwise(module: Module, call: ir.Call, cast: _Cast) -> bool:
         and (id(each.scope.home(each.name)), each.name) in homes
         and not _within(each, call)
         and not (each.id > call.id and dominates(call, each))
-        for each in module.values
+        for each in module.whole.values
     )

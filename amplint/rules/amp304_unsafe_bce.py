@@ -79,7 +79,7 @@ _ASIDE = {"mean", "sum", "item", "detach", "size", "to", "type_as", "long", "cla
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each call of the loss that some way leads to with a region open."""
-    for call in module.calls:
+    for call in module.whole.calls:
         if len(call.args) < 2 or not _is_loss(module, call):
             continue
         found = next((each for each in around(module).inside(call) if _raises(module, call, each)), None)
@@ -87,9 +87,9 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         fix, title, withheld = _fix(module, call, found)
         device = "/".join(sorted(_forbidding(module, found)))
-        where = f"the region on line {module.row(found.entered)}"
+        where = f"the region on {module.line(found.entered)}"
         if found.site is not None:
-            where += f", from which line {module.row(found.site)} leads here"
+            where += f", from which {module.line(found.site)} leads here"
         yield rule.finding(
             module.span(call),
             f"`{module.text(call.func)}` raises RuntimeError on {device} in {where}: {title}",
@@ -180,7 +180,7 @@ def _with_logits(module: Module, call: ir.Call) -> list[Edit] | None:
     if isinstance(call.func, (ir.Name, ir.Attribute)):
         key = objects(module).key(call.func)
         made = list(objects(module).sources(call.func))
-        for value in module.values:
+        for value in module.whole.values:
             read = isinstance(value, (ir.Name, ir.Attribute)) and not _is_target(value)
             if not read or objects(module).key(value) != key or value is call.func:
                 continue

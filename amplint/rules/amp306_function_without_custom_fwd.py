@@ -130,7 +130,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _functions(module: Module) -> Iterator[_Function]:
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if not isinstance(statement, ir.Class) or len(statement.bases) != 1:
             continue
         if not module.names.of(statement.bases[0].value) <= _BASES:
@@ -155,7 +155,7 @@ def _is_known(module: Module, decorator: ir.Value, known: tuple[ir.Value | None,
 
 def _is_half(module: Module) -> bool:
     """Whether the file casts something to a half type by itself: a whole model, perhaps."""
-    for call in module.calls:
+    for call in module.whole.calls:
         name = ir.last_name(call.func)
         if name in ("half", "bfloat16") and not call.args:
             return True
@@ -188,7 +188,7 @@ def _finding(module: Module, function: _Function, found: Inside, name: str) -> F
     missing = "`custom_bwd` is" if function.fwd is not None else "`custom_fwd` and `custom_bwd` are"
     return rule.finding(
         module.layout.name(function.backward),
-        f"`{function.cls.name}` is applied in the region on line {module.row(found.entered)}, and outside of it, where "
+        f"`{function.cls.name}` is applied in the region on {module.line(found.entered)}, and outside of it, where "
         f"backward belongs, a half gradient meets the float32 `{name}`: RuntimeError; {missing} missing",
         fix=fix,
         withheld=withheld,
@@ -288,7 +288,7 @@ def _saved(function: _Function, forward: list[str]) -> dict[str, str]:
 def _applied(module: Module) -> dict[int, list[ir.Call]]:
     """The calls of `Function.apply`, or of a variable for it, by the classes' ids."""
     found: dict[int, list[ir.Call]] = {}
-    for call in module.calls:
+    for call in module.whole.calls:
         func = call.func
         if isinstance(func, ir.Name):
             bindings = module.names.bindings(func)

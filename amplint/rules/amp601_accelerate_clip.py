@@ -254,7 +254,7 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
         return None  # of an optimizer that isn't known as one
     return rule.finding(
         module.span(clip.call),
-        f"{_when(severity)}`{module.text(first.call.func)}` on line {module.row(first.call)} has unscaled the "
+        f"{_when(severity)}`{module.text(first.call.func)}` on {module.line(first.call)} has unscaled the "
         "gradients of all optimizers, and doing it again before the step raises RuntimeError; clip them all at once",
         withheld="which of the two clips is meant for which parameters has to be decided",
         severity=severity,

@@ -184,7 +184,7 @@ def _evaluated_first(module: Module, call: ir.Call) -> Iterator[Finding]:
                 yield rule.finding(
                     module.span(first),
                     f"with `{flag}` `{name}` casts the parameters of the model to {half}, and `{training}` "
-                    f"on line {module.row(train)} trains them so; train before it, or leave `{flag}` out",
+                    f"on {module.line(train)} trains them so; train before it, or leave `{flag}` out",
                 )
                 return
 

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.calls import Calls
-from amplint.model.objects import objects
 from amplint.model.reaching import reaching
 from amplint.model.scopes import Assigned
-from amplint.model.unseen import method
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -66,19 +64,9 @@ def _called(module: Module, call: ir.Call, depth: int) -> ir.Call | None:
         if not any(isinstance(each, ir.Call) for arg in call.args for each in ir.walk_values(arg.value)):
             return new_tensor(module, func.base, depth - 1)
         return None
-    function = _function(module, call)
+    function = module.once(Calls).run_by(call)
     if function is None or function.is_generator or function.is_async or function.decorators:
         return None
     returns = [each.value for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Return)]
     found = [new_tensor(module, each, depth - 1) if each is not None else None for each in returns]
     return found[0] if found and all(found) else None
-
-
-def _function(module: Module, call: ir.Call) -> ir.Function | None:
-    """What a call runs; of a module, its `forward`."""
-    callee = module.once(Calls).find(call)
-    if callee is not None:
-        return callee.function if callee.function.name != "__init__" else None
-    known = objects(module)
-    cls = known.instances.get(known.key(call.func) or "")
-    return method(module, cls, "forward") if cls is not None else None

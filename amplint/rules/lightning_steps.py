@@ -50,7 +50,7 @@ def _own_scalers(module: Module) -> Iterator[Against]:
             if _scales(module, call) and (_leaves_to_lightning(calls) or _is_returned(method, call)):
                 yield Against(
                     call,
-                    f"the Trainer of line {module.row(setup.call)} scales the loss by itself, and "
+                    f"the Trainer of {module.line(setup.call)} scales the loss by itself, and "
                     f"`{module.text(call.func)}` is another scaler's; leave scaling, unscaling and steps to Lightning",
                 )
 
@@ -99,7 +99,7 @@ def _clips(module: Module) -> Iterator[Against]:
             yield Against(
                 clip,
                 f"the gradients are still multiplied by the loss scale of `{module.text(backward.func)}` "
-                f"(Trainer of line {module.row(trainer.call)}) when `{module.text(clip.func)}` clips them; clip in "
+                f"(Trainer of {module.line(trainer.call)}) when `{module.text(clip.func)}` clips them; clip in "
                 "`on_before_optimizer_step`, where Lightning has unscaled them",
             )
     if fabric is not None:
@@ -160,6 +160,6 @@ def _regions(module: Module) -> Iterator[Against]:
         }:
             yield Against(
                 region.call,
-                f"the Trainer of line {module.row(trainers[0].call)} has no scaler in bfloat16, and gradients of this "
+                f"the Trainer of {module.line(trainers[0].call)} has no scaler in bfloat16, and gradients of this "
                 "float16 region underflow; leave the region out, or give the Trainer '16-mixed'",
             )
