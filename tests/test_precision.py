@@ -12,7 +12,7 @@ from amplint.verify.files import lowered
 HEAD = "import torch\nfrom torch.cuda.amp import autocast\n"
 
 
-def run_in(text: str) -> list[tuple[str | None, list[bool]]]:
+def run_in(text: str) -> list[tuple[str | None, list[bool | str]]]:
     """The dtypes of a text's only region, each with how the choices come out that lead to it."""
     module = lowered(Source("train.py", HEAD + text))
     (region,) = regions(module)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
-from amplint.model.reaching import reaching
-from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Defined, Other, owner_class
+from amplint.model.options import option
+from amplint.model.reaching import function_named, reaching, returned
+from amplint.model.scopes import NOTHING, Assigned, Defined, Other, owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -141,6 +142,10 @@ def _made_device(module: Module, call: ir.Call, depth: int) -> list[Device]:
         return [each._replace(kind="str") for each in devices(module, call.positional[0], depth - 1)]
     if isinstance(call.func, ir.Attribute) and call.func.attr == "get" and len(call.positional) == 2:
         return [Device("other", None, call), *devices(module, call.positional[1], depth - 1)]
+    function = function_named(module, call.func) if isinstance(call.func, ir.Name) else None
+    if function is not None and not function.is_generator and not function.is_async:
+        made = [each.value for each in returned(function) if each.value is not None]
+        return [each for value in made for each in devices(module, value, depth - 1)] or [Device("other", None, call)]
     return [Device("other", None, call)]
 
 
@@ -157,7 +162,16 @@ def _attribute_device(module: Module, value: ir.Attribute, depth: int) -> list[D
         return found
     if value.attr == "device" and _is_tensor(module, value.base):
         return [Device("object", None, value)]
-    return [Device("other", None, value)]
+    return _option(module, value) or [Device("other", None, value)]
+
+
+def _option(module: Module, value: ir.Attribute) -> list[Device]:
+    """What `args.device` can be: the default of its argparse option, and its choices; else anything."""
+    found = option(module, value)
+    if found is None or not found.is_text:
+        return []
+    made = [Device("str", each.value, value) for each in found.values() if isinstance(each.value, str)]
+    return list(dict.fromkeys(made)) if found.choices else [*made, Device("str", None, value)]
 
 
 def _is_tensor(module: Module, value: ir.Value) -> bool:
@@ -193,73 +207,6 @@ def _parameter_device(module: Module, function: ir.Function, value: ir.Name, dep
     if param.default is not None:
         found += [each for each in devices(module, param.default, depth - 1) if each.name is not None]
     return found
-
-
-class Evidence(NamedTuple):
-    """The devices that a file shows its tensors and modules to be on, without autocast's and the scaler's arguments."""
-
-    types: frozenset[str]
-    chosen: tuple[ir.Value, ...]  # devices that are chosen at run time, as written
-
-
-def evidence(module: Module) -> Evidence:
-    """Where the file's code trains."""
-    return module.once(_evidence)
-
-
-def _evidence(module: Module) -> Evidence:
-    types: set[str] = set()
-    chosen: list[ir.Value] = []
-    for call in module.calls:
-        func = call.func
-        if (
-            isinstance(func, ir.Attribute)
-            and func.attr in ("cuda", "xpu", "npu", "mps")
-            and not _is_module(module, func)
-        ):
-            types.add(func.attr)
-            continue
-        for value in _device_arguments(module, call):
-            found = devices(module, value)
-            types |= {each.type for each in found if each.type}
-            if len({each.type for each in found}) > 1 or any(each.type is None for each in found):
-                chosen.append(value)
-    return Evidence(frozenset(types), tuple(chosen))
-
-
-def _is_module(module: Module, func: ir.Attribute) -> bool:
-    return bool(module.names.of(func) - {UNKNOWN})
-
-
-def _device_arguments(module: Module, call: ir.Call) -> list[ir.Value]:
-    """The arguments of a call that say where something goes: `.to(device)`, `device=`, `torch.device(...)`."""
-    found: list[ir.Value] = []
-    names = module.names.of(call.func)
-    if "torch.device" in names:
-        found.append(call)
-    elif names & {AUTOCAST, SCALER, *OLD_AUTOCAST, *OLD_SCALER}:
-        return []
-    elif isinstance(call.func, ir.Attribute) and call.func.attr == "to" and call.positional:
-        first = call.positional[0]
-        if not any(name.startswith("torch.") for name in module.names.of(first)):  # a dtype
-            found.append(first)
-    if (device := call.keyword("device")) is not None:
-        found.append(device)
-    return found
-
-
-def asks_for_device(module: Module, test: ir.Value, depth: int = _FOLLOW) -> bool:
-    """Whether a condition asks for the device: `device.type == "cuda"`, `torch.cuda.is_available()`, a name for it."""
-    for value in ir.walk_values(test):
-        if isinstance(value, ir.Constant) and isinstance(value.value, str) and value.value.startswith(("cuda", "cpu")):
-            return True
-        if isinstance(value, ir.Attribute) and "torch.cuda.is_available" in module.names.of(value):
-            return True
-        if isinstance(value, ir.Name) and depth:
-            for binding in reaching(module.names, value):
-                if isinstance(binding, Assigned) and asks_for_device(module, binding.value, depth - 1):
-                    return True
-    return False
 
 
 def is_old_first(module: Module, value: ir.Value) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
-from amplint.model.dtypes import DEFAULT_DTYPE, OLD_AUTOCAST, Region, region_devices
-from amplint.model.reaching import reaching
+from amplint.model.dtypes import DEFAULT_DTYPE, OLD_AUTOCAST, Region, region_devices, region_of
+from amplint.model.reaching import function_named, reaching, returned
 from amplint.model.scopes import Assigned, Imported, Other, owner_class
 
 if TYPE_CHECKING:
@@ -23,17 +23,17 @@ _NAMES = (
     "float16", "half", "bfloat16", "float32", "float", "float64", "double", "float8_e4m3fn", "float8_e5m2",
     "complex32", "complex64", "complex128", "int8", "uint8", "int16", "int32", "int64", "int", "long", "short", "bool",
 )  # fmt: skip
-_BY_QUALIFIED = {f"torch.{name}": _SAME.get(name, name) for name in _NAMES}
+BY_QUALIFIED = {f"torch.{name}": _SAME.get(name, name) for name in _NAMES}
 _FOLLOW = 6
 # Another release of torch never changed what these classes take where no dtype is given.
 _OLD_DTYPE = {"torch.cuda.amp.autocast": "float16", "torch.cpu.amp.autocast": "bfloat16"}
 
 
 class Test(NamedTuple):
-    """A condition of the code, and how it comes out where a value is taken."""
+    """A condition of the code, and how it comes out where a value is taken; or a table's index, and the key."""
 
     value: ir.Value
-    truth: bool
+    truth: bool | str
 
 
 class Dtype(NamedTuple):
@@ -75,7 +75,7 @@ def _dtypes(module: Module, value: ir.Value, depth: int) -> Iterator[Dtype]:
         for stored in module.names.stored(value):
             yield from _dtypes(module, stored, depth - 1) if stored is not None else [Dtype("other", None, value)]
     else:
-        name = _BY_QUALIFIED.get(module.names.only(value) or "")
+        name = BY_QUALIFIED.get(module.names.only(value) or "")
         yield Dtype("dtype" if name else "other", name, value)
 
 
@@ -83,7 +83,7 @@ def _is_import(module: Module, name: ir.Name) -> bool:
     return all(isinstance(each, Imported) for each in module.names.bindings(name))
 
 
-def _under(each: Dtype, test: ir.Value, truth: bool) -> Dtype:
+def _under(each: Dtype, test: ir.Value, truth: bool | str) -> Dtype:
     return each._replace(tests=(Test(test, truth), *each.tests))
 
 
@@ -105,8 +105,8 @@ def _items(module: Module, base: ir.Value, index: ir.Value, depth: int) -> Itera
         wanted = index.value if isinstance(index, ir.Constant) else None
         for key, item in table.items:
             found = key.value if isinstance(key, ir.Constant) else None
-            if key is None or wanted is None or found == wanted:
-                yield from _dtypes(module, item, depth - 1)
+            for each in _dtypes(module, item, depth - 1) if key is None or found == wanted or wanted is None else ():
+                yield _under(each, index, found) if wanted is None and isinstance(found, str) else each
 
 
 def _sources(module: Module, value: ir.Value) -> Iterator[ir.Value]:
@@ -128,21 +128,12 @@ def _called(module: Module, call: ir.Call, depth: int) -> Iterator[Dtype]:
         yield from _items(module, call.func.base, given[0], depth)
         if len(given) > 1:
             yield from _dtypes(module, given[1], depth - 1)
-    elif isinstance(call.func, ir.Name) and (function := _function(module, call.func)) is not None:
-        returns = [each for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Return)]
-        for each in returns:
+    elif isinstance(call.func, ir.Name) and (function := function_named(module, call.func)) is not None:
+        for each in returned(function):
             found = _dtypes(module, each.value, depth - 1) if each.value is not None else [Dtype("none", None, call)]
             yield from found
     else:
         yield Dtype("other", None, call)
-
-
-def _function(module: Module, name: ir.Name) -> ir.Function | None:
-    """The function of this file that a name surely is."""
-    home = name.scope.home(name.name)
-    if home is None or len(home.bindings[name.name]) != 1:
-        return None
-    return next((each for each in module.functions if each.scope.parent is home and each.name == name.name), None)
 
 
 def _bound(module: Module, name: ir.Name, depth: int) -> Iterator[Dtype]:
@@ -184,5 +175,22 @@ def _defaults(module: Module, region: Region, none: Dtype) -> list[Dtype]:
     old = module.names.only(region.call.func)
     if old in OLD_AUTOCAST and region.dtype is None:
         return [none._replace(kind="dtype", name=_OLD_DTYPE[old])]
+    outer = region_round(module, region)
+    if outer is not None:  # the dtype is taken over
+        return region_dtypes(module, outer)
     names = dict.fromkeys(DEFAULT_DTYPE.get(each.type or "") for each in region_devices(module, region))
     return [none._replace(kind="dtype" if name else "other", name=name) for name in names] or [none]
+
+
+def region_round(module: Module, region: Region) -> Region | None:
+    """The region that surely is open round another one for the same device, in the same function."""
+    up = region.call.parent
+    inner = ir.statement_of(region.call)
+    while up is not None and not isinstance(up, (ir.Function, ir.Class)):
+        for item in reversed(up.items) if isinstance(up, ir.With) and up is not inner else ():
+            outer = region_of(module, item.context) if isinstance(item.context, ir.Call) else None
+            if outer is not None and not outer.opaque:
+                devices = [{each.type for each in region_devices(module, each)} for each in (outer, region)]
+                return outer if devices[0] == devices[1] and len(devices[0]) == 1 else None
+        up = up.parent
+    return None

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from amplint.model import ir
 from amplint.model.scopes import Assigned, Binding, Names, node_of
+
+if TYPE_CHECKING:
+    from amplint.model import Module
 
 
 def reaching(names: Names, read: ir.Name) -> list[Binding]:
@@ -28,6 +33,19 @@ def reaching(names: Names, read: ir.Name) -> list[Binding]:
         if _place(each) >= replaced
         and (later or _place(each) < read.id or any(_stands_in(each, loop) for loop in loops))
     ]
+
+
+def function_named(module: Module, name: ir.Name) -> ir.Function | None:
+    """The function of this file that a name surely is."""
+    home = name.scope.home(name.name)
+    if home is None or len(home.bindings[name.name]) != 1:
+        return None
+    return next((each for each in module.functions if each.scope.parent is home and each.name == name.name), None)
+
+
+def returned(function: ir.Function) -> list[ir.Return]:
+    """The return statements of a function."""
+    return [each for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Return)]
 
 
 def _is_sure(binding: Binding, around: list[ir.Statement], later: bool) -> bool:

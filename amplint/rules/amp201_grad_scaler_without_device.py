@@ -51,7 +51,8 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.compat import tests_of
-from amplint.model.dtypes import DEFAULT_DTYPE, SCALER, asks_for_device, is_false, region_devices, regions
+from amplint.model.dtypes import DEFAULT_DTYPE, SCALER, is_false, region_devices, regions
+from amplint.model.evidence import asks_for_device
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.devices import choose
@@ -80,6 +81,11 @@ def check(module: Module) -> Iterator[Finding]:
             continue
         other = _float16_elsewhere(module)
         message = "`GradScaler` without a device is for cuda; on any other device it switches itself off"
+        device = _only_device(module)
+        if device is not None:
+            row = module.row(regions(module)[0].call)
+            message = f"autocast is for {device} (line {row}), and `GradScaler` without a device for cuda"
+            message += ": it switches itself off"
         if other is not None:
             message += f", and the region on {module.line(other)} can run in float16 there"
         yield rule.finding(
@@ -89,6 +95,12 @@ def check(module: Module) -> Iterator[Finding]:
             withheld="the file does not show which device it trains on" if choose(module, call) is None else None,
             severity=Severity.ERROR if other is not None else None,
         )
+
+
+def _only_device(module: Module) -> str | None:
+    """The device that all regions of the file are for, where it is another one than cuda."""
+    types = {each.type for region in regions(module) for each in region_devices(module, region)}
+    return types.pop() if len(types) == 1 and "cuda" not in types else None
 
 
 def _device_is_asked(module: Module, call: ir.Call) -> bool:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Applicability
 from amplint.model import ir
-from amplint.model.dtypes import devices, evidence, is_old_first, region_devices, regions
+from amplint.model.dtypes import devices, is_old_first, region_devices, regions
+from amplint.model.evidence import evidence
 from amplint.model.scopes import Assigned, Scope
 
 if TYPE_CHECKING:

@@ -1,0 +1,99 @@
+"""Where the code trains: what a file shows of the devices that its tensors and modules are on, with the places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model import ir
+from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, devices
+from amplint.model.reaching import reaching
+from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+ACCELERATORS = frozenset(("cuda", "xpu", "npu", "mps", "hpu", "mlu", "musa"))
+# Imports of what makes torch run on a device.
+_VENDORS = {"intel_extension_for_pytorch": "xpu", "torch_npu": "npu", "torch_mlu": "mlu", "torch_musa": "musa"}
+_FOLLOW = 6
+
+
+class Evidence(NamedTuple):
+    """The devices that a file shows its tensors and modules to be on, without autocast's and the scaler's arguments."""
+
+    places: dict[str, ir.Node]  # each device with the first place that shows it
+    chosen: tuple[ir.Value, ...]  # devices that are chosen at run time, as written
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The devices."""
+        return frozenset(self.places)
+
+    def row(self, module: Module, device: str) -> int:
+        """The line that shows a device."""
+        return module.row(self.places[device])
+
+
+def evidence(module: Module) -> Evidence:
+    """Where the file's code trains."""
+    return module.once(_evidence)
+
+
+def _evidence(module: Module) -> Evidence:
+    places: dict[str, ir.Node] = {}
+    chosen: list[ir.Value] = []
+    for call in module.calls:
+        func = call.func
+        if isinstance(func, ir.Attribute) and func.attr in ACCELERATORS and not _is_module(module, func):
+            places.setdefault(func.attr, call)
+            continue
+        for value in _device_arguments(module, call):
+            found = devices(module, value)
+            for each in found:
+                if each.type:
+                    places.setdefault(each.type, value)
+            if len({each.type for each in found}) > 1 or any(each.type is None for each in found):
+                chosen.append(value)
+    for statement in module.statements:
+        for alias in statement.aliases if isinstance(statement, ir.Import) else ():
+            root = (statement.module or alias.name).partition(".")[0] if isinstance(statement, ir.Import) else ""
+            if root in _VENDORS:
+                places.setdefault(_VENDORS[root], statement)
+    return Evidence(places, tuple(chosen))
+
+
+def _is_module(module: Module, func: ir.Attribute) -> bool:
+    return bool(module.names.of(func) - {UNKNOWN, NOTHING})
+
+
+def _device_arguments(module: Module, call: ir.Call) -> list[ir.Value]:
+    """The arguments of a call that say where something goes: `.to(device)`, `device=`, `torch.device(...)`."""
+    found: list[ir.Value] = []
+    names = module.names.of(call.func)
+    if names & {"torch.device", "torch.accelerator.current_accelerator"}:
+        found.append(call)
+    elif names & {AUTOCAST, SCALER, *OLD_AUTOCAST, *OLD_SCALER}:
+        return []
+    elif names == {"torch.set_default_device"} and call.positional:
+        found.append(call.positional[0])
+    elif isinstance(call.func, ir.Attribute) and call.func.attr == "to" and call.positional:
+        first = call.positional[0]
+        if not any(name.startswith("torch.") for name in module.names.of(first)):  # a dtype
+            found.append(first)
+    if (device := call.keyword("device")) is not None:
+        found.append(device)
+    return found
+
+
+def asks_for_device(module: Module, test: ir.Value, depth: int = _FOLLOW) -> bool:
+    """Whether a condition asks for the device: `device.type == "cuda"`, `torch.cuda.is_available()`, a name for it."""
+    for value in ir.walk_values(test):
+        if isinstance(value, ir.Constant) and isinstance(value.value, str) and value.value.startswith(("cuda", "cpu")):
+            return True
+        if isinstance(value, ir.Attribute) and "torch.cuda.is_available" in module.names.of(value):
+            return True
+        if isinstance(value, ir.Name) and depth:
+            for binding in reaching(module.names, value):
+                if isinstance(binding, Assigned) and asks_for_device(module, binding.value, depth - 1):
+                    return True
+    return False

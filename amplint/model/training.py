@@ -1,0 +1,184 @@
+"""Where the code trains in a region: which backward's loss comes out of which autocast region, and under what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model import ir
+from amplint.model.calls import Calls
+from amplint.model.decided import Decided, decided
+from amplint.model.dtypes import Region, region_of
+from amplint.model.events import Event, Events, events
+from amplint.model.formulas import Formula, both
+from amplint.model.objects import objects
+from amplint.model.reaching import reaching
+from amplint.model.scopes import Assigned, Other
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_CUT = ("detach", "item", "data", "shape", "size", "tolist", "numpy")
+_NO_GRAD = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode"}
+_FOLLOW = 3
+_MANY = 300
+
+
+class Entered(NamedTuple):
+    """A region that is entered, by a with statement or a decorator (`at`), and what has to hold for it."""
+
+    region: Region
+    at: ir.Node
+    when: Formula
+
+
+class Trained(NamedTuple):
+    """A backward (or the `scale` before it), and the regions that its loss comes out of.
+
+    `scaled`: what backward starts from was multiplied by a scaler, or may have been. `unseen`: it may also come out of
+    a region that can't be seen.
+    """
+
+    event: Event
+    entered: tuple[Entered, ...]
+    scaled: bool
+    unseen: bool
+
+
+def trained(module: Module) -> list[Trained]:
+    """The backwards and scales of the file, in the order of the text."""
+    return module.once(_trained)
+
+
+def _trained(module: Module) -> list[Trained]:
+    found = []
+    for call in module.calls:
+        event = events(module).of(call)
+        if event is not None and event.kind in ("backward", "scale") and event.subject is not None:
+            slice_ = _Slice(module)
+            slice_.follow(event.subject)
+            entered = tuple({(each.region.call.id, each.at.id): each for each in slice_.entered}.values())
+            found.append(Trained(event, entered, slice_.scaled, slice_.unseen))
+    return sorted(found, key=lambda each: each.event.call.id)
+
+
+class _Slice:
+    """What a loss is made of, and the regions round that."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._known = objects(module)
+        self._calls = module.once(Calls)
+        self._decided: Decided = decided(module)
+        self._events: Events = events(module)
+        self._seen: set[int] = set()
+        self.entered: list[Entered] = []
+        self.scaled = self.unseen = False
+
+    def follow(self, value: ir.Value, depth: int = _FOLLOW) -> None:
+        """Take in a value, and what it is made of."""
+        if value.id in self._seen or len(self._seen) > _MANY:
+            return
+        self._seen.add(value.id)
+        if isinstance(value, ir.Attribute) and value.attr in _CUT:
+            return
+        if isinstance(value, ir.Name):
+            self._variable(value, depth)
+            return
+        if isinstance(value, ir.Call):
+            self._call(value, depth)
+        for child in value.children():
+            self.follow(child, depth)
+
+    def _call(self, call: ir.Call, depth: int) -> None:
+        event = self._events.of(call)
+        if event is not None and event.kind == "scale":
+            self.scaled = True
+        if self._is_traced(call):
+            entered, unseen = self._round(call)
+            self.entered += entered
+            self.unseen = self.unseen or unseen
+        callee = self._calls.find(call) if depth else None
+        for each in ir.walk_statements(callee.function.body, into=False) if callee is not None else ():
+            if isinstance(each, ir.Return) and each.value is not None:
+                self.follow(each.value, depth - 1)
+
+    def _variable(self, value: ir.Name, depth: int) -> None:
+        for binding in reaching(self._module.names, value):
+            if isinstance(binding, Assigned):
+                self.follow(binding.value, depth)
+            elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
+                for given in self._decided.given(binding, value.name) if depth else ():
+                    self.follow(given, depth - 1)
+            elif isinstance(binding, Other) and (source := _taken_from(binding.node)) is not None:
+                self.follow(source, depth)
+        function = ir.function_of(value)
+        for each in ir.walk_statements(function.body, into=False) if function is not None else self._module.statements:
+            if isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name):
+                if self._known.own_key(each.target) == self._known.own_key(value):
+                    self.follow(each.value, depth)
+
+    def _is_traced(self, call: ir.Call) -> bool:
+        """Whether gradients flow through a call, going by the contexts round it."""
+        return not any(
+            self._module.names.of(each.func if isinstance(each, ir.Call) else each) & _NO_GRAD
+            for each, _ in _contexts_round(call)
+        )
+
+    def _round(self, call: ir.Call) -> tuple[list[Entered], bool]:
+        """The innermost region round a call, in each form that it can have; whether there may be another one."""
+        for context, at in _contexts_round(call):
+            found: list[Entered] = []
+            unseen = False
+            for each in self._decided.alternatives(context):
+                region = region_of(self._module, each.value) if isinstance(each.value, ir.Call) else None
+                if region is not None:
+                    found.append(Entered(region, at, both(each.when, self._decided.inside(at))))
+                elif may_be_region(self._module, each.value):
+                    unseen = True
+            if found or unseen:
+                return found, unseen
+        return [], False
+
+
+def _contexts_round(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Node]]:
+    """The contexts that are entered round a node in its function, from the innermost on, decorators last."""
+    child, up = node, node.parent
+    while up is not None:
+        if isinstance(up, ir.With) and isinstance(child, ir.Statement):
+            yield from ((item.context, up) for item in reversed(up.items))
+        if isinstance(up, ir.Function):
+            yield from ((each, up) for each in reversed(up.decorators))
+            return
+        child, up = up, up.parent
+
+
+# What surely is no region; and what a region that can't be seen would be called.
+_PLAIN = ("torch.", "contextlib.", "builtins.", "tqdm", "warnings.", "time.")
+_WORDS = re.compile(r"(?i)amp(?![a-km-z])|cast|precision|ctx|context|half|16|32|accelerat|fabric")
+
+
+def may_be_region(module: Module, context: ir.Value) -> bool:
+    """Whether a context that can't be followed may be an autocast region."""
+    func = context.func if isinstance(context, ir.Call) else context
+    names = module.names.of(func)
+    if names and all(name.startswith(_PLAIN) for name in names):
+        return False
+    return any(_WORDS.search(ir.last_name(each)) for each in ir.walk_values(context))
+
+
+def _taken_from(target: ir.Node | None) -> ir.Value | None:
+    """What a target that is unpacked, or a loop's, takes its values from."""
+    up = target
+    while isinstance(up, (ir.Name, ir.Sequence, ir.Starred)):
+        up = up.parent
+    if isinstance(up, ir.Assign):
+        return up.value
+    return up.iter if isinstance(up, ir.For) else None
+
+
+def runs_in(module: Module, entered: Entered, name: str) -> Formula:
+    """That a region is entered, is on, and runs in the dtype `name`."""
+    known = decided(module)
+    return both(entered.when, known.around(entered.at), known.region_runs_in(entered.region, name))

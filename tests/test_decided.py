@@ -1,0 +1,108 @@
+"""What decides: values followed to what they can be, and tests as formulas."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amplint.model import ir
+from amplint.model.decided import decided, is_vague
+from amplint.model.formulas import FALSE, TRUE, Formula, both, choice, either, equals, fact, negated, possible, worlds
+from amplint.source import Source
+from amplint.verify.files import lowered
+
+FORMULAS = st.recursive(
+    st.sampled_from([TRUE, FALSE, fact("a"), fact("b"), equals("x", 1), equals("x", 2)]),
+    lambda inner: st.one_of(
+        st.builds(negated, inner), st.builds(both, inner, inner), st.builds(either, inner, inner),
+        st.builds(choice, inner, inner, inner),
+    ),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(FORMULAS)
+def test_a_formula_or_its_negation_holds_in_each_world(formula: Formula) -> None:
+    everywhere = either(formula, negated(formula))
+    assert all(everywhere.holds(world) for world in worlds(TRUE, formula, negated(FALSE)) or ())
+    assert possible(formula, negated(formula)) is None
+
+
+@given(FORMULAS, FORMULAS)
+def test_what_both_and_either_say_holds_in_their_worlds(one: Formula, other: Formula) -> None:
+    for world in worlds(one, other) or ():
+        assert both(one, other).holds(world)
+        assert either(one, other).holds(world)
+        assert not (world.get("x == 1") and world.get("x == 2"))
+
+
+def test_too_many_facts_are_no_world() -> None:
+    assert possible(*(fact(f"f{number}") for number in range(20))) is None
+
+
+def switches(text: str) -> tuple[Formula, Formula]:
+    """The formulas of the two arguments of a text's call of `compare`."""
+    module = lowered(Source("train.py", f"import torch\nfrom torch.amp import GradScaler\n{text}"))
+    (call,) = [each for each in module.calls if ir.last_name(each.func) == "compare"]
+    known = decided(module)
+    first, second = (known.of(each) for each in call.positional)
+    return first, second
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "use_amp = args.amp\ncompare(use_amp, args.amp)",
+        "compare(not args.amp, False if args.amp else True)",
+        "compare(args.amp is True, args.amp)",
+        "compare(mode == 'a', 'a' == mode)",
+        "compare(mode in ('a', 'b'), mode == 'b' or mode == 'a')",
+        "compare(mode != 'a', not mode == 'a')",
+        "if args.amp:\n    on = True\nelse:\n    on = False\ncompare(on, args.amp)",
+        "on = False\nif args.amp:\n    on = args.fast\ncompare(on, args.amp and args.fast)",
+        "scaler = GradScaler() if args.amp else None\ncompare(scaler is not None, args.amp)",
+        "scaler = GradScaler(enabled=args.amp)\ncompare(scaler.is_enabled(), args.amp)",
+        "def f(use):\n    compare(use, args.amp)\nf(args.amp)",
+        "def f(cfg):\n    compare(cfg.amp, args.amp)\nf(args)",
+        "class A:\n    def __init__(self, cfg):\n        self.cfg, self.on = cfg, cfg.amp\n"
+        "    def f(self):\n        compare(self.on, self.cfg.amp)",
+        "def pick():\n    if args.amp:\n        return True\n    return False\ncompare(pick(), args.amp)",
+        "compare(torch.cuda.is_available(), device.type == 'cuda')",
+        "compare(device.type != 'cpu', 'cuda' in str(device))",
+        "dtype = torch.half if args.half else torch.bfloat16\ncompare(dtype == torch.float16, args.half)",
+        "T = {'a': torch.half, 'b': torch.bfloat16}\nd = T[args.d]\ncompare(d is torch.float16, args.d == 'a')",
+        "compare(getattr(torch, args.d) == torch.float16, args.d == 'float16')",
+    ],
+)
+def test_what_is_decided_by_the_same_is_the_same(text: str) -> None:
+    first, second = switches(text)
+    assert possible(first, negated(second)) is None
+    assert possible(second, negated(first)) is None
+    assert possible(first) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "compare(args.amp, args.other)",
+        "def f(use):\n    compare(use, args.amp)\nf(True)\nf(False)",
+        "def f(use=args.amp):\n    compare(use, args.amp)",
+        "class A:\n    def g(self):\n        self.on = args.amp\n    def h(self):\n        self.on = False\n"
+        "    def f(self):\n        compare(self.on, args.amp)",
+        "on = args.amp\non += 1\ncompare(on, args.amp)",
+        "for on in flags:\n    compare(on, args.amp)",
+        "x = None\nif not x:\n    x = GradScaler()\ncompare(x is not None, args.amp)",
+    ],
+)
+def test_what_may_be_decided_otherwise_is_open(text: str) -> None:
+    first, second = switches(text)
+    assert possible(first, negated(second)) is not None
+    assert possible(second, negated(first)) is not None
+
+
+def test_tests_of_tests_end_somewhere() -> None:
+    """Each variable hangs on the one before, twice: the formula would double with each."""
+    chain = "\n".join(f"v{n} = a{n} if v{n - 1} else b{n} and v{n - 1}" for n in range(1, 60))
+    first, _ = switches(f"v0 = args.amp\n{chain}\ncompare(v59, args.amp)")
+    assert is_vague(first)
