@@ -1,0 +1,145 @@
+"""What the rules share that compare the switches of regions and scalers (AMP206, AMP207, AMP210)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Edit
+from amplint.model import ir
+from amplint.model.conditions import Conditions
+from amplint.model.decided import ON_CUDA, Decided, decided, is_vague
+from amplint.model.dtypes import Region
+from amplint.model.events import Event, events
+from amplint.model.formulas import Formula, World
+from amplint.model.objects import SCALERS, objects
+from amplint.model.precision import region_dtypes
+from amplint.model.scopes import owner_class
+from amplint.rules.devices import readable_at
+from amplint.rules.editing import add_last_argument
+from amplint.rules.standing import loops_round
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_SAID = 2
+
+
+def constructions(module: Module, scaler: ir.Value) -> list[ir.Call]:
+    """The calls that may have made a scaler; none where it may also come from elsewhere."""
+    found = []
+    for each in decided(module).alternatives(scaler):
+        if isinstance(each.value, ir.Call) and module.names.of(each.value.func) & SCALERS:
+            found.append(each.value)
+        elif not (isinstance(each.value, ir.Constant) and each.value.value is None):
+            return []
+    return found
+
+
+def about_amp(module: Module, formula: Formula, but: Formula) -> bool:
+    """Whether a formula hangs on facts that may be about AMP, going by their names, and that another doesn't have."""
+    known, conditions = decided(module), module.once(_conditions)
+    return is_vague(formula) or any(
+        name not in known.tests or conditions.may_ask_for_amp(known.tests[name])
+        for name in formula.facts() - but.facts() - ON_CUDA.facts()
+    )
+
+
+def independent(module: Module, one: Formula, other: Formula) -> bool:
+    """Whether what two formulas hang on, and don't share, are options that a user sets one by one.
+
+    That is: attributes or items of one object that the file doesn't set (`args.amp` and `args.scaler`).
+    """
+    known = decided(module)
+    mine, others = one.facts() - other.facts() - ON_CUDA.facts(), other.facts() - ON_CUDA.facts()
+    values = [known.tests.get(name) for name in (*mine, *others)]
+    bases = {known.path(each.base) for each in values if isinstance(each, (ir.Attribute, ir.Subscript))}
+    if not others or len(bases) != 1 or None in bases or not all(isinstance(each, _OPTIONS) for each in values):
+        return False
+    return not any(isinstance(each, ir.Attribute) and owner_class(each) is not None for each in values)
+
+
+_OPTIONS = (ir.Attribute, ir.Subscript)
+
+
+def can_be_float16(module: Module, region: Region) -> bool:
+    """Whether the file itself shows that a region can run in float16."""
+    return any(each.name == "float16" for each in region_dtypes(module, region))
+
+
+def _conditions(module: Module) -> Conditions:
+    return Conditions(objects(module))
+
+
+def said(module: Module, world: World, formula: Formula) -> str:
+    """How a world's facts that a formula hangs on come out, in words; at most two."""
+    known: Decided = decided(module)
+    found = []
+    for name in sorted(formula.facts()):
+        if name in ON_CUDA.facts():
+            found.append("on cuda" if world[name] else "on another device than cuda")
+        elif name in known.tests:
+            text = _short(module, known.tests[name])
+            value = name.partition(" == ")[2]
+            if value:
+                text = f"{text} == {value}" if world[name] else f"{text} != {value}"
+                found.append(f"where `{text}`")
+            elif name.startswith("present("):
+                found.append(f"where `{text}` is {'there' if world[name] else 'None'}")
+            else:
+                found.append(f"where `{text}` is {'true' if world[name] else 'false'}")
+    return " and ".join(found[:_SAID])
+
+
+def _short(module: Module, value: ir.Value) -> str:
+    return " ".join(module.text(value).split())
+
+
+def plain_steps(module: Module, backward: ir.Node) -> Iterator[Event]:
+    """The steps of optimizers, without a scaler, behind a backward in its function, or behind a call of that one."""
+    function = ir.function_of(backward)
+    for place in (backward, *(decided(module).callers(function) if function is not None else ())):
+        around, loops = ir.function_of(place), loops_round(place)
+        for call in module.calls:
+            behind = call.id > place.id or any(each in loops for each in loops_round(call))
+            if ir.function_of(call) is around and behind:
+                event = events(module).of(call)
+                if event is not None and event.kind == "optimizer_step":
+                    yield event
+
+
+def readable(module: Module, value: ir.Value, at: ir.Node) -> bool:
+    """Whether all variables and attributes that a value reads can be read at `at`, with the same meaning."""
+    parts = [each for each in ir.walk_values(value) if isinstance(each, (ir.Name, ir.Attribute))]
+    outer = [each for each in parts if not (isinstance(each.parent, ir.Attribute) and each.parent in parts)]
+    simple = all(isinstance(each, _SIMPLE) for each in ir.walk_values(value))
+    return simple and all(readable_at(module, each, at) for each in outer)
+
+
+def spelled(module: Module, value: ir.Value, at: ir.Node) -> str | None:
+    """A flag as it can be written at `at`: as it is, or as the attribute of the same object that keeps it."""
+    if readable(module, value, at):
+        return module.text(value)
+    function, known = ir.function_of(at), decided(module)
+    path = known.path(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
+    if function is None or function.cls is None or path is None or not function.params:
+        return None
+    if isinstance(value, ir.Attribute) and owner_class(value) is function.cls:
+        return f"{function.params[0].name}.{value.attr}"
+    for attr, stored in function.cls.attributes.items():
+        if len(stored) == 1 and stored[0] is not None and known.path(stored[0]) == path:
+            return f"{function.params[0].name}.{attr}"
+    return None
+
+
+_SIMPLE = (ir.Name, ir.Attribute, ir.Constant, ir.Compare, ir.Bool, ir.Unary)
+
+
+def set_enabled(module: Module, call: ir.Call, text: str) -> Edit | None:
+    """Give a call of the new or old classes another `enabled`; None where arguments are in the way."""
+    if call.unpacks("*") or call.unpacks("**"):
+        return None
+    given = call.keyword("enabled")
+    if given is not None:
+        return Edit(*module.layout.outer(given), text)
+    return add_last_argument(module, call, f"enabled={text}")
