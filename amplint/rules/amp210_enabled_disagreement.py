@@ -1,0 +1,169 @@
+"""autocast is on, in float16, where the scaler is off.
+
+## What it does
+Finds a loss that comes out of a region that is on and in float16 on some path on which the scaler is off or isn't
+there. It follows `enabled` of both, and the conditions under which a scaler is made, to the flags and tests that
+decide, and compares those: whether they have the same name doesn't matter.
+
+The reverse, a scaler that is on round float32, is harmless and isn't told. It is silent where the two hang on
+different flags of which it can't be told that they are independent: two options of one set of options are.
+
+## Why is this bad?
+float16 has no numbers below 6e-8. Without the scaler's factor small gradients become zero: of a loss of order 1e-4
+3.7 % of them, and updates are off by 10 %; of a loss of order 1e-5 80 %. Nothing raises or warns.
+
+## Example
+```python
+scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
+with torch.autocast("cuda"):
+    loss = criterion(model(batch), target)
+scaler.scale(loss).backward()
+```
+
+## Use instead
+```python
+scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
+with torch.autocast("cuda", enabled=args.amp):
+    loss = criterion(model(batch), target)
+scaler.scale(loss).backward()
+```
+
+## Fix safety
+Unsafe: without the flag, training now runs in float32, slower and with more memory. The region gets the scaler's
+`enabled`, or a scaler that is always off gets the region's. No fix where the flag can't be read there, or where it is
+by conditions round them that the two differ.
+
+## Proof
+The fixtures lose gradients before: they differ from the float32 reference by more than float16's rounding; after, they
+agree with it.
+
+## References
+- [torch.amp](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+- [The recipe](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html): both take `enabled`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Finding, Fix, Severity
+from amplint.model import ir
+from amplint.model.decided import decided, is_vague
+from amplint.model.dtypes import Region
+from amplint.model.formulas import FALSE, TRUE, Formula, both, negated, possible
+from amplint.model.training import Entered, Trained, runs_in, trained
+from amplint.rules.base import Rule
+from amplint.rules.switching import (
+    about_amp,
+    can_be_float16,
+    constructions,
+    independent,
+    plain_steps,
+    said,
+    set_enabled,
+    spelled,
+)
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & backward & cale",))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each region that can be on without the scaler of its loss; one finding for a region."""
+    told: set[int] = set()
+    for each in trained(module):
+        for entered in each.entered if not each.unseen else ():
+            if entered.region.call.id in told:
+                continue
+            finding = _scaled(module, each, entered) if each.event.kind == "scale" else _plain(module, each, entered)
+            if finding is not None:
+                told.add(entered.region.call.id)
+                yield finding
+
+
+def _scaled(module: Module, found: Trained, entered: Entered) -> Finding | None:
+    """A region round a loss that is scaled by a scaler which can be off."""
+    assert isinstance(found.event.call, ir.Call)
+    assert isinstance(found.event.call.func, ir.Attribute)
+    scaler, known = found.event.call.func.base, decided(module)
+    made = constructions(module, scaler)
+    if not made or not can_be_float16(module, entered.region):
+        return None
+    on = known.scaler_on(scaler)
+    region = both(runs_in(module, entered, "float16"), known.around(found.event.call))
+    if is_vague(on) or is_vague(region) or on == TRUE:
+        return None
+    if on != FALSE and about_amp(module, region, on) and not independent(module, region, on):
+        return None
+    world = possible(region, negated(on))
+    if world is None:
+        return None
+    offered, withheld = _fix(module, entered.region, made)
+    what = said(module, world, on)
+    return rule.finding(
+        module.span(entered.region.call),
+        f"{what or 'here'} this region is on, in float16, and the scaler of line {module.row(made[0])} is off, so that "
+        "small gradients become zero; switch both by the same condition",
+        fix=offered,
+        withheld=withheld,
+    )
+
+
+def _plain(module: Module, found: Trained, entered: Entered) -> Finding | None:
+    """A region round a loss whose backward is plain in the arm in which there is no scaler."""
+    known = decided(module)
+    if found.scaled or not can_be_float16(module, entered.region):
+        return None
+    arm = known.inside(found.event.call)
+    scalers = [each for each in trained(module) if _is_other_arm(module, each, found, arm)]
+    steps = [
+        each for each in plain_steps(module, found.event.call) if possible(arm, known.inside(each.call)) is not None
+    ]
+    region = both(runs_in(module, entered, "float16"), known.around(found.event.call))
+    if not scalers or not steps or is_vague(region) or about_amp(module, runs_in(module, entered, "float16"), arm):
+        return None
+    world = possible(region)
+    if world is None:
+        return None
+    return rule.finding(
+        module.span(entered.region.call),
+        f"{said(module, world, arm)} this region is on, in float16, and the backward of line "
+        f"{module.row(found.event.call)} is not scaled, so that small gradients become zero; switch both by the same "
+        "condition",
+        withheld="which of the two is meant can't be told",
+    )
+
+
+def _is_other_arm(module: Module, other: Trained, found: Trained, arm: Formula) -> bool:
+    """Whether a scale stands in the same function, where the plain backward doesn't run."""
+    call = other.event.call
+    return (
+        other.event.kind == "scale"
+        and ir.function_of(call) is ir.function_of(found.event.call)
+        and possible(arm, decided(module).inside(call)) is None
+    )
+
+
+def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | None, str | None]:
+    """The scaler's flag for the region; the region's, for a scaler that is always off."""
+    switch = made[0].keyword("enabled")
+    if len(made) > 1 or switch is None:
+        return None, "the scaler is made under a condition: switch the region by the same one"
+    if region.enabled is None and not isinstance(switch, ir.Constant):
+        source, call = switch, region.call
+    elif region.enabled is not None and decided(module).of(switch) == FALSE:
+        source, call = region.enabled, made[0]
+    else:
+        return None, "switch both by the same condition"
+    text = spelled(module, source, call)
+    if text is None:
+        return None, "the condition of the one can't be read at the other"
+    edit = set_enabled(module, call, text)
+    if edit is None or (call is region.call and region.device is not None and len(region.call.positional) > 0):
+        return None, "its arguments are unpacked"
+    what = "the region" if call is region.call else "the scaler"
+    return Fix(Applicability.UNSAFE, f"Give {what} `enabled={text}`", (edit,)), None
