@@ -1,0 +1,104 @@
+"""Training in float16 regions goes without a GradScaler.
+
+## What it does
+Finds a plain `loss.backward()`, with a plain `optimizer.step()` behind it, whose loss comes out of a float16 region:
+by its dtype, or by the default of cuda, xpu and mps. The whole step has to be in sight, and no scaler anywhere in the
+file.
+
+It is silent for bfloat16, for dtypes that come from elsewhere, where the file multiplies the loss itself (loss scales,
+`scale_loss`), and in files that use Accelerate, Lightning, DeepSpeed, apex and others that scale on their own.
+
+## Why is this bad?
+float16 has no numbers below 6e-8, and gradients are often smaller. They become zero: of a loss of order 1e-4 3.7 % of
+them, and updates are off by 10 %; of a loss of order 1e-5 80 %. Nothing raises or warns; the model learns worse, or not
+at all. Where a value overflows, nothing leaves out the step, and the weights become NaN.
+
+## Example
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = criterion(model(batch), target)
+loss.backward()
+optimizer.step()
+```
+
+## Use instead
+```python
+scaler = torch.amp.GradScaler("cuda")
+
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = criterion(model(batch), target)
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+Displayed only: a scaler has to be made before the loop, and saved with the model. `dtype=torch.bfloat16` needs none.
+
+## Proof
+The fixtures lose gradients before: they differ from the float32 reference by more than float16's rounding; after, with
+a scaler, they agree with it.
+
+## References
+- [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+- [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Finding, Fix, Severity
+from amplint.model import ir
+from amplint.model.decided import decided
+from amplint.model.formulas import both, possible
+from amplint.model.training import Entered, Trained, runs_in, trained
+from amplint.rules.base import Rule
+from amplint.rules.switching import can_be_float16, plain_steps, said
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & backward & step",))
+
+# What scales a loss, or may.
+_SCALES = re.compile(
+    r"(?i)scaler|scale_?loss|loss_?scal|scaled_?loss|(?<!torch\.)accelerat(?:e\b|or)|\bfabric|lightning|deepspeed|apex"
+    r"|manual_backward|colossal|fairscale|horovod|mmcv|mmengine|torch_xla|hivemind|paddle|mindspore"
+)
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each plain backward out of a float16 region that a plain step follows."""
+    if _SCALES.search(module.source.text):
+        return
+    for each in trained(module):
+        if each.event.kind == "backward" and not each.scaled and not each.unseen:
+            finding = next(filter(None, (_judge(module, each, entered) for entered in each.entered)), None)
+            if finding is not None:
+                yield finding
+
+
+def _judge(module: Module, found: Trained, entered: Entered) -> Finding | None:
+    if not can_be_float16(module, entered.region):
+        return None
+    known, backward = decided(module), found.event.call
+    runs = both(runs_in(module, entered, "float16"), known.around(backward))
+    step = next(
+        (each for each in plain_steps(module, backward) if possible(runs, known.inside(each.call)) is not None), None
+    )
+    world = possible(runs)
+    if step is None or world is None:
+        return None
+    under = said(module, world, runs)
+    where = f"line {module.row(entered.region.call)}{', ' if under else ''}{under}"
+    assert isinstance(backward, ir.Call)
+    return rule.finding(
+        module.span(backward),
+        f"the loss comes out of a float16 region ({where}), and no GradScaler multiplies it: small gradients become "
+        "zero, and infinite ones reach the weights",
+        fix=Fix(Applicability.DISPLAY, "Scale the loss and step with a torch.amp.GradScaler, or run in bfloat16"),
+    )
