@@ -1,0 +1,122 @@
+"""autocast is given a dtype that its device doesn't take.
+
+## What it does
+Finds a region whose dtype is a string, float32, float64 or another type than float16 and bfloat16 on a device for which
+autocast knows only these two (cpu, xpu, mps, hpu; a tensor's `device.type` can be any of them), and float16 on the CPU
+where the project admits torch before 2.2. It follows variables, tables and choices as far as the file shows them.
+
+On cuda other dtypes are taken: there a float32 region runs matrix products in float32. A region that is off says
+nothing about its dtype.
+
+## Why is this bad?
+A string raises TypeError as soon as the region is entered. Another dtype makes it warn and switch itself off: what was
+meant to run in float64 runs in float32, and within another region it runs in whatever its inputs have. Where float32
+was meant, `enabled=False` says so on every device, and without a warning at each step.
+
+## Example
+```python
+with torch.autocast("cpu", dtype=torch.float32):
+    score = head(features)
+```
+
+## Use instead
+```python
+with torch.autocast("cpu", enabled=False):
+    score = head(features.float())
+```
+
+## Fix safety
+Displayed only: whether half precision was wanted, or none, the code doesn't say.
+
+## Proof
+The fixtures warn, or raise, before; after, they run without a warning.
+
+## References
+- [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+- torch/amp/autocast_mode.py: the dtypes that each device takes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Finding, Fix, Severity
+from amplint.model import ir
+from amplint.model.decided import decided, is_vague
+from amplint.model.dtypes import Region, is_false, region_devices, regions
+from amplint.model.formulas import FALSE, both, possible
+from amplint.model.precision import HALF, Dtype, dtypes
+from amplint.rules.base import Rule
+from amplint.rules.switching import said
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & dtype", "autocast & torch.float"))
+
+_ONLY_HALF = ("cpu", "xpu", "mps", "hpu")
+_ISLAND = Fix(Applicability.DISPLAY, "Write `enabled=False` where no half precision is wanted")
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each region whose dtype is no half type where it has to be one."""
+    for region in regions(module):
+        if region.dtype is not None and not region.opaque and not is_false(region.enabled):
+            finding = _judge(module, region, dtypes(module, region.dtype))
+            if finding is not None:
+                yield finding
+
+
+def _is_of_tensor(module: Module, region: Region) -> bool:
+    """`x.device.type`, also by another name."""
+    found = decided(module).alternatives(region.device_type) if region.device_type is not None else []
+    return bool(found) and all(
+        isinstance(each.value, ir.Attribute)
+        and each.value.attr == "type"
+        and isinstance(each.value.base, ir.Attribute)
+        and each.value.base.attr == "device"
+        for each in found
+    )
+
+
+def _judge(module: Module, region: Region, found: list[Dtype]) -> Finding | None:
+    assert region.dtype is not None
+    text = module.text(region.dtype)
+    if all(each.kind == "str" for each in found):
+        message = f"`{text}` is a string: autocast raises TypeError on entering; pass a torch.dtype"
+        return rule.finding(module.span(region.dtype), message)
+    types = list(dict.fromkeys(each.type for each in region_devices(module, region)))
+    named = [each for each in types if each in _ONLY_HALF]
+    names = [each.name for each in found]
+    surely = None not in names and all(name not in HALF for name in names)
+    if _is_of_tensor(module, region) and surely and all(each.kind == "dtype" for each in found):
+        named = ["any device but cuda"]  # it runs wherever its tensors are
+    elif not named or None in types:
+        return None
+    if named == types == ["cpu"] and set(names) == {"float16"} and not module.target.guarantees("2.2"):
+        message = "before torch 2.2 autocast on the CPU takes bfloat16 only: with float16 it warns and is off"
+        return rule.finding(module.span(region.dtype), message)
+    other = next((each for each in found if each.kind == "dtype" and each.name not in HALF), None)
+    if other is None:
+        return None
+    known = decided(module)
+    runs = known.runs_in(found, str(other.name))
+    if both(runs, known.of(region.enabled)) == FALSE or is_vague(runs):
+        return None
+    world = possible(runs, known.of(region.enabled))
+    if world is None:
+        return None
+    # Where float32 was asked for, it is what the code gets, with a warning.
+    surely = surely and named == types
+    under = said(module, world, runs)
+    what = f"`{text}` is torch.{other.name}" if text != f"torch.{other.name}" else f"`{text}`"
+    where = " and ".join(map(str, named))
+    return rule.finding(
+        module.span(region.dtype),
+        f"{under + ', ' if under else ''}{what}, which autocast for {where} does not take: there it warns and switches "
+        "the region off; pass a half type, or `enabled=False`",
+        fix=_ISLAND,
+        severity=None if surely else Severity.WARNING,
+    )
