@@ -1,0 +1,130 @@
+"""A region or a scaler is for another device than the one that the code trains on.
+
+## What it does
+Finds a region for a device, by its literal, where all that the file shows of its tensors and modules is on another one:
+`.to("xpu")`, `.cuda()`, `device="mps"`, `torch.device(...)`. And a scaler that names cuda where the regions, and all
+else, are for another accelerator. (One that names none is AMP201.)
+
+It is silent where the device is chosen at run time, where the file shows several accelerators or none, for islands that
+are off, and for a region for the CPU beside tensors that are made there.
+
+## Why is this bad?
+autocast for one device does nothing to tensors of another, and says nothing: the code runs in float32. Where CUDA is
+missing, a region for cuda warns and is off. A scaler for cuda without CUDA warns and switches itself off: gradients of
+a float16 region underflow.
+
+## Example
+```python
+model = Net().to("xpu")
+scaler = torch.amp.GradScaler("cuda")
+with torch.autocast("xpu", dtype=torch.float16):
+    loss = criterion(model(batch), target)
+```
+
+## Use instead
+```python
+model = Net().to("xpu")
+scaler = torch.amp.GradScaler("xpu")
+with torch.autocast("xpu", dtype=torch.float16):
+    loss = criterion(model(batch), target)
+```
+
+## Fix safety
+Unsafe: what did nothing now runs in half precision, or scales. `unscale_` needs float64, which some XPUs don't have,
+and before torch 2.8 it raises on mps. No fix for the old classes, whose device is in their name.
+
+## Proof
+In the fixtures of regions and scalers for cuda their own warning comes before, and none after. That a region for the
+CPU does nothing to tensors on cuda is not executed (shows=none): there is no CUDA here, and simulated both are one.
+
+## References
+- [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+- torch/amp/grad_scaler.py: the test is `device == "cuda" and not torch.cuda.is_available()`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.model import ir
+from amplint.model.dtypes import OLD_SCALER, SCALER, devices, is_false, region_devices, regions
+from amplint.model.evidence import ACCELERATORS, Evidence, evidence
+from amplint.model.precision import region_dtypes
+from amplint.rules.base import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast", "GradScaler"))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each region and scaler for a device that nothing else in the file is on."""
+    shown = evidence(module)
+    yield from _regions(module, shown)
+    yield from _scalers(module, shown)
+
+
+def _regions(module: Module, shown: Evidence) -> Iterator[Finding]:
+    types = shown.types - {"cpu"}
+    if len(types) != 1 or shown.chosen or not types <= ACCELERATORS:
+        return
+    (other,) = types
+    for region in regions(module):
+        found = {each.type for each in region_devices(module, region)}
+        if region.opaque or is_false(region.enabled) or len(found) != 1 or found & {None, other}:
+            continue
+        device = str(found.pop())
+        if device not in {"cpu", *ACCELERATORS} or (
+            device == "cpu" and (".cpu(" in module.source.text or "cpu" in shown.types)
+        ):
+            continue
+        literal = region.device_type
+        fix = None
+        if isinstance(literal, ir.Constant):
+            fix = Fix(
+                Applicability.UNSAFE, f'Make it for "{other}"', (Edit(*module.layout.outer(literal), f'"{other}"'),)
+            )
+        yield rule.finding(
+            module.span(region.call),
+            f"autocast is for {device}, and line {shown.row(module, other)} puts the code on {other}, where it does "
+            f"nothing; make it for {other}",
+            fix=fix,
+            withheld=None if fix else "the device is in the class's name, or kept elsewhere",
+        )
+
+
+def _scalers(module: Module, shown: Evidence) -> Iterator[Finding]:
+    """Scalers that name cuda beside regions for one other accelerator."""
+    every = [each for each in regions(module) if not is_false(each.enabled)]
+    found = {each.type for region in every for each in region_devices(module, region)}
+    if len(found) != 1 or not found <= ACCELERATORS - {"cuda"} or "cuda" in shown.types or not every:
+        return
+    (other,) = found
+    half = any(each.name == "float16" for region in every for each in region_dtypes(module, region))
+    for call in module.calls:
+        name = module.names.only(call.func)
+        literal = call.positional[0] if call.positional else call.keyword("device")
+        if name not in (SCALER, *OLD_SCALER) or is_false(call.keyword("enabled")):
+            continue
+        if name == SCALER:
+            if literal is None or {each.type for each in devices(module, literal)} != {"cuda"}:
+                continue
+        elif OLD_SCALER[str(name)] != "cuda":
+            continue
+        fix = None
+        if name == SCALER and isinstance(literal, ir.Constant):
+            edit = Edit(*module.layout.outer(literal), f'"{other}"')
+            fix = Fix(Applicability.UNSAFE, f'Make it for "{other}"', (edit,))
+        effect = "so that gradients underflow" if half else "which float16 would need"
+        yield rule.finding(
+            module.span(call),
+            f"autocast is for {other} (line {module.row(every[0].call)}), the scaler for cuda: without CUDA it "
+            f"switches itself off, {effect}; make it for {other}",
+            fix=fix,
+            withheld=None if fix else "the device is in the class's name, or kept elsewhere",
+            severity=Severity.ERROR if half else None,
+        )
