@@ -1,0 +1,104 @@
+"""What autocast would cast is cast by hand.
+
+## What it does
+Finds `.half()`, `.bfloat16()` and `.to(torch.float16)` in the body of an autocast region, and on a whole model where
+the file has regions.
+
+It is silent for casts to float32, for those under a condition within the region, for values that are written to
+(`out[:] = x.half()`), and where the region is off.
+
+## Why is this bad?
+It changes nothing at best: the region casts what its matrix products take. At worst it takes away what the region keeps
+in float32: a parameter that is half has half gradients and half updates, inputs of 1e5 become infinite in float16
+although a bfloat16 region would have kept them, and losses and targets in half lose digits.
+
+## Example
+```python
+with torch.autocast("cuda"):
+    loss = criterion(model(images.half()), target)
+```
+
+## Use instead
+```python
+with torch.autocast("cuda"):
+    loss = criterion(model(images), target)
+```
+
+## Fix safety
+Displayed only: what else reads the value isn't known.
+
+## Proof
+The fixtures are not executed (shows=none): under autocast the numbers of a float32 and of a half input are the same.
+
+## References
+- [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast): don't call `half()` on model or inputs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.findings import Applicability, Finding, Fix, Severity
+from amplint.model import ir
+from amplint.model.casts import cast_to, casts
+from amplint.model.dtypes import is_false, region_of, regions
+from amplint.model.objects import objects
+from amplint.model.precision import HALF
+from amplint.rules.base import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.NOTE,
+    triggers=("autocast & .half(", "autocast & .bfloat16(", "autocast & .to("),
+    default=False,
+)
+
+_DISPLAY = Fix(Applicability.DISPLAY, "Leave it in float32; the region casts what it needs")
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each cast to a half type in a region, and of the models of the file's optimizers."""
+    if all(is_false(each.enabled) for each in regions(module)):
+        return
+    told: set[int] = set()
+    owned = {root for roots in objects(module).owns.values() for root in roots}
+    for cast in casts(module):
+        if cast.dtype in HALF and cast.key in owned:
+            told.add(cast.call.id)
+            yield _finding(module, cast.call, f"the parameters become {cast.dtype}, which autocast keeps in float32")
+    for call in module.calls:
+        if call.id not in told and cast_to(module, call) in HALF and _in_region(module, call) and _is_read(call):
+            yield _finding(module, call, "the region around casts what its products take")
+
+
+def _in_region(module: Module, call: ir.Call) -> bool:
+    """Whether a with statement round a call opens a region that isn't off, the innermost of the regions round it."""
+    up: ir.Node | None = ir.statement_of(call).parent
+    while isinstance(up, ir.Statement) and not isinstance(up, (ir.Function, ir.Class)):
+        if isinstance(up, ir.If):
+            return False  # it may be for where autocast is off
+        for item in reversed(up.items) if isinstance(up, ir.With) else ():
+            region = region_of(module, item.context) if isinstance(item.context, ir.Call) else None
+            if region is not None:
+                return not is_false(region.enabled)
+        up = up.parent
+    return False
+
+
+def _is_read(call: ir.Call) -> bool:
+    """Whether the result is an argument of a call, or kept in a variable: no item or attribute of something else."""
+    up = call.parent
+    if isinstance(up, ir.Call):
+        return up.func is not call
+    return isinstance(up, ir.Assign) and all(isinstance(each, ir.Name) for each in up.targets)
+
+
+def _finding(module: Module, call: ir.Call, why: str) -> Finding:
+    text = " ".join(module.text(call).split())
+    return rule.finding(module.span(call), f"`{text}` casts by hand: {why}; leave it out", fix=_DISPLAY)
