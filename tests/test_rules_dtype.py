@@ -1,0 +1,201 @@
+"""AMP203 to AMP213: where the code trains, in which dtype, and whether scaler and region agree."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import check
+from amplint.settings import Settings
+
+CODES = frozenset({"AMP203", "AMP205", "AMP206", "AMP207", "AMP208", "AMP209", "AMP210", "AMP213"})
+SETTINGS = Settings(CODES, isolated=True)
+
+
+def found(text: str, settings: Settings = SETTINGS) -> list[str]:
+    return [each.code for each in check(text, "train.py", settings)]
+
+
+STEP = """
+import torch
+from contextlib import nullcontext
+from torch.cuda.amp import autocast, GradScaler
+
+def train(model, loader, args, use_amp, device, ctx):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    {made}
+    for x, y in loader:
+        {before}
+        with {region}:
+            loss = model(x).mean()
+        {after}
+"""
+SCALED = """scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()"""
+PLAIN = """loss.backward()
+        optimizer.step()"""
+
+
+def step(made: str, region: str, after: str = SCALED, before: str = "optimizer.zero_grad()") -> str:
+    return STEP.format(made=made, region=region, after=after, before=before)
+
+
+@pytest.mark.parametrize(
+    ("made", "region"),
+    [
+        ("scaler = GradScaler(enabled=args.amp)", "autocast()"),
+        ("scaler = GradScaler(enabled=args.amp)", "torch.autocast('cuda')"),
+        ("scaler = GradScaler(enabled=args.amp)", "torch.autocast(device.type, dtype=torch.half)"),
+        ("scaler = GradScaler(enabled=False)", "autocast(enabled=use_amp)"),
+        ("scaler = GradScaler(enabled=args.amp)", "autocast() if args.amp or args.half else nullcontext()"),
+        ("scaler = GradScaler(enabled=not args.bf16)",
+         "torch.autocast('cuda', torch.float16 if args.bf16 else torch.bfloat16)"),
+        ("scaler = GradScaler(enabled=device.type == 'cuda')", "torch.autocast(device.type, dtype=torch.float16)"),
+        ("scaler = GradScaler(enabled=args.scale)", "autocast(enabled=args.amp)"),
+    ],
+)  # fmt: skip
+def test_a_region_that_is_on_without_the_scaler(made: str, region: str) -> None:
+    assert "AMP210" in found(step(made, region))
+
+
+@pytest.mark.parametrize(
+    ("made", "region"),
+    [
+        ("scaler = GradScaler(enabled=args.amp)", "autocast(enabled=args.amp)"),
+        ("scaler = GradScaler(enabled=args.amp)", "autocast(args.amp)"),
+        ("scaler = GradScaler(enabled=args.amp)", "autocast() if args.amp else nullcontext()"),
+        ("scaler = GradScaler(enabled=args.amp)", "autocast(enabled=args.amp and args.fast)"),
+        ("scaler = GradScaler(enabled=args.amp or args.fast)", "autocast(enabled=args.amp)"),
+        ("scaler = GradScaler(enabled=use_amp)", "autocast(enabled=args.amp)"),  # they may be one
+        ("scaler = GradScaler(enabled=args.amp)", "torch.autocast('cuda', dtype=args.dtype)"),
+        ("scaler = GradScaler(enabled=args.amp)", "torch.autocast('cuda', dtype=torch.bfloat16, enabled=args.amp)"),
+        ("scaler = GradScaler(enabled=torch.cuda.is_available())", "autocast()"),
+        ("scaler = GradScaler(enabled=torch.cuda.is_available())", "torch.autocast(device.type)"),
+        ("scaler = GradScaler(enabled=args.amp)", "ctx"),
+        ("scaler = GradScaler(**args.scaler)", "autocast()"),
+        ("scaler = args.scaler", "autocast()"),
+    ],
+)
+def test_switches_that_agree_or_of_which_that_can_not_be_told(made: str, region: str) -> None:
+    assert "AMP210" not in found(step(made, region))
+
+
+@pytest.mark.parametrize(
+    ("region", "after", "wanted"),
+    [
+        ("autocast()", PLAIN, True),
+        ("torch.autocast('xpu')", PLAIN, True),
+        ("torch.autocast(device, dtype=torch.float16, enabled=use_amp)", PLAIN, True),
+        ("torch.autocast(device, dtype=getattr(torch, 'float16'))", PLAIN, True),
+        ("autocast() if use_amp else nullcontext()", PLAIN, True),
+        ("autocast(dtype=torch.bfloat16)", PLAIN, False),
+        ("autocast(enabled=False)", PLAIN, False),
+        ("torch.autocast(device, dtype=args.dtype)", PLAIN, False),
+        ("torch.autocast(device)", PLAIN, False),
+        ("torch.no_grad(), autocast()", PLAIN, False),
+        ("autocast()", "loss.backward()", False),
+        ("autocast()", "(args.loss_scale * loss).backward()\n        optimizer.step()", False),
+        ("autocast()", "args.engine.backward(loss)\n        optimizer.step()", False),
+        ("autocast()", "loss.detach().requires_grad_().backward()\n        optimizer.step()", False),
+    ],
+)
+def test_float16_without_a_scaler(region: str, after: str, wanted: bool) -> None:
+    text = step("pass", region, after).replace(", GradScaler", "")
+    assert ("AMP207" in found(text)) is wanted
+
+
+@pytest.mark.parametrize(
+    ("made", "region", "wanted"),
+    [
+        ("scaler = GradScaler()", "autocast(dtype=torch.bfloat16)", True),
+        ("scaler = GradScaler(enabled=args.amp)", "torch.autocast('cuda', torch.bfloat16, args.amp)", True),
+        ("scaler = GradScaler()", "torch.autocast('cpu')", True),
+        ("scaler = GradScaler(enabled=args.fp16)", "autocast(dtype=torch.bfloat16)", False),
+        ("scaler = GradScaler(enabled=not args.amp)", "autocast(args.amp, torch.bfloat16)", False),
+        ("scaler = GradScaler()", "autocast(dtype=torch.bfloat16 if args.bf16 else torch.float16)", False),
+        ("scaler = GradScaler()", "ctx", False),
+        ("scaler = GradScaler()", "torch.autocast(device.type)", False),
+    ],
+)
+def test_a_scaler_with_bfloat16(made: str, region: str, wanted: bool) -> None:
+    assert ("AMP206" in found(step(made, region))) is wanted
+
+
+@pytest.mark.parametrize(
+    ("region", "wanted"),
+    [
+        ("torch.autocast('mps', dtype=torch.float64)", True),
+        ("torch.autocast('cuda', dtype='float16')", True),
+        ("torch.autocast(x.device.type, dtype=torch.float32)", True),
+        ("torch.autocast('cuda', dtype=torch.float32)", False),
+        ("torch.autocast(device, dtype=torch.float32)", False),
+        ("torch.autocast('cpu', dtype=torch.float32, enabled=False)", False),
+        ("torch.autocast('cpu', dtype=args.dtype)", False),
+    ],
+)
+def test_a_dtype_that_the_device_does_not_take(region: str, wanted: bool) -> None:
+    assert ("AMP205" in found(step("pass", region, PLAIN))) is wanted
+
+
+def test_float16_on_the_cpu_needs_torch_2_2() -> None:
+    text = step("pass", "torch.autocast('cpu', dtype=torch.float16)", PLAIN)
+    assert "AMP205" not in found(text)
+    assert "AMP205" in found(text, Settings(CODES, isolated=True, target_torch="2.0"))
+
+
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        ("model.half(); scaler = GradScaler()", True),
+        ("model = model.to(device, torch.float16); scaler = GradScaler()", True),
+        ("model = model.to(device).half().train(); scaler = GradScaler(enabled=args.amp)", True),
+        ("model.half().float(); scaler = GradScaler()", False),
+        ("model.half(); scaler = GradScaler(enabled=False)", False),
+        ("model.half(); model.to(args.dtype, torch.float32); scaler = GradScaler()", False),
+        ("model.half(); cast_training_params(model, torch.float32); scaler = GradScaler()", False),
+        ("model.bfloat16(); scaler = GradScaler()", False),
+        ("args.teacher.half(); scaler = GradScaler()", False),
+        ("model.half(); scaler = args.scaler", False),
+    ],
+)
+def test_half_parameters_with_a_scaler(made: str, wanted: bool) -> None:
+    assert ("AMP208" in found(step(made, "autocast()"))) is wanted
+
+
+@pytest.mark.parametrize(
+    ("made", "region", "wanted"),
+    [
+        ("dtype = torch.bfloat16", "autocast()", True),
+        ("dtype = torch.bfloat16 if args.bf16 else torch.float32", "torch.autocast('cuda')", True),
+        ("model.to(torch.bfloat16)", "torch.autocast('cuda')", True),
+        ("pass", "autocast() if args.use_bf16 else nullcontext()", True),
+        ("pass", "autocast() if args['bf16'] else nullcontext()", True),
+        ("pass", "autocast() if args.dtype == torch.bfloat16 else nullcontext()", True),
+        ("pass", "nullcontext() if args.bf16 else autocast()", False),
+        ("pass", "autocast() if torch.cuda.is_bf16_supported() else nullcontext()", False),
+        ("pass", "autocast() if args.bf16_or_fp16 else nullcontext()", False),
+        ("dtype = torch.bfloat16", "torch.autocast('cpu')", False),
+        ("dtype = torch.bfloat16", "autocast(enabled=False)", False),
+        ("dtype = args.dtype", "autocast()", False),
+    ],
+)
+def test_a_dtype_that_is_not_passed(made: str, region: str, wanted: bool) -> None:
+    assert ("AMP213" in found(step(made, region, PLAIN))) is wanted
+
+
+@pytest.mark.parametrize(
+    ("made", "region", "wanted"),
+    [
+        ("model.xpu(); scaler = torch.amp.GradScaler('cuda')", "torch.autocast('xpu')", True),
+        ("scaler = GradScaler()", "torch.autocast('xpu')", True),
+        ("model.cuda(); scaler = None", "torch.autocast('cpu')", True),
+        ("model.to('mps'); scaler = None", "torch.autocast('cuda')", True),
+        ("model.to(device); scaler = torch.amp.GradScaler('cuda')", "torch.autocast('cuda')", False),
+        ("model.cuda().cpu(); scaler = None", "torch.autocast('cpu')", False),
+        ("model.cuda(); model.xpu(); scaler = None", "torch.autocast('cuda')", False),
+        ("model.xpu(); scaler = None", "torch.autocast('cuda', enabled=False)", False),
+        ("scaler = torch.amp.GradScaler('xpu')", "torch.autocast('xpu')", False),
+    ],
+)
+def test_devices_that_disagree(made: str, region: str, wanted: bool) -> None:
+    assert ("AMP203" in found(step(made, region))) is wanted
