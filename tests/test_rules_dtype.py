@@ -199,3 +199,27 @@ def test_a_dtype_that_is_not_passed(made: str, region: str, wanted: bool) -> Non
 )
 def test_devices_that_disagree(made: str, region: str, wanted: bool) -> None:
     assert ("AMP203" in found(step(made, region))) is wanted
+
+
+NAMED = """
+import torch
+from contextlib import nullcontext
+device = "cuda"
+dtype = "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
+device_type = "cuda" if "cuda" in device else "cpu"
+table = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+context = nullcontext() if device_type == "cpu" else torch.autocast(device_type=device_type, dtype=table[dtype])
+scaler = torch.amp.GradScaler("cuda", enabled=dtype == "float16")
+optimizer = torch.optim.SGD(model.parameters())
+for x in batches:
+    with context:
+        loss = model(x)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+def test_a_dtype_by_its_name_decides_about_the_scaler() -> None:
+    assert found(NAMED) == []
+    assert found(NAMED.replace('dtype == "float16")', 'dtype == "bfloat16")')) == ["AMP210"]

@@ -43,9 +43,9 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.decided import decided, is_vague
+from amplint.model.decided import ON_CUDA, decided, is_vague
 from amplint.model.dtypes import Region, is_false, region_devices, regions
-from amplint.model.formulas import FALSE, both, possible
+from amplint.model.formulas import TRUE, both, negated, possible
 from amplint.model.precision import HALF, Dtype, dtypes
 from amplint.rules.base import Rule
 from amplint.rules.switching import said
@@ -103,9 +103,10 @@ def _judge(module: Module, region: Region, found: list[Dtype]) -> Finding | None
         return None
     known = decided(module)
     runs = known.runs_in(found, str(other.name))
-    if both(runs, known.of(region.enabled)) == FALSE or is_vague(runs):
+    made = both(known.of(region.enabled), known.inside(region.call), TRUE if named == types else negated(ON_CUDA))
+    if is_vague(runs):
         return None
-    world = possible(runs, known.of(region.enabled))
+    world = possible(runs, made)
     if world is None:
         return None
     # Where float32 was asked for, it is what the code gets, with a warning.
