@@ -33,7 +33,7 @@ def casts(module: Module) -> list[Cast]:
 def _casts(module: Module) -> list[Cast]:
     known = objects(module)
     found = []
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
             call, root = _last_cast(module, statement.value)
             key = known.key(root)

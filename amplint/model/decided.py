@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
-from amplint.model.around import asks_for_itself, conditions_round, is_changed
 from amplint.model.calls import Calls
+from amplint.model.deciding import asks_for_itself, conditions_round, is_changed
 from amplint.model.dtypes import Region, region_devices
 from amplint.model.formulas import FALSE, TRUE, Formula, both, choice, either, equals, fact, negated
 from amplint.model.objects import SCALERS, objects
@@ -164,7 +164,7 @@ class Decided:
         """The file's calls of a function."""
         if self._callers is None:
             self._callers = {}
-            for call in self._module.calls:
+            for call in self._module.whole.calls:
                 callee = self._calls.find(call)
                 if callee is not None:
                     self._callers.setdefault(callee.function.id, []).append(call)

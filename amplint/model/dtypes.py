@@ -65,7 +65,7 @@ def regions(module: Module) -> list[Region]:
 
 def _regions(module: Module) -> list[Region]:
     found = []
-    for call in module.calls:
+    for call in module.whole.calls:
         region = region_of(module, call)
         if region is not None:
             found.append(region)

@@ -29,9 +29,9 @@ class Evidence(NamedTuple):
         """The devices."""
         return frozenset(self.places)
 
-    def row(self, module: Module, device: str) -> int:
-        """The line that shows a device."""
-        return module.row(self.places[device])
+    def line(self, module: Module, device: str) -> str:
+        """The line that shows a device, as messages say it."""
+        return module.line(self.places[device])
 
 
 def evidence(module: Module) -> Evidence:
@@ -42,7 +42,7 @@ def evidence(module: Module) -> Evidence:
 def _evidence(module: Module) -> Evidence:
     places: dict[str, ir.Node] = {}
     chosen: list[ir.Value] = []
-    for call in module.calls:
+    for call in module.whole.calls:
         func = call.func
         if isinstance(func, ir.Attribute) and func.attr in ACCELERATORS and not _is_module(module, func):
             places.setdefault(func.attr, call)
@@ -54,7 +54,7 @@ def _evidence(module: Module) -> Evidence:
                     places.setdefault(each.type, value)
             if len({each.type for each in found}) > 1 or any(each.type is None for each in found):
                 chosen.append(value)
-    for statement in module.statements:
+    for statement in module.whole.statements:
         for alias in statement.aliases if isinstance(statement, ir.Import) else ():
             root = (statement.module or alias.name).partition(".")[0] if isinstance(statement, ir.Import) else ""
             if root in _VENDORS:

@@ -155,13 +155,13 @@ class _Options:
         self.kinds: dict[str, Kinds] = {}
         self.changed: set[str] = set()  # attributes that are stored otherwise too
         self.names: set[str] = set()  # variables that hold what was parsed
-        for call in module.calls:
+        for call in module.whole.calls:
             if ir.last_name(call.func) == "add_argument" and isinstance(call.func, ir.Attribute):
                 self._add(module, call)
             elif ir.last_name(call.func) in ("setattr", "set_defaults", "Namespace"):
                 self.changed |= {str(arg.value.value) for arg in call.args if isinstance(arg.value, ir.Constant)}
                 self.changed |= {arg.keyword for arg in call.args if arg.keyword is not None}
-        for statement in module.statements if self.kinds else ():
+        for statement in module.whole.statements if self.kinds else ():
             if isinstance(statement, (ir.Assign, ir.AugAssign)):
                 self._read(statement)
 

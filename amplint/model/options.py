@@ -36,7 +36,7 @@ def option(module: Module, value: ir.Attribute) -> Option | None:
 
 def _options(module: Module) -> dict[str, Option]:
     found: dict[str, Option | None] = {}
-    for call in module.calls:
+    for call in module.whole.calls:
         if ir.last_name(call.func) == "add_argument" and (name := _name(call)):
             found[name] = None if name in found else _declared(module, call)
     return {name: each for name, each in found.items() if each is not None}

@@ -53,7 +53,7 @@ def trained(module: Module) -> list[Trained]:
 
 def _trained(module: Module) -> list[Trained]:
     found = []
-    for call in module.calls:
+    for call in module.whole.calls:
         event = events(module).of(call)
         if event is not None and event.kind in ("backward", "scale") and event.subject is not None:
             slice_ = _Slice(module)
@@ -114,7 +114,9 @@ class _Slice:
             elif isinstance(binding, Other) and (source := _taken_from(binding.node)) is not None:
                 self.follow(source, depth)
         function = ir.function_of(value)
-        for each in ir.walk_statements(function.body, into=False) if function is not None else self._module.statements:
+        for each in (
+            ir.walk_statements(function.body, into=False) if function is not None else self._module.whole.statements
+        ):
             if isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name):
                 if self._known.own_key(each.target) == self._known.own_key(value):
                     self.follow(each.value, depth)

@@ -67,7 +67,7 @@ rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler"
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Constructions of the new scaler that leave the device open."""
-    for call in module.calls:
+    for call in module.whole.calls:
         if module.names.only(call.func) != SCALER or call.unpacks("*") or call.unpacks("**"):
             continue
         if (
@@ -83,8 +83,8 @@ def check(module: Module) -> Iterator[Finding]:
         message = "`GradScaler` without a device is for cuda; on any other device it switches itself off"
         device = _only_device(module)
         if device is not None:
-            row = module.row(regions(module)[0].call)
-            message = f"autocast is for {device} (line {row}), and `GradScaler` without a device for cuda"
+            where = module.line(regions(module)[0].call)
+            message = f"autocast is for {device} ({where}), and `GradScaler` without a device for cuda"
             message += ": it switches itself off"
         if other is not None:
             message += f", and the region on {module.line(other)} can run in float16 there"
@@ -131,7 +131,7 @@ def _doubt(module: Module, device: str) -> str | None:
         return "before torch 2.8 `unscale_` raises on mps"
     if device == '"xpu"':
         return "`unscale_` needs float64, which some XPUs don't have"
-    for call in module.calls:  # an empty state, saved while it was off; a closure
+    for call in module.whole.calls:  # an empty state, saved while it was off; a closure
         if isinstance(call.func, ir.Attribute) and objects(module).is_scaler(call.func.base):
             if call.func.attr == "load_state_dict" or (call.func.attr == "step" and len(call.args) > 1):
                 return f"{module.line(call)} may raise with a scaler that is on"

@@ -90,7 +90,7 @@ def _regions(module: Module, shown: Evidence) -> Iterator[Finding]:
             )
         yield rule.finding(
             module.span(region.call),
-            f"autocast is for {device}, and line {shown.row(module, other)} puts the code on {other}, where it does "
+            f"autocast is for {device}, and {shown.line(module, other)} puts the code on {other}, where it does "
             f"nothing; make it for {other}",
             fix=fix,
             withheld=None if fix else "the device is in the class's name, or kept elsewhere",
@@ -105,7 +105,7 @@ def _scalers(module: Module, shown: Evidence) -> Iterator[Finding]:
         return
     (other,) = found
     half = any(each.name == "float16" for region in every for each in region_dtypes(module, region))
-    for call in module.calls:
+    for call in module.whole.calls:
         name = module.names.only(call.func)
         literal = call.positional[0] if call.positional else call.keyword("device")
         if name not in (SCALER, *OLD_SCALER) or is_false(call.keyword("enabled")):
@@ -122,7 +122,7 @@ def _scalers(module: Module, shown: Evidence) -> Iterator[Finding]:
         effect = "so that gradients underflow" if half else "which float16 would need"
         yield rule.finding(
             module.span(call),
-            f"autocast is for {other} (line {module.row(every[0].call)}), the scaler for cuda: without CUDA it "
+            f"autocast is for {other} ({module.line(every[0].call)}), the scaler for cuda: without CUDA it "
             f"switches itself off, {effect}; make it for {other}",
             fix=fix,
             withheld=None if fix else "the device is in the class's name, or kept elsewhere",

@@ -92,11 +92,11 @@ def check(module: Module) -> Iterator[Finding]:
     for call, entered in found.values():
         if cast is not None:
             if _is_on_with(module, call, decided(module).around(cast.call)):
-                yield _finding(module, call, "False", f"the parameters are bfloat16 (line {module.row(cast.call)})")
+                yield _finding(module, call, "False", f"the parameters are bfloat16 ({module.line(cast.call)})")
             continue
         on = next((each for each in entered if _is_on_with(module, call, runs_in(module, each, "bfloat16"))), None)
         if on is not None:
-            what = f"the losses that this scaler scales come out of bfloat16 (line {module.row(on.region.call)})"
+            what = f"the losses that this scaler scales come out of bfloat16 ({module.line(on.region.call)})"
             yield _finding(module, call, _condition(module, call, on.region), what)
 
 

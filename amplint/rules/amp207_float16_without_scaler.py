@@ -94,7 +94,7 @@ def _judge(module: Module, found: Trained, entered: Entered) -> Finding | None:
     if step is None or world is None:
         return None
     under = said(module, world, runs)
-    where = f"line {module.row(entered.region.call)}{', ' if under else ''}{under}"
+    where = f"{module.line(entered.region.call)}{', ' if under else ''}{under}"
     assert isinstance(backward, ir.Call)
     return rule.finding(
         module.span(backward),

@@ -83,8 +83,8 @@ def check(module: Module) -> Iterator[Finding]:
                 assert event.subject is None
                 yield rule.finding(
                     module.span(half.call),
-                    f"the parameters become float16, and the scaler that steps their optimizer on line "
-                    f"{module.row(event.call)} raises ValueError: Attempting to unscale FP16 gradients",
+                    f"the parameters become float16, and the scaler that steps their optimizer on "
+                    f"{module.line(event.call)} raises ValueError: Attempting to unscale FP16 gradients",
                     fix=_DISPLAY,
                 )
                 break
@@ -92,7 +92,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _casts_parameters(module: Module) -> bool:
     """Whether the file casts single parameters: which of them stay float16 can't be told."""
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if isinstance(statement, ir.Assign) and any(
             isinstance(each, ir.Attribute) and each.attr == "data" for each in statement.targets
         ):
@@ -111,7 +111,7 @@ def _scaled_steps(module: Module, half: Cast) -> Iterator[Event]:
     """The calls of a scaler that divide the gradients of the model's parameters."""
     known = objects(module)
     optimizers = known.owned_by(half.key)
-    every = [event for call in module.calls if (event := events(module).of(call)) is not None]
+    every = [event for call in module.whole.calls if (event := events(module).of(call)) is not None]
     for event in every:
         if event.kind in ("step", "unscale_") and event.scaler is not None and event.optimizer in optimizers:
             fused = event.kind == "step" and _is_fused(module, str(event.optimizer))
@@ -122,7 +122,7 @@ def _scaled_steps(module: Module, half: Cast) -> Iterator[Event]:
 def _is_fused(module: Module, optimizer: str) -> bool:
     """Whether an optimizer may be a fused one, which takes float16 gradients."""
     known = objects(module)
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
             if any(known.key(each) == optimizer for each in statement.targets):
                 call = statement.value

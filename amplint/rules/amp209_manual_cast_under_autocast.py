@@ -72,7 +72,7 @@ def check(module: Module) -> Iterator[Finding]:
         if cast.dtype in HALF and cast.key in owned:
             told.add(cast.call.id)
             yield _finding(module, cast.call, f"the parameters become {cast.dtype}, which autocast keeps in float32")
-    for call in module.calls:
+    for call in module.whole.calls:
         if call.id not in told and cast_to(module, call) in HALF and _in_region(module, call) and _is_read(call):
             yield _finding(module, call, "the region around casts what its products take")
 

@@ -106,7 +106,7 @@ def _scaled(module: Module, found: Trained, entered: Entered) -> Finding | None:
     what = said(module, world, on)
     return rule.finding(
         module.span(entered.region.call),
-        f"{what or 'here'} this region is on, in float16, and the scaler of line {module.row(made[0])} is off, so that "
+        f"{what or 'here'} this region is on, in float16, and the scaler of {module.line(made[0])} is off, so that "
         "small gradients become zero; switch both by the same condition",
         fix=offered,
         withheld=withheld,
@@ -131,8 +131,8 @@ def _plain(module: Module, found: Trained, entered: Entered) -> Finding | None:
         return None
     return rule.finding(
         module.span(entered.region.call),
-        f"{said(module, world, arm)} this region is on, in float16, and the backward of line "
-        f"{module.row(found.event.call)} is not scaled, so that small gradients become zero; switch both by the same "
+        f"{said(module, world, arm)} this region is on, in float16, and the backward of "
+        f"{module.line(found.event.call)} is not scaled, so that small gradients become zero; switch both by the same "
         "condition",
         withheld="which of the two is meant can't be told",
     )

@@ -52,8 +52,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.around import conditions_round
 from amplint.model.casts import casts
+from amplint.model.deciding import conditions_round
 from amplint.model.dtypes import AUTOCAST, Region, is_false, region_devices, regions
 from amplint.model.objects import objects
 from amplint.model.precision import Dtype, dtypes, region_dtypes, region_round
@@ -166,7 +166,7 @@ def _cast(module: Module, region: Region) -> Evidence | None:
     for cast in every:
         if cast.dtype == "bfloat16" and cast.key in called and cast.call.id < region.call.id:
             if not any(each.key == cast.key and each.dtype != "bfloat16" for each in every):
-                return Evidence(f"the model is cast to bfloat16 on line {module.row(cast.call)}")
+                return Evidence(f"the model is cast to bfloat16 on {module.line(cast.call)}")
     return None
 
 
@@ -178,7 +178,7 @@ def _beside(module: Module, region: Region, every: list[Region]) -> Evidence | N
     if others:
         if region_round(module, region) or any(conditions_round(each.call) for each in (region, *others)):
             return None  # each may be for what the other is not
-        text = f"the region of line {module.row(others[0].call)} is bfloat16"
+        text = f"the region of {module.line(others[0].call)} is bfloat16"
         return Evidence(text) if _is_for_cuda(module, others[0]) else None
     return _variable(module, region)
 
@@ -195,7 +195,7 @@ def _is_bfloat16(module: Module, region: Region) -> bool:
 def _variable(module: Module, region: Region) -> Evidence | None:
     """A variable that can be bfloat16 and could be read at the region."""
     function = ir.function_of(region.call)
-    for statement in module.statements:
+    for statement in module.whole.statements:
         if not isinstance(statement, ir.Assign) or len(statement.targets) != 1 or statement.value is None:
             continue
         target = statement.targets[0]
@@ -208,7 +208,7 @@ def _variable(module: Module, region: Region) -> Evidence | None:
         value = _read_of(target)
         if value is not None and _readable(module, target, region.call):
             text = module.text(target)
-            return Evidence(f"`{text}` of line {module.row(statement)} can be bfloat16", value)
+            return Evidence(f"`{text}` of {module.line(statement)} can be bfloat16", value)
     return None
 
 

@@ -100,7 +100,7 @@ def plain_steps(module: Module, backward: ir.Node) -> Iterator[Event]:
     function = ir.function_of(backward)
     for place in (backward, *(decided(module).callers(function) if function is not None else ())):
         around, loops = ir.function_of(place), loops_round(place)
-        for call in module.calls:
+        for call in module.whole.calls:
             behind = call.id > place.id or any(each in loops for each in loops_round(call))
             if ir.function_of(call) is around and behind:
                 event = events(module).of(call)
