@@ -58,14 +58,14 @@ Arguments = Callable[[Make], tuple[Any, ...]]
 
 
 @contextmanager
-def fake_region(device: str, dtype: torch.dtype) -> Iterator[None]:
+def fake_region(device: str, dtype: torch.dtype, *, enabled: bool = True) -> Iterator[None]:
     """An autocast region on a device that needn't be there: its real autocast kernels on tensors without data."""
     before = torch.get_autocast_dtype(device)
     # It logs each error that it raises.
     log = logging.getLogger("torch._subclasses.fake_tensor")
     log.disabled = True
     with FakeTensorMode():
-        torch.set_autocast_enabled(device, True)
+        torch.set_autocast_enabled(device, enabled)
         torch.set_autocast_dtype(device, dtype)
         try:
             yield

@@ -43,7 +43,7 @@ class Regions:
         """The state inside `with context:`; `holder` is the key of what closes it otherwise."""
         opened = self._opened(context, state, conditions)
         if opened is None:
-            if not state.regions or not self._may_switch_off(context):
+            if not state.regions or not self.may_switch(context):
                 return state
             opened = Opened(context.id, False)
         return state.but(regions=(*state.regions, opened._replace(at=context.id, holder=holder)))
@@ -54,8 +54,8 @@ class Regions:
         return region.enabled if region is not None else None
 
     @staticmethod
-    def _may_switch_off(context: ir.Value) -> bool:
-        """Whether a context that can't be seen goes by its name about precision: `with disable_autocast():`."""
+    def may_switch(context: ir.Value) -> bool:
+        """Whether a context that can't be seen is about precision, going by its name: `with disable_autocast():`."""
         words = (
             each.attr if isinstance(each, ir.Attribute) else each.name
             for each in ir.walk_values(context)
