@@ -1,0 +1,94 @@
+"""Reader 4: which tensors are half at a line. A forward dataflow over a function's variables, region by region.
+
+It starts in the functions that open a region, and follows their calls into functions, methods and modules of the file,
+so that a `forward` counts as under autocast where the file shows that it is. What can't be told is unknown. Each
+operation that is met is kept as `Seen`, with what is known of its operands and where it runs; the rules read these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.conditions import Conditions
+from amplint.model.dtypes import regions
+from amplint.model.half_statements import Run
+from amplint.model.made import constructions
+from amplint.model.objects import objects
+from amplint.model.regions import Regions
+from amplint.model.state import State
+from amplint.model.unseen import local_class, local_function, method
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+    from amplint.model.half_values import Seen
+
+
+def half(module: Module) -> list[Seen]:
+    """What the functions with regions do, and what they call."""
+    return module.once(_half)
+
+
+def _half(module: Module) -> list[Seen]:
+    if not regions(module):
+        return []
+    opens = _Opens(module)
+    run = Run(module, opens.regions, opens.conditions)
+    containers: list[ir.Function | ir.Program] = [module.program, *module.functions]
+    opening = [each for each in containers if opens.a_region(each)]
+    entered = {each.id for each in opening} | _callers(module, {each.id for each in opening})
+    for each in containers:
+        if each.id in entered:
+            run.enter(each)
+    return sorted(run.seen.values(), key=lambda each: each.node.id)
+
+
+def _callers(module: Module, opening: set[int]) -> set[int]:
+    """The functions that call one that opens a region, or a layer whose forward does, and their callers."""
+    calls: dict[int, set[int]] = {}
+    for call in module.calls:
+        container = ir.function_of(call) or module.program
+        for function in _called(module, call):
+            calls.setdefault(function.id, set()).add(container.id)
+    found, todo = set[int](), list(opening)
+    while todo:
+        for caller in calls.get(todo.pop(), set()) - found:
+            found.add(caller)
+            todo.append(caller)
+    return found
+
+
+def _called(module: Module, call: ir.Call) -> Iterator[ir.Function]:
+    function = local_function(module, call.func)
+    if function is not None:
+        yield function
+    elif isinstance(call.func, (ir.Name, ir.Attribute)):
+        for made in constructions(module, call.func):
+            cls = local_class(module, made.func)
+            forward = method(module, cls, "forward") if cls is not None else None
+            if forward is not None:
+                yield forward
+
+
+class _Opens:
+    """Which functions open a region."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self.regions = Regions(module)
+        self.conditions = Conditions(objects(module))
+
+    def a_region(self, container: ir.Function | ir.Program) -> bool:
+        """Whether the function's decorators or its own statements open one."""
+        if isinstance(container, ir.Function) and self.regions.decorators(container):
+            return True
+        return any(self._enters(each) for each in ir.walk_statements(container.body, into=False))
+
+    def _enters(self, statement: ir.Statement) -> bool:
+        contexts = [item.context for item in statement.items] if isinstance(statement, ir.With) else []
+        if isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
+            func = statement.value.func
+            if isinstance(func, ir.Attribute) and func.attr in ("enter_context", "__enter__"):
+                contexts = [statement.value.positional[0]] if statement.value.positional else [func.base]
+        return any(self.regions.enter(each, State(), self.conditions).regions for each in contexts)

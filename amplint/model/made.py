@@ -1,0 +1,144 @@
+"""Which constructions a module, or another object, comes from: through variables, attributes and the file's calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.reaching import reaching
+from amplint.model.scopes import Assigned, Other
+from amplint.model.unseen import local_class, local_function
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# Methods of a module that give the module itself.
+_SAME = ("to", "cuda", "train", "eval", "float", "requires_grad_", "xpu", "cpu")
+_WRAPPERS = {
+    "torch.compile",
+    "torch.nn.DataParallel",
+    "torch.nn.parallel.DataParallel",
+    "torch.nn.parallel.DistributedDataParallel",
+    "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+}
+_FOLLOW = 6
+
+
+def constructions(module: Module, value: ir.Value, depth: int = _FOLLOW) -> tuple[ir.Call, ...]:
+    """Every call that can have made what a value is, wrappers and `.to(device)` aside; none if one isn't in sight."""
+    found: list[ir.Call] = []
+    for each in _made(module, value, depth):
+        if each is None:
+            return ()
+        found.append(each)
+    return tuple(dict.fromkeys(found))
+
+
+def _made(module: Module, value: ir.Value, depth: int) -> Iterator[ir.Call | None]:
+    if depth == 0:
+        yield None
+    elif isinstance(value, ir.Call):
+        func = value.func
+        if isinstance(func, ir.Attribute) and func.attr in _SAME:
+            yield from _made(module, func.base, depth - 1)
+        elif module.names.of(func) & _WRAPPERS:
+            inner = value.positional[0] if value.positional else value.keyword("module")
+            yield from _made(module, inner, depth - 1) if inner is not None else [None]
+        else:
+            yield value
+    elif isinstance(value, ir.Conditional):
+        yield from _made(module, value.then, depth - 1)
+        yield from _made(module, value.other, depth - 1)
+    elif isinstance(value, ir.Name):
+        yield from _of_name(module, value, depth)
+    elif isinstance(value, ir.Attribute):
+        yield from _of_attribute(module, value, depth)
+    else:
+        yield None
+
+
+def _of_name(module: Module, value: ir.Name, depth: int) -> Iterator[ir.Call | None]:
+    bindings = reaching(module.names, value)
+    if not bindings:
+        yield None
+    for binding in bindings:
+        if isinstance(binding, Assigned) and not _is_itself(value, binding.value):
+            yield from _made(module, binding.value, depth - 1)
+        elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
+            yield from _given(module, binding.node, value.name, depth)
+        elif not isinstance(binding, Assigned):
+            yield None
+
+
+def _of_attribute(module: Module, value: ir.Attribute, depth: int) -> Iterator[ir.Call | None]:
+    if value.attr == "module":  # what a wrapper keeps
+        yield from _made(module, value.base, depth - 1)
+        return
+    stored = list(module.names.stored(value))
+    if not stored:
+        yield None
+    for each in stored:
+        if each is None:
+            yield None
+        elif not _is_itself(value, each) and not (isinstance(each, ir.Constant) and each.value is None):
+            yield from _made(module, each, depth - 1)
+
+
+def _is_itself(value: ir.Value, source: ir.Value) -> bool:
+    """`model = model.to(device)`, `model = DataParallel(model)`: nothing new."""
+    while isinstance(source, ir.Call):
+        if isinstance(source.func, ir.Attribute) and source.func.attr in _SAME:
+            source = source.func.base
+        elif source.positional and _is_wrapped(source):
+            source = source.positional[0]
+        else:
+            return False
+    if isinstance(value, ir.Name):
+        return isinstance(source, ir.Name) and source.name == value.name
+    return isinstance(source, ir.Attribute) and isinstance(value, ir.Attribute) and source.attr == value.attr
+
+
+def _is_wrapped(call: ir.Call) -> bool:
+    return ir.last_name(call.func) in {each.rpartition(".")[2] for each in _WRAPPERS}
+
+
+def _given(module: Module, function: ir.Function, name: str, depth: int) -> Iterator[ir.Call | None]:
+    """What the calls of a function in this file give for a parameter; None where there is no call in sight."""
+    calls = module.once(_calls_of).get(function.id, [])
+    if not calls:
+        yield None
+    for call in calls:
+        value = argument(function, call, name)
+        yield from _made(module, value, depth - 1) if value is not None else [None]
+
+
+def argument(function: ir.Function, call: ir.Call, name: str) -> ir.Value | None:
+    """What a call gives for a parameter of a function; None where that can't be told, or it is left to the default."""
+    if call.unpacks("*") or call.unpacks("**"):
+        return None
+    given = call.keyword(name)
+    if given is not None:
+        return given
+    names = [param.name for param in function.params if param.kind == "positional"]
+    if function.cls is not None and not _is_static(function):
+        names = names[1:]
+    return next((value for key, value in zip(names, call.positional, strict=False) if key == name), None)
+
+
+def _is_static(function: ir.Function) -> bool:
+    return any(ir.last_name(each) == "staticmethod" for each in function.decorators)
+
+
+def _calls_of(module: Module) -> dict[int, list[ir.Call]]:
+    """The calls of each function of the file, by its id; a class's are those of its constructor."""
+    found: dict[int, list[ir.Call]] = {}
+    constructors = {each.cls.id: each for each in module.functions if each.cls is not None and each.name == "__init__"}
+    for call in module.calls:
+        function = local_function(module, call.func)
+        cls = local_class(module, call.func) if function is None else None
+        if cls is not None:
+            function = constructors.get(cls.id)
+        if function is not None:
+            found.setdefault(function.id, []).append(call)
+    return found
