@@ -80,6 +80,57 @@ def end_region(
     return Fix(_applicability(safe), title, tuple(sorted(edits)))
 
 
+def extend_region(module: Module, region: ir.With, last: ir.Statement) -> Fix | Refused:
+    """Take the statements behind `region`, up to `last` in the same suite, into it."""
+    suite = region.block.statements
+    if last.block is not region.block or suite.index(last) <= suite.index(region):
+        return Refused("it stands in another block than the region")
+    taken = suite[suite.index(region) + 1 : suite.index(last) + 1]
+    outer, inner = indentation(module, region), indentation(module, region.body.statements[0])
+    if outer is None or inner is None or any(indentation(module, each) != outer for each in taken):
+        return Refused("the region shares a line with other code")
+    if len(region.items) > 1:
+        return Refused("the `with` has other contexts, which would hold it too")
+    stretch = _end(module, region), _end(module, last)
+    edits = _shift(module, stretch, outer, inner.removeprefix(outer), outward=False)
+    return Fix(Applicability.UNSAFE, "Take it into the region", tuple(sorted(edits)))
+
+
+def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix | Refused:
+    """Let `region` begin before `first`, which stands further up in the same suite."""
+    suite = region.block.statements
+    between = suite[suite.index(first) : suite.index(region)]
+    outer, inner = indentation(module, region), indentation(module, region.body.statements[0])
+    header = _header(module, region)
+    if outer is None or inner is None or any(indentation(module, each) != outer for each in between):
+        return Refused("the region shares a line with other code")
+    if len(region.items) > 1 or region.items[0].target is not None:
+        return Refused("the `with` has other contexts, or binds a name")
+    bound = {name for each in between for name in objects(module).assigned_in(each)}
+    if (
+        header is None
+        or not _is_repeatable(module, region)
+        or objects(module).names_in(region.items[0].context) & bound
+    ):
+        return Refused("the `with` line says something else further up")
+    start, at = line_start(module, module.span(first)[0]), module.span(region)[0]
+    own = Edit(line_start(module, at), line_end(module, at), "")
+    moved = insert(start, f"{outer}{header}{module.source.newline}")
+    edits = _shift(module, (start, own.start), outer, inner.removeprefix(outer), outward=False)
+    return Fix(Applicability.UNSAFE, "Begin the region before it", (moved, *edits, own))
+
+
+def wrapped(module: Module, statement: ir.Statement, header: str, unit: str) -> tuple[Edit, ...] | None:
+    """Put a statement into a `with` of its own, whose line is `header`; None where it shares its line."""
+    indent = indentation(module, statement)
+    end = module.span(statement)[1]
+    if indent is None or module.source.text[end : line_end(module, end)].strip()[:1] not in ("", "#"):
+        return None
+    start = line_start(module, module.span(statement)[0])
+    edits = _shift(module, (start, _end(module, statement)), indent, unit, outward=False)
+    return (insert(start, f"{indent}{header}{module.source.newline}"), *edits)
+
+
 def _applicability(safe: bool) -> Applicability:
     return Applicability.SAFE if safe else Applicability.UNSAFE
 

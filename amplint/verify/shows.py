@@ -29,6 +29,7 @@ def _no(why: str) -> Shows:
     return Shows("no", (), why)
 
 
+_EXPRESSIONS = "what a model and a criterion compute isn't interpreted"
 SHOWS = {
     "AMP000": _no("it is about amplint itself"),
     "AMP001": _no("the file can't be read"),
@@ -58,11 +59,14 @@ SHOWS = {
     "AMP301": _yes(_STATE),
     "AMP302": _yes(_STATE),
     "AMP304": _no("criteria are stand-ins"),
+    "AMP303": _no(_EXPRESSIONS),
     "AMP305": _no("a region that is never entered leaves a float32 step, which is right in itself"),
     "AMP306": _no("what a custom autograd function computes isn't interpreted"),
     "AMP307": _no("which weights a model shares between its calls is out of sight"),
     "AMP308": _no("the numbers hang on which ops come behind the inner region, in the model"),
     "AMP309": _yes(_LEARNING, _STATE),
+    "AMP310": _no("a forward in float32 is right in itself"),
+    "AMP311": _no(_EXPRESSIONS),
     "AMP312": _no("threads aren't run"),
     "AMP401": _yes(_GRADIENT, _UPDATE, _SKIPS),
     "AMP402": _yes(_SKIPS, _UPDATE, _GRADIENT, _EXCEPTION),
