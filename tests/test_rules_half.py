@@ -1,0 +1,224 @@
+"""Details of the rules about half-precision numbers: what counts as the value, the constant, the criterion."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import check
+from amplint.findings import Applicability, Finding, Severity
+from amplint.settings import Settings
+
+HEAD = """import torch
+import torch.nn.functional as F
+from torch import nn
+
+FAR = -1e9
+
+
+class Net(nn.Module):
+    def __init__(self, eps=1e-8):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.eps = eps
+
+    def forward(self, x, mask=None):
+        h = self.fc(x)
+        {}
+
+
+def train(x, y, criterion, scaler, optimizer):
+    model = Net()
+    with torch.autocast({}):
+        out = model(x)
+    {}
+"""
+CUDA = '"cuda", dtype=torch.float16'
+
+
+def found(code: str, forward: str = "return h", behind: str = "pass", region: str = CUDA) -> list[Finding]:
+    text = HEAD.format(forward.replace("\n", "\n        "), region, behind.replace("\n", "\n    "))
+    return [each for each in check(text, "t.py", Settings(frozenset([code]), isolated=True)) if each.code == code]
+
+
+@pytest.mark.parametrize(
+    ("line", "severity"),
+    [
+        ("h.masked_fill(mask, -1e9)", Severity.ERROR),
+        ("h.masked_fill(mask, value=FAR)", Severity.ERROR),
+        ("h.masked_fill_(mask, -10**9)", Severity.ERROR),
+        ("torch.masked_fill(h, mask, torch.finfo(torch.float32).min)", Severity.ERROR),
+        ("torch.full_like(h, 1e6)", Severity.ERROR),
+        ("h.new_full((2,), -7e4)", Severity.ERROR),
+        ("h[mask] = -1e9", Severity.WARNING),
+        ("torch.where(mask, h, -1e9)", Severity.WARNING),
+        ("h.where(mask, FAR)", Severity.WARNING),
+        ("h.masked_fill(mask, -65504)", None),
+        ("h.masked_fill(mask, float('-inf'))", None),
+        ("h.masked_fill(mask, -torch.inf)", None),
+        ("h.masked_fill(mask, torch.finfo(h.dtype).min)", None),
+        ("h.masked_fill(mask, torch.finfo(torch.float16).min)", None),
+        ("h.masked_fill(mask, self.fill)", None),
+        ("torch.full_like(h, 1e6, dtype=torch.float32)", None),
+        ("torch.where(mask, h.float(), -1e9)", None),
+        ("torch.where(mask, h, x)", None),
+        ("x.masked_fill(mask, -1e9)", None),
+        ("h.softmax(-1).masked_fill(mask, -1e9)", None),
+        ("h.clamp(min=-1e9)", None),
+    ],
+)
+def test_constants(line: str, severity: Severity | None) -> None:
+    assert [each.severity for each in found("AMP502", line)] == ([] if severity is None else [severity])
+
+
+@pytest.mark.parametrize(
+    ("lines", "applicability"),
+    [
+        ("return h.masked_fill(mask, FAR).softmax(-1)", Applicability.SAFE),
+        ("return F.softmax(h.masked_fill(mask, FAR), dim=-1)", Applicability.SAFE),
+        ("w = h.masked_fill(mask, FAR)\nreturn torch.softmax(w, -1)", Applicability.SAFE),
+        ("w = h.masked_fill(mask, FAR)\nreturn torch.softmax(w, -1) + w", Applicability.UNSAFE),
+        ("w = h.masked_fill(mask, FAR)\nreturn w.argmax(-1)", Applicability.UNSAFE),
+        ("h = h + x.half()\nw = h.masked_fill(mask, FAR)\nreturn w.softmax(-1)", Applicability.UNSAFE),
+        ("return h.masked_fill(mask, 1e9).softmax(-1)", Applicability.UNSAFE),
+    ],
+)
+def test_a_fill_is_safe_straight_into_softmax(lines: str, applicability: Applicability) -> None:
+    (finding,) = found("AMP502", lines)
+    assert finding.fix is not None
+    assert finding.fix.applicability is applicability
+
+
+@pytest.mark.parametrize(
+    ("line", "fixed"),
+    [
+        ("h / (h.mean() + 1e-8)", "h / (h.mean().float() + 1e-8)"),
+        ("x / (1e-8 + h.std(-1))", "x / (1e-8 + h.std(-1).float())"),
+        ("x / (h - h.amin() + self.eps)", "x / ((h - h.amin()).float() + self.eps)"),
+        ("h.clamp(min=1e-12)", "h.float().clamp(min=1e-12)"),
+        ("torch.clamp(h, 1e-12, 1)", "torch.clamp(h.float(), 1e-12, 1)"),
+        ("torch.clamp_min(h, self.eps)", "torch.clamp_min(h.float(), self.eps)"),
+        ("h + 6e-8", None),
+        ("h + 0.0", None),
+        ("h + self.fc.eps", None),
+        ("h.norm() + 1e-8", None),
+        ("h.sum(-1) + 1e-8", None),
+        ("h.float() + 1e-8", None),
+        ("x + 1e-8", None),
+        ("len(h) + 1e-8", None),
+        ("h.clamp(max=1e-12)", None),
+    ],
+)
+def test_epsilons(line: str, fixed: str | None) -> None:
+    findings = found("AMP501", line)
+    assert len(findings) == (fixed is not None)
+    for each in findings:
+        text = HEAD.format(line, CUDA, "pass")
+        assert each.fix is not None
+        for edit in sorted(each.fix.edits, reverse=True):
+            text = text[: edit.start] + edit.content + text[edit.end :]
+        assert text == HEAD.format(fixed, CUDA, "pass")
+
+
+@pytest.mark.parametrize("code", ["AMP501", "AMP502"])
+def test_bfloat16_has_the_range(code: str) -> None:
+    region = '"cuda", dtype=torch.bfloat16'
+    assert not found(code, "(h + 1e-8).masked_fill(mask, -1e9)", region=region)
+    assert found("AMP502", "h.masked_fill(mask, -3.4e38)", region=region)
+    assert found(code, "(h + 1e-8)\nh.masked_fill(mask, -1e9)", region='"cuda", torch.bfloat16 if big else torch.half')
+
+
+@pytest.mark.parametrize(
+    ("lines", "severities"),
+    [
+        ("loss = F.cross_entropy(out, y)", [Severity.WARNING]),
+        ("loss = F.cross_entropy(out, y)\nscaler.scale(loss).backward()", [Severity.ERROR]),
+        ("s = torch.GradScaler(init_scale=16.0)\ns.scale(F.nll_loss(out, y)).backward()", [Severity.WARNING]),
+        ("loss = nn.CrossEntropyLoss(reduction='sum')(out, target=y)", [Severity.WARNING]),
+        ("loss = F.mse_loss(out, out.detach())", [Severity.WARNING]),
+        ("loss = F.mse_loss(out, y)", []),
+        ("loss = F.mse_loss(out, torch.zeros(4))", []),
+        ("loss = F.cross_entropy(out.float(), y)", []),
+        ("loss = criterion(out, y)", []),
+        ("with torch.no_grad():\n    loss = F.cross_entropy(out, y)", []),
+        ("loss = F.cross_entropy(out, torch.zeros(4, 4))", []),
+        ("loss = F.cross_entropy(out, F.one_hot(y).float())", []),
+    ],
+)  # fmt: skip
+def test_losses_behind_the_region(lines: str, severities: list[Severity]) -> None:
+    assert [each.severity for each in found("AMP303", behind=lines)] == severities
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("h.float() @ h.float().T", 1),
+        ("self.fc(h.float())", 1),
+        ("torch.bmm(h.to(torch.float32)[None], h.float()[None])", 1),
+        ("w = h.float()\nreturn w @ w.T", 1),
+        ("w = h.float()\nreturn w @ w.T + w", 0),
+        ("x.float() @ h", 0),
+        ("(h > 0).float() @ h", 0),
+        ("h.float().softmax(-1) @ h", 0),
+        ("(h.float() * 2) @ h", 0),
+        ("torch.cdist(h.float(), h.float())", 0),
+        ("with torch.autocast('cuda', enabled=False):\n    return h.float() @ h.float().T", 0),
+    ],
+)
+def test_casts_that_are_undone(line: str, count: int) -> None:
+    assert len(found("AMP503", line)) == count
+
+
+@pytest.mark.parametrize(
+    ("line", "applicability"),
+    [
+        ("return h @ h.T", [Applicability.SAFE]),
+        ("return F.mse_loss(h, x)", [Applicability.UNSAFE]),
+        ("return self.fc(h)", [Applicability.UNSAFE]),
+        ("return h @ torch.ones(4, 4)", [Applicability.UNSAFE]),
+        ("return h.float() @ h.float().T", []),
+        ("return h * 2 + 1", []),
+        ("return x @ x", []),
+        ("return h.half() @ h.half()", []),
+        ("h = h.float()\n    return h @ h", []),
+    ],
+)
+def test_islands(line: str, applicability: list[Applicability]) -> None:
+    findings = found("AMP311", f"with torch.autocast('cuda', enabled=False):\n    {line}")
+    assert [each.fix.applicability for each in findings if each.fix] == applicability
+
+
+@pytest.mark.parametrize(
+    ("line", "region", "count"),
+    [
+        ("torch.fft.fft2(h)", CUDA, 1),
+        ("torch.fft.rfft(h.float())", CUDA, 0),
+        ("torch.fft.rfft(x)", CUDA, 0),
+        ("torch.fft.rfft(h)", '"cpu", dtype=torch.bfloat16', 0),
+        ("torch.fft.rfft(h)", "device, dtype=torch.bfloat16", 0),
+        ("torch.stft(h, 4)", CUDA, 1),
+        ("torch.stft(h, 4, window=None)", CUDA, 1),
+        ("torch.stft(h, 4, window=torch.hann_window(4))", CUDA, 0),
+        ("torch.stft(h, 4, 2, 4, self.window)", CUDA, 0),
+    ],
+)
+def test_transforms(line: str, region: str, count: int) -> None:
+    assert len(found("AMP508", line, region=region)) == count
+
+
+@pytest.mark.parametrize(
+    ("line", "region", "count"),
+    [
+        ("h * h", CUDA, 1),
+        ("h.mul(h)", CUDA, 1),
+        ("h**2", CUDA, 0),
+        ("h**2", '"cpu", dtype=torch.float16', 1),
+        ("h**3", '"cpu", dtype=torch.float16', 0),
+        ("h.exp()", '"cpu", dtype=torch.float16', 1),
+        ("h * h", '"cuda", dtype=torch.bfloat16', 0),
+        ("h * x", CUDA, 0),
+        ("1 - h / (h + 1e-6)", CUDA, 1),
+        ("h / (h + 1e-3)", CUDA, 0),
+    ],
+)
+def test_arithmetic(line: str, region: str, count: int) -> None:
+    assert len(found("AMP510", line, region=region)) == count
