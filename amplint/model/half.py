@@ -35,11 +35,11 @@ def _half(module: Module) -> list[Seen]:
         return []
     opens = _Opens(module)
     run = Run(module, opens.regions, opens.conditions)
-    containers: list[ir.Function | ir.Program] = [module.program, *module.functions]
+    containers: list[ir.Function | ir.Program] = [module.program, *module.whole.functions]
     opening = [each for each in containers if opens.a_region(each)]
     entered = {each.id for each in opening} | _callers(module, {each.id for each in opening})
     for each in containers:
-        if each.id in entered:
+        if each.id in entered and module.is_own(each):
             run.enter(each)
     return sorted(run.seen.values(), key=lambda each: each.node.id)
 
@@ -47,7 +47,7 @@ def _half(module: Module) -> list[Seen]:
 def _callers(module: Module, opening: set[int]) -> set[int]:
     """The functions that call one that opens a region, or a layer whose forward does, and their callers."""
     calls: dict[int, set[int]] = {}
-    for call in module.calls:
+    for call in module.whole.calls:
         container = ir.function_of(call) or module.program
         for function in _called(module, call):
             calls.setdefault(function.id, set()).add(container.id)

@@ -317,7 +317,7 @@ class Values:
     def _has_plain_weights(self) -> bool:
         """Whether nothing in the file casts models to half, or changes the default dtype."""
         if self._plain_weights is None:
-            self._plain_weights = not any(map(self._casts_weights, self._module.calls))
+            self._plain_weights = not any(map(self._casts_weights, self._module.whole.calls))
         return self._plain_weights
 
     def _casts_weights(self, call: ir.Call) -> bool:

@@ -50,11 +50,13 @@ def link(module: Module) -> None:
 
 def _uses(module: Module, path: str) -> Iterator[Place]:
     """What of the project is called, or inherited, where the file has to do with AMP, as far as it can matter."""
+    opens_regions = "autocast" in module.source.text  # where a model's own operations may run in half precision
     for value in _concerned(module.program.body.statements):
         used = value.func if isinstance(value, ir.Call) else value
         place = _place(module, path, used) if used is not value or _is_base(value) else None
-        if place is not None and place.path != path and (_is_handed(value) or outline.matters(place)):
-            yield place
+        if place is not None and place.path != path:
+            if _is_handed(value) or outline.matters(place) or (opens_regions and outline.is_class(place)):
+                yield place
 
 
 def _concerned(statements: list[ir.Statement]) -> Iterator[ir.Value]:

@@ -133,8 +133,10 @@ def _is_static(function: ir.Function) -> bool:
 def _calls_of(module: Module) -> dict[int, list[ir.Call]]:
     """The calls of each function of the file, by its id; a class's are those of its constructor."""
     found: dict[int, list[ir.Call]] = {}
-    constructors = {each.cls.id: each for each in module.functions if each.cls is not None and each.name == "__init__"}
-    for call in module.calls:
+    constructors = {
+        each.cls.id: each for each in module.whole.functions if each.cls is not None and each.name == "__init__"
+    }
+    for call in module.whole.calls:
         function = local_function(module, call.func)
         cls = local_class(module, call.func) if function is None else None
         if cls is not None:

@@ -127,7 +127,7 @@ def parameter(module: Module, function: ir.Function, name: str, depth: int = _FO
 def _sizes(module: Module) -> dict[int, set[str]]:
     """The parameters that constructors give as sizes to layers of torch's, by the constructors' ids."""
     found: dict[int, set[str]] = {}
-    for call in module.calls:
+    for call in module.whole.calls:
         function = ir.function_of(call)
         if function is not None and function.name == "__init__" and ir.last_name(call.func) in _SIZES:
             given = {each.name for arg in call.args for each in ir.walk_values(arg.value) if isinstance(each, ir.Name)}

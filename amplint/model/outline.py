@@ -176,6 +176,12 @@ def targets(place: Place) -> Iterator[tuple[Place, bool]]:
             yield found, (name, attribute) in unit.hands
 
 
+def is_class(place: Place) -> bool:
+    """Whether a place is one of a class."""
+    of = outline(place.path)
+    return of is not None and isinstance(of.units[place.name].node, ast.ClassDef)
+
+
 def matters(place: Place) -> bool:
     """Whether a function or class can do something to scaler, gradients or regions, itself or by what it mentions."""
     todo, seen = [place], {place}

@@ -94,7 +94,7 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen, kind.region)
         yield rule.finding(
             module.span(seen.node),
-            f"{name} is {dtype_of(kind)} behind the region of line {module.row(module.value[kind.region])}, and {why}; "
+            f"{name} is {dtype_of(kind)} behind the region of {module.line(module.value[kind.region])}, and {why}; "
             "compute the loss inside the region",
             fix=fix,
             withheld=withheld,
@@ -138,7 +138,7 @@ def _without_gradients(module: Module, seen: Seen) -> bool:
 def _is_scaled(module: Module, seen: Seen) -> bool:
     """Whether a scaler that starts at its usual scale multiplies losses in the function."""
     known, function = objects(module), ir.function_of(seen.node)
-    for call in module.calls:
+    for call in module.whole.calls:
         if isinstance(call.func, ir.Attribute) and call.func.attr == "scale" and ir.function_of(call) is function:
             key = known.is_scaler(call.func.base)
             if key is not None and not any(each.call.keyword("init_scale") for each in known.made_by(key)):

@@ -92,7 +92,7 @@ def extend_region(module: Module, region: ir.With, last: ir.Statement) -> Fix | 
     if len(region.items) > 1:
         return Refused("the `with` has other contexts, which would hold it too")
     stretch = _end(module, region), _end(module, last)
-    edits = _shift(module, stretch, outer, inner.removeprefix(outer), outward=False)
+    edits = shift(module, stretch, outer, inner.removeprefix(outer), outward=False)
     return Fix(Applicability.UNSAFE, "Take it into the region", tuple(sorted(edits)))
 
 
@@ -116,7 +116,7 @@ def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix
     start, at = line_start(module, module.span(first)[0]), module.span(region)[0]
     own = Edit(line_start(module, at), line_end(module, at), "")
     moved = insert(start, f"{outer}{header}{module.source.newline}")
-    edits = _shift(module, (start, own.start), outer, inner.removeprefix(outer), outward=False)
+    edits = shift(module, (start, own.start), outer, inner.removeprefix(outer), outward=False)
     return Fix(Applicability.UNSAFE, "Begin the region before it", (moved, *edits, own))
 
 
@@ -127,7 +127,7 @@ def wrapped(module: Module, statement: ir.Statement, header: str, unit: str) -> 
     if indent is None or module.source.text[end : line_end(module, end)].strip()[:1] not in ("", "#"):
         return None
     start = line_start(module, module.span(statement)[0])
-    edits = _shift(module, (start, _end(module, statement)), indent, unit, outward=False)
+    edits = shift(module, (start, _end(module, statement)), indent, unit, outward=False)
     return (insert(start, f"{indent}{header}{module.source.newline}"), *edits)
 
 
