@@ -53,7 +53,7 @@ def _uses(module: Module, path: str) -> Iterator[Place]:
     opens_regions = "autocast" in module.source.text  # where a model's own operations may run in half precision
     for value in _concerned(module.program.body.statements):
         used = value.func if isinstance(value, ir.Call) else value
-        place = _place(module, path, used) if used is not value or _is_base(value) else None
+        place = _place(module, path, used) if used is not value or _is_base(value) or _is_asked_for(value) else None
         if place is not None and place.path != path:
             if _is_handed(value) or outline.matters(place) or (opens_regions and outline.is_class(place)):
                 yield place
@@ -87,6 +87,12 @@ def _values(statement: ir.Statement) -> Iterator[ir.Value]:
         for each in ir.walk_statements(block):
             for value in each.values():
                 yield from ir.walk_values(value)
+
+
+def _is_asked_for(value: ir.Value) -> bool:
+    """`isinstance(x, value)`."""
+    call = value.parent
+    return isinstance(call, ir.Call) and ir.last_name(call.func) == "isinstance" and value in call.positional[1:]
 
 
 def _is_base(value: ir.Value) -> bool:

@@ -4,7 +4,8 @@
 Follows each function along its paths and finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` that meets
 gradients which `zero_grad()` has cleared since their backward, in the same iteration. And a step behind backwards of
 losses that are new tensors (`torch.tensor(values, requires_grad=True)`, `loss.detach().requires_grad_()`): no parameter
-has a part in those, whatever they were computed from.
+has a part in those, whatever they were computed from. And `zero_grad()` of an optimizer over a flat buffer, made by
+hand so that each parameter's gradient is a part of it: the file makes the optimizer of it, or asks for its class.
 
 It is silent where another backward may come in between, for another optimizer's or model's gradients, and where the two
 stand under conditions of their own.
@@ -32,7 +33,8 @@ optimizer.zero_grad()
 
 ## Fix safety
 Unsafe: `zero_grad()` moves behind the update (or the step, where no update follows), and the step uses gradients for
-the first time. No fix where the two stand in different suites.
+the first time. No fix where the two stand in different suites. Unsafe: `set_to_none=False` for a flat buffer, which
+is what the default was up to torch 1.13.
 
 ## Proof
 The fixtures raise before, or their scale never answers an overflow; after, the SGD updates agree with a float32
@@ -57,6 +59,8 @@ from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clips import in_this_file_only
 from amplint.rules.detached import new_tensor
+from amplint.rules.editing import add_last_argument
+from amplint.rules.flat_buffers import cleared
 from amplint.rules.order import (
     Found,
     always_off,
@@ -92,6 +96,22 @@ def check(module: Module) -> Iterator[Finding]:
     """The first call of the scaler behind each such clear."""
     yield from one_for_each(module, "AMP407", _judge)
     yield from _without_history(module)
+    yield from _flat_buffers(module)
+
+
+def _flat_buffers(module: Module) -> Iterator[Finding]:
+    """The clears that part a flat buffer from its gradient."""
+    if not module.target.reaches("2.0"):
+        return  # zeros, not None
+    for clear in cleared(module):
+        edit = add_last_argument(module, clear.call, "set_to_none=False")
+        yield rule.finding(
+            module.span(clear.call),
+            f"`{clear.maker.name}` makes the gradients parts of one buffer, which is the optimizer's: since torch 2.0 "
+            "this sets the buffer's gradient to None, backward no longer reaches it, and the scaler's step raises; "
+            "pass `set_to_none=False`",
+            fix=Fix(Applicability.UNSAFE, "Pass `set_to_none=False`", (edit,)),
+        )
 
 
 def _without_history(module: Module) -> Iterator[Finding]:
