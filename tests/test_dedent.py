@@ -291,7 +291,7 @@ def test_a_step_alone_minds_no_hook() -> None:
 
 
 def test_a_step_that_may_need_the_region_makes_the_fix_unsafe() -> None:
-    body = 'with torch.autocast("cuda"):\n    loss = model(x)\n    loss.backward()\n    optimizer.step()\n'
+    body = 'with torch.autocast("cpu"):\n    loss = model(x)\n    loss.backward()\n    optimizer.step()\n'
     findings = check(indented(body))
     assert sorted(each.code for each in findings) == ["AMP301", "AMP302"]
     assert {each.fix.applicability for each in findings if each.fix} == {Applicability.UNSAFE}

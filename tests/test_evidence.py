@@ -56,4 +56,4 @@ def test_what_a_file_shows_is_kept_with_its_place(text: str, types: set[str], li
     module = lowered(Source("train.py", f"import torch\n{text}\n"))
     shown = evidence(module)
     assert shown.types == types
-    assert all(shown.row(module, each) == line for each in types)
+    assert all(shown.line(module, each) == f"line {line}" for each in types)
