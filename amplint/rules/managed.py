@@ -48,9 +48,11 @@ class Step:
         self._kind = kind
         self.met = list(self._below(container.body, (), _DEPTH))
 
-    def _below(self, block: ir.Block, path: tuple[ir.Call, ...], depth: int) -> Iterator[Met]:
+    def _below(
+        self, block: ir.Block, path: tuple[ir.Call, ...], depth: int, missing: frozenset[str] = frozenset()
+    ) -> Iterator[Met]:
         for statement in ir.walk_statements(block, into=False):
-            if not isinstance(statement, (ir.Function, ir.Class)):
+            if not isinstance(statement, (ir.Function, ir.Class)) and not _needs(statement, missing):
                 for root in statement.values():
                     for value in ir.walk_values(root):
                         if isinstance(value, ir.Call):
@@ -62,7 +64,9 @@ class Step:
         if kind is None and depth:
             callee = self._module.once(Calls).callee(call)
             if callee is not None and all(call is not each for each in path[:-1]):
-                yield from self._below(callee.function.body, path, depth - 1)
+                given = self._module.once(Calls).arguments(call, callee) or {}
+                missing = frozenset(name for name, value in given.items() if _is_none(value))
+                yield from self._below(callee.function.body, path, depth - 1, missing)
                 return
         event = events(self._module).of(call)
         if kind is not None:
@@ -93,6 +97,21 @@ class Step:
     def in_other_arm(self, clip: Met) -> bool:
         """Whether the framework clips or unscales in another arm of an if that the clip stands in."""
         return any(each.kind in ("clip", "unscale_") and exclusive(*common(each, clip)) for each in self.met)
+
+
+def _is_none(value: ir.Value | None) -> bool:
+    return isinstance(value, ir.Constant) and value.value is None
+
+
+def _needs(statement: ir.Statement, missing: frozenset[str]) -> bool:
+    """Whether a statement runs only where one of the parameters is given that are None here."""
+    for each in upwards(statement) if missing else ():
+        test = each.parent.test if isinstance(each.parent, ir.If) and each.block is each.parent.then else None
+        if isinstance(test, ir.Compare) and test.ops == ("IsNot",) and _is_none(test.rights[0]):
+            test = test.left
+        if isinstance(test, ir.Name) and test.name in missing:
+            return True
+    return False
 
 
 def common(one: Met, other: Met) -> tuple[ir.Call, ir.Call]:
