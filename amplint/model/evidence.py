@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
+from amplint.model.compat import may_be_missing, tests_of
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, devices
 from amplint.model.reaching import reaching
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 ACCELERATORS = frozenset(("cuda", "xpu", "npu", "mps", "hpu", "mlu", "musa"))
 # Imports of what makes torch run on a device.
 _VENDORS = {"intel_extension_for_pytorch": "xpu", "torch_npu": "npu", "torch_mlu": "mlu", "torch_musa": "musa"}
+# Imports that make the names of cuda mean a vendor's device.
+_SHIMS = ("transfer_to_npu", "torch_mlu.utils.gpu_migration")
 _FOLLOW = 6
 
 
@@ -42,6 +45,8 @@ def evidence(module: Module) -> Evidence:
 def _evidence(module: Module) -> Evidence:
     places: dict[str, ir.Node] = {}
     chosen: list[ir.Value] = []
+    if any(word in module.source.text for word in _SHIMS):
+        return Evidence(places, ())
     for call in module.whole.calls:
         func = call.func
         if isinstance(func, ir.Attribute) and func.attr in ACCELERATORS and not _is_module(module, func):
@@ -55,8 +60,10 @@ def _evidence(module: Module) -> Evidence:
             if len({each.type for each in found}) > 1 or any(each.type is None for each in found):
                 chosen.append(value)
     for statement in module.whole.statements:
-        for alias in statement.aliases if isinstance(statement, ir.Import) else ():
-            root = (statement.module or alias.name).partition(".")[0] if isinstance(statement, ir.Import) else ""
+        if not isinstance(statement, ir.Import) or may_be_missing(statement) or any(tests_of(statement)):
+            continue  # under a try or a test it is for those who have it
+        for alias in statement.aliases:
+            root = (statement.module or alias.name).partition(".")[0]
             if root in _VENDORS:
                 places.setdefault(_VENDORS[root], statement)
     return Evidence(places, tuple(chosen))

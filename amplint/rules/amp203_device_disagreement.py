@@ -5,8 +5,8 @@ Finds a region for a device, by its literal, where all that the file shows of it
 `.to("xpu")`, `.cuda()`, `device="mps"`, `torch.device(...)`. And a scaler that names cuda where the regions, and all
 else, are for another accelerator. (One that names none is AMP201.)
 
-It is silent where the device is chosen at run time, where the file shows several accelerators or none, for islands that
-are off, and for a region for the CPU beside tensors that are made there.
+It is silent where the device is chosen at run time, where a test decides on the region, where the file shows several
+accelerators or none, for islands that are off, and for a region for the CPU beside tensors that are made there.
 
 ## Why is this bad?
 autocast for one device does nothing to tensors of another, and says nothing: the code runs in float32. Where CUDA is
@@ -49,6 +49,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.compat import tests_of
 from amplint.model.dtypes import OLD_SCALER, SCALER, devices, is_false, region_devices, regions
 from amplint.model.evidence import ACCELERATORS, Evidence, evidence
 from amplint.model.precision import region_dtypes
@@ -74,13 +75,13 @@ def _regions(module: Module, shown: Evidence) -> Iterator[Finding]:
         return
     (other,) = types
     for region in regions(module):
+        if any(tests_of(region.call)):
+            continue  # it may be for where the other isn't
         found = {each.type for each in region_devices(module, region)}
         if region.opaque or is_false(region.enabled) or len(found) != 1 or found & {None, other}:
             continue
         device = str(found.pop())
-        if device not in {"cpu", *ACCELERATORS} or (
-            device == "cpu" and (".cpu(" in module.source.text or "cpu" in shown.types)
-        ):
+        if device not in {"cpu", *ACCELERATORS} or (device == "cpu" and _may_be_on_cpu(module, shown, other)):
             continue
         literal = region.device_type
         fix = None
@@ -95,6 +96,11 @@ def _regions(module: Module, shown: Evidence) -> Iterator[Finding]:
             fix=fix,
             withheld=None if fix else "the device is in the class's name, or kept elsewhere",
         )
+
+
+def _may_be_on_cpu(module: Module, shown: Evidence, other: str) -> bool:
+    """Whether something stands on the CPU as well, or the code goes to the other device only where a test says so."""
+    return ".cpu(" in module.source.text or "cpu" in shown.types or any(tests_of(shown.places[other]))
 
 
 def _scalers(module: Module, shown: Evidence) -> Iterator[Finding]:
