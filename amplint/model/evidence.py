@@ -8,7 +8,7 @@ from amplint.model import ir
 from amplint.model.compat import may_be_missing, tests_of
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, devices
 from amplint.model.reaching import reaching
-from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
+from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -99,6 +99,10 @@ def asks_for_device(module: Module, test: ir.Value, depth: int = _FOLLOW) -> boo
             return True
         if isinstance(value, ir.Attribute) and "torch.cuda.is_available" in module.names.of(value):
             return True
+        if isinstance(value, ir.Attribute) and owner_class(value) is not None and depth:
+            stored = module.names.stored(value)
+            if any(each is not None and asks_for_device(module, each, depth - 1) for each in stored):
+                return True
         if isinstance(value, ir.Name) and depth:
             for binding in reaching(module.names, value):
                 if isinstance(binding, Assigned) and asks_for_device(module, binding.value, depth - 1):
