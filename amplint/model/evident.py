@@ -11,6 +11,7 @@ from operator import add, mul, sub
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.decided import decided
 from amplint.model.dtypes import SCALER
 from amplint.model.objects import SCALERS
 from amplint.model.reaching import reaching
@@ -143,9 +144,17 @@ def _attribute(module: Module, value: ir.Attribute, depth: int) -> Kinds:
         return found[0] if found and len(set(found)) == 1 else _UNKNOWN
     if isinstance(value.base, ir.Name):
         options = module.once(_options)
-        if value.base.name in options.names and value.attr not in options.changed:
+        if value.attr not in options.changed and _is_parsed(module, value.base):
             return options.kinds.get(value.attr, _UNKNOWN)
     return _UNKNOWN
+
+
+def _is_parsed(module: Module, base: ir.Name) -> bool:
+    """Whether a variable is seen to hold what the command line gave, and nothing made of it."""
+    return all(
+        isinstance(each.value, ir.Call) and ir.last_name(each.value.func) == "parse_args"
+        for each in decided(module).alternatives(base)
+    )
 
 
 class _Options:
@@ -154,7 +163,6 @@ class _Options:
     def __init__(self, module: Module) -> None:
         self.kinds: dict[str, Kinds] = {}
         self.changed: set[str] = set()  # attributes that are stored otherwise too
-        self.names: set[str] = set()  # variables that hold what was parsed
         for call in module.whole.calls:
             if ir.last_name(call.func) == "add_argument" and isinstance(call.func, ir.Attribute):
                 self._add(module, call)
@@ -167,13 +175,11 @@ class _Options:
 
     def _read(self, statement: ir.Assign | ir.AugAssign) -> None:
         targets = statement.targets if isinstance(statement, ir.Assign) else (statement.target,)
-        value = statement.value
-        parsed = isinstance(value, ir.Call) and ir.last_name(value.func) == "parse_args"
         for target in targets:
             if isinstance(target, ir.Attribute):
                 self.changed.add(target.attr)
-            elif parsed and isinstance(target, ir.Name):
-                self.names.add(target.name)
+            elif isinstance(target, ir.Subscript) and isinstance(target.index, ir.Constant):
+                self.changed.add(str(target.index.value))  # `vars(args)["amp"] = ...`
 
     def _add(self, module: Module, call: ir.Call) -> None:
         names = [each.value for each in call.positional if isinstance(each, ir.Constant)]
