@@ -58,6 +58,7 @@ class Decided:
         self._given: dict[tuple[int, str], list[ir.Value]] = {}
         self._callers: dict[int, list[ir.Call]] | None = None
         self.tests: dict[str, ir.Value] = {}  # the facts, each with a test that asks for it
+        self.dtypes: set[str] = set()  # those that something is a torch.dtype
 
     # --- what a value can be -----------------------------------------------------------------------------------------
 
@@ -343,7 +344,9 @@ class Decided:
             if always > 1 and tests == TRUE:
                 when = fact(f"{_VAGUE}{each.value.id}")
             if each.name is None:
-                parts.append(both(when, self._equal(each.value, name)))
+                equal = self._equal(each.value, name)
+                self.dtypes |= equal.facts()
+                parts.append(both(when, equal))
             elif each.name == name:
                 parts.append(when)
         return either(*parts)

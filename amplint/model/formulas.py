@@ -99,6 +99,17 @@ def _is_possible(world: World) -> bool:
     return len(equal) == len(set(equal))
 
 
+def likely(*formulas: Formula) -> World | None:
+    """As `possible`, where what is compared with several literals is one of them: mostly it can be no other."""
+    return next(filter(_is_one_of, worlds(*formulas) or ()), None)
+
+
+def _is_one_of(world: World) -> bool:
+    compared = [name.partition(_EQUALS)[0] for name in world if _EQUALS in name]
+    equal = {name.partition(_EQUALS)[0] for name, holds in world.items() if holds and _EQUALS in name}
+    return all(path in equal for path in compared if compared.count(path) > 1)
+
+
 def possible(*formulas: Formula) -> World | None:
     """A world in which all formulas hold, if there is one, and it can be found."""
     found = worlds(*formulas)

@@ -28,6 +28,9 @@ _FOLLOW = 6
 # Another release of torch never changed what these classes take where no dtype is given.
 _OLD_DTYPE = {"torch.cuda.amp.autocast": "float16", "torch.cpu.amp.autocast": "bfloat16"}
 
+# What changes the default of the regions that are entered behind it.
+_SETTERS = ("set_autocast_dtype", "set_autocast_gpu_dtype", "set_autocast_cpu_dtype")
+
 
 class Test(NamedTuple):
     """A condition of the code, and how it comes out where a value is taken; or a table's index, and the key."""
@@ -175,6 +178,8 @@ def _defaults(module: Module, region: Region, none: Dtype) -> list[Dtype]:
     old = module.names.only(region.call.func)
     if old in OLD_AUTOCAST and region.dtype is None:
         return [none._replace(kind="dtype", name=_OLD_DTYPE[old])]
+    if any(name in module.source.text for name in _SETTERS):
+        return [none._replace(kind="other", name=None)]
     outer = region_round(module, region)
     if outer is not None:  # the dtype is taken over
         return region_dtypes(module, outer)

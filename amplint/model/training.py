@@ -12,6 +12,7 @@ from amplint.model.decided import Decided, decided
 from amplint.model.dtypes import Region, region_of
 from amplint.model.events import Event, Events, events
 from amplint.model.formulas import Formula, both
+from amplint.model.frozen import frozen
 from amplint.model.objects import objects
 from amplint.model.reaching import reaching
 from amplint.model.scopes import Assigned, Other
@@ -131,6 +132,8 @@ class _Slice:
     def _round(self, call: ir.Call) -> tuple[list[Entered], bool]:
         """The innermost region round a call, in each form that it can have; whether there may be another one."""
         for context, at in _contexts_round(call):
+            if isinstance(at, ir.With) and self._is_frozen(at):
+                continue
             found: list[Entered] = []
             unseen = False
             for each in self._decided.alternatives(context):
@@ -142,6 +145,30 @@ class _Slice:
             if found or unseen:
                 return found, unseen
         return [], False
+
+    def _is_frozen(self, at: ir.With) -> bool:
+        """Whether a body calls frozen models, and none that an optimizer of the file has: no gradients flow in it."""
+        still = frozen(self._module)
+        if not still:
+            return False
+        owned = {root for roots in self._known.owns.values() for root in roots}
+        called: set[str] = set()
+        for each in ir.values_below(at.body):
+            if isinstance(each, ir.Call):
+                called |= self._keys_in(each.func)
+                for arg in each.args:
+                    called |= self._keys_in(arg.value)
+        return bool(called & (still - owned)) and not called & owned
+
+    def _keys_in(self, value: ir.Value | None) -> set[str]:
+        """The objects that a chain of calls and attributes starts from: of `vae.encode(x).sample`, `vae`."""
+        found = set()
+        while isinstance(value, (ir.Call, ir.Attribute, ir.Subscript, ir.Name)):
+            key = self._known.key(value) if isinstance(value, (ir.Attribute, ir.Name)) else None
+            if key is not None:
+                found.add(key)
+            value = None if isinstance(value, ir.Name) else value.func if isinstance(value, ir.Call) else value.base
+        return found
 
 
 def _contexts_round(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Node]]:

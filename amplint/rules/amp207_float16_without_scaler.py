@@ -5,8 +5,9 @@ Finds a plain `loss.backward()`, with a plain `optimizer.step()` behind it, whos
 by its dtype, or by the default of cuda, xpu and mps. The whole step has to be in sight, and no scaler anywhere in the
 file.
 
-It is silent for bfloat16, for dtypes that come from elsewhere, where the file multiplies the loss itself (loss scales,
-`scale_loss`), and in files that use Accelerate, Lightning, DeepSpeed, apex and others that scale on their own.
+It is silent for bfloat16, for dtypes that come from elsewhere, for regions that run frozen models only, where the file
+multiplies the loss itself (loss scales, `scale_loss`, gradients that are divided), and in files that use Accelerate,
+Lightning, DeepSpeed, apex and others that scale on their own.
 
 ## Why is this bad?
 float16 has no numbers below 6e-8, and gradients are often smaller. They become zero: of a loss of order 1e-4 3.7 % of
@@ -66,6 +67,7 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & ba
 # What scales a loss, or may.
 _SCALES = re.compile(
     r"(?i)scaler|scale_?loss|loss_?scal|scaled_?loss|(?<!torch\.)accelerat(?:e\b|or)|\bfabric|lightning|deepspeed|apex"
+    r"|\.grad(?:\.data)?(?:\s*[/*]=|\.(?:div|mul)_\()|_foreach_(?:div|mul)_"  # divides the gradients by what it took
     r"|manual_backward|colossal|fairscale|horovod|mmcv|mmengine|torch_xla|hivemind|paddle|mindspore"
 )
 

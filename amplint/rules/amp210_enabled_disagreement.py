@@ -51,7 +51,7 @@ from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.decided import decided, is_vague
 from amplint.model.dtypes import Region
-from amplint.model.formulas import FALSE, TRUE, Formula, both, negated, possible
+from amplint.model.formulas import FALSE, TRUE, Formula, both, likely, negated, possible
 from amplint.model.training import Entered, Trained, runs_in, trained
 from amplint.rules.base import Rule
 from amplint.rules.switching import (
@@ -99,7 +99,7 @@ def _scaled(module: Module, found: Trained, entered: Entered) -> Finding | None:
         return None
     if on != FALSE and about_amp(module, region, on) and not independent(module, region, on):
         return None
-    world = possible(region, negated(on))
+    world = likely(region, negated(on))
     if world is None:
         return None
     offered, withheld = _fix(module, entered.region, made)

@@ -52,6 +52,7 @@ from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.dtypes import Region, is_false, region_of
 from amplint.model.events import events
+from amplint.model.frozen import frozen
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.pins import module_name
@@ -250,7 +251,6 @@ def _trained(module: Module) -> set[str]:
     """The keys of the models that the file trains, none of whose weights it freezes."""
     known = objects(module)
     found = {root for roots in known.owns.values() for root in roots}
-    frozen: set[str] = set()
     for call in module.whole.calls:
         event = events(module).of(call)
         if event is not None and event.kind == "clip" and event.subject is not None:
@@ -259,12 +259,5 @@ def _trained(module: Module) -> set[str]:
         off = any(is_false(each) for each in call.positional)
         if isinstance(func, ir.Attribute) and name in _TRAINS and not off and known.is_optimizer(func.base) is None:
             found |= {key for key in (known.key(func.base),) if key is not None}
-        if isinstance(func, ir.Attribute) and name == "requires_grad_" and off and (key := known.key(func.base)):
-            frozen.add(key)
-        if "freeze" in name or ("requires_grad" in name and off):
-            frozen |= {key for arg in call.args if (key := known.key(arg.value)) is not None}
-    for statement in module.whole.statements:
-        if isinstance(statement, ir.For) and (roots := known.parameters_roots(statement.iter)):
-            if "requires_grad" in module.text(statement):
-                frozen |= roots
-    return {each for each in found if not any(f"{key}.".startswith(f"{each}.") for key in frozen)}
+    still = frozen(module)
+    return {each for each in found if not any(f"{key}.".startswith(f"{each}.") for key in still)}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _SAID = 2
+_MANY = 16
 
 
 def constructions(module: Module, scaler: ir.Value) -> list[ir.Call]:
@@ -81,6 +82,8 @@ def said(module: Module, world: World, formula: Formula) -> str:
         elif name in known.tests:
             text = _short(module, known.tests[name])
             value = name.partition(" == ")[2]
+            if name in known.dtypes:
+                value = f"torch.{value[1:-1]}"
             if value:
                 text = f"{text} == {value}" if world[name] else f"{text} != {value}"
                 found.append(f"where `{text}`")
@@ -106,6 +109,32 @@ def plain_steps(module: Module, backward: ir.Node) -> Iterator[Event]:
                 event = events(module).of(call)
                 if event is not None and event.kind == "optimizer_step":
                     yield event
+
+
+def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimizers: set[str]) -> bool:
+    """Whether a cast of the model kept at `key` is seen to come before `then`, and not behind the training."""
+    known, home = objects(module), ir.function_of(first)
+    root: ir.Value = first
+    while isinstance(root, ir.Call) and isinstance(root.func, ir.Attribute):
+        root = root.func.base
+    if known.key(root) != key:
+        return True  # it is made there
+    places = [then]
+    for each in places[:_MANY]:
+        around = ir.function_of(each)
+        places += [call for call in decided(module).callers(around) if call not in places] if around is not None else []
+    here = [each for each in places if ir.function_of(each) is home]
+    if here:
+        loops = loops_round(first)
+        return any(first.id < each.id or any(loop in loops for loop in loops_round(each)) for each in here)
+    if home is not None and home.name == "__init__":
+        return True
+    return any(
+        isinstance(each, ir.Assign)
+        and ir.function_of(each) is home
+        and any(known.key(target) in optimizers for target in each.targets)
+        for each in module.whole.statements
+    )
 
 
 def readable(module: Module, value: ir.Value, at: ir.Node) -> bool:

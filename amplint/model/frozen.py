@@ -1,0 +1,36 @@
+"""Models that a file freezes: no gradients are made for their weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.dtypes import is_false
+from amplint.model.objects import objects
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+
+def frozen(module: Module) -> frozenset[str]:
+    """The keys of the models that the file freezes, also those of which it freezes only some weights."""
+    return module.once(_frozen)
+
+
+def _frozen(module: Module) -> frozenset[str]:
+    known = objects(module)
+    found: set[str | None] = set()
+    for call in module.whole.calls:
+        name, func = ir.last_name(call.func), call.func
+        off = any(is_false(each) for each in call.positional)
+        if isinstance(func, ir.Attribute) and name == "requires_grad_" and off:
+            made = call.parent  # `teacher = load().requires_grad_(False)`
+            targets = made.targets if isinstance(made, ir.Assign) else ()
+            found |= {known.key(each) for each in (func.base, *targets)}
+        if "freeze" in name or ("requires_grad" in name and off):
+            found |= {known.key(arg.value) for arg in call.args}
+    for statement in module.whole.statements:
+        if isinstance(statement, ir.For) and (roots := known.parameters_roots(statement.iter)):
+            if "requires_grad" in module.text(statement):
+                found |= roots
+    return frozenset(each for each in found if each is not None)
