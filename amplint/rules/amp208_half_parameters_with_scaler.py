@@ -5,9 +5,10 @@ Finds a model that is cast to float16 as a whole (`model.half()`, `.to(torch.flo
 torch_dtype=torch.float16)`) and whose parameters are those of an optimizer that the file steps, or unscales, with a
 scaler that can be on.
 
-It is silent where the model is cast back, where single parameters are cast, for ShardedGradScaler, which takes float16
-gradients, for a fused optimizer that is never unscaled explicitly, and where the cast and the scaler are each under a
-condition of which it can't be told that both can hold.
+It is silent where the model, or a part of it, is cast back, where single parameters are cast, where the cast stands
+behind the training or what is made of the model is trained (peft and other adapters), for ShardedGradScaler, which
+takes float16 gradients, for a fused optimizer that is never unscaled explicitly, and where the cast and the scaler are
+each under a condition of which it can't be told that both can hold.
 
 ## Why is this bad?
 float16 parameters get float16 gradients, and the scaler refuses to divide those: `ValueError: Attempting to unscale
@@ -41,6 +42,7 @@ The fixtures raise the ValueError before, and train after.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -53,7 +55,8 @@ from amplint.model.events import Event, events
 from amplint.model.formulas import TRUE, both, possible
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
-from amplint.rules.switching import about_amp, constructions
+from amplint.rules.standing import loops_round
+from amplint.rules.switching import about_amp, comes_before, constructions
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -65,6 +68,8 @@ rule = Rule(
     triggers=("GradScaler & .half(", "GradScaler & torch.float16", "GradScaler & torch.half"),
 )
 
+# Adapters are float32 whatever the model is, and it is frozen.
+_ADAPTS = re.compile(r"(?i)\bpeft|lora|adapter|kbit")
 _DISPLAY = Fix(Applicability.DISPLAY, "Leave the parameters in float32; the region casts what it needs")
 
 
@@ -73,13 +78,16 @@ def check(module: Module) -> Iterator[Finding]:
     """Each cast to float16 of a model whose optimizer a scaler steps."""
     every = casts(module)
     halves = [each for each in every if each.dtype == "float16"]
-    if not halves or _casts_parameters(module):
+    if not halves or _ADAPTS.search(module.source.text) or _casts_parameters(module):
         return
     for half in halves:
-        if any(each.key == half.key and each.dtype != "float16" and each.call.id > half.call.id for each in every):
-            continue  # it is cast back, or to what can't be told
+        if any(_is_other(each, half) and each.call.id > half.call.id for each in every):
+            continue  # it is cast back, or a part of it, or to what can't be told
+        if _is_wrapped(module, half):
+            continue
         for event in _scaled_steps(module, half):
-            if _can_meet(module, half, event):
+            before = comes_before(module, half.call, half.key, event.call, objects(module).owned_by(half.key))
+            if before and _can_meet(module, half, event):
                 assert event.subject is None
                 yield rule.finding(
                     module.span(half.call),
@@ -88,6 +96,25 @@ def check(module: Module) -> Iterator[Finding]:
                     fix=_DISPLAY,
                 )
                 break
+
+
+def _is_other(cast: Cast, half: Cast) -> bool:
+    """Whether a cast of the same model, or of a part of it, is to another dtype."""
+    return cast.dtype != "float16" and f"{cast.key}.".startswith(f"{half.key}.")
+
+
+def _is_wrapped(module: Module, half: Cast) -> bool:
+    """Whether the model is then handed to a function that gives back another: what is trained of that can't be told."""
+    known = objects(module)
+    for statement in module.whole.statements:
+        value = statement.value if isinstance(statement, ir.Assign) else None
+        if isinstance(statement, ir.Assign) and isinstance(value, ir.Call) and statement.id > half.call.id:
+            if any(known.key(each) == half.key for each in statement.targets) and any(
+                known.key(arg.value) == half.key for arg in value.args
+            ):
+                if not all(name.startswith("torch.") for name in module.names.of(value.func)):
+                    return True
+    return False
 
 
 def _casts_parameters(module: Module) -> bool:
@@ -101,7 +128,7 @@ def _casts_parameters(module: Module) -> bool:
         if isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
             call = statement.value
             if "cast" in ir.last_name(call.func).lower() or (
-                isinstance(statement.parent, ir.For) and cast_to(module, call) in ("float32", "float64")
+                loops_round(statement) and cast_to(module, call) in ("float32", "float64")
             ):
                 return True
     return False

@@ -4,7 +4,8 @@
 Finds `.half()`, `.bfloat16()` and `.to(torch.float16)` in the body of an autocast region, and on a whole model where
 the file has regions.
 
-It is silent for casts to float32, for those under a condition within the region, for values that are written to
+It is silent for casts to float32, for what is stored or handed to functions of other packages, for casts of a model
+behind its training, for those under a condition within the region, for values that are written to
 (`out[:] = x.half()`), and where the region is off.
 
 ## Why is this bad?
@@ -36,16 +37,21 @@ The fixtures are not executed (shows=none): under autocast the numbers of a floa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.casts import cast_to, casts
+from amplint.model.casts import Cast, cast_to, casts
+from amplint.model.decided import decided
 from amplint.model.dtypes import is_false, region_of, regions
+from amplint.model.formulas import possible
 from amplint.model.objects import objects
 from amplint.model.precision import HALF
+from amplint.model.scopes import NOTHING, UNKNOWN
 from amplint.rules.base import Rule
+from amplint.rules.switching import comes_before
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -58,6 +64,10 @@ rule = Rule(
     default=False,
 )
 
+# Methods and functions that store what they are given.
+_KEEPS = ("append", "extend", "add", "put", "save", "copy_", "update", "index_copy_", "write", "send")
+# Integers have to be cast to something.
+_TARGET = re.compile(r"(?i)target|label|mask|one_?hot|soft|^y$|^gt|^t$")
 _DISPLAY = Fix(Applicability.DISPLAY, "Leave it in float32; the region casts what it needs")
 
 
@@ -69,11 +79,13 @@ def check(module: Module) -> Iterator[Finding]:
     told: set[int] = set()
     owned = {root for roots in objects(module).owns.values() for root in roots}
     for cast in casts(module):
-        if cast.dtype in HALF and cast.key in owned:
+        if cast.dtype in HALF and cast.key in owned and _meets_region(module, cast):
             told.add(cast.call.id)
             yield _finding(module, cast.call, f"the parameters become {cast.dtype}, which autocast keeps in float32")
     for call in module.whole.calls:
-        if call.id not in told and cast_to(module, call) in HALF and _in_region(module, call) and _is_read(call):
+        if call.id in told or cast_to(module, call) not in HALF:
+            continue
+        if _in_region(module, call) and _is_read(module, call):
             yield _finding(module, call, "the region around casts what its products take")
 
 
@@ -91,12 +103,41 @@ def _in_region(module: Module, call: ir.Call) -> bool:
     return False
 
 
-def _is_read(call: ir.Call) -> bool:
+def _meets_region(module: Module, cast: Cast) -> bool:
+    """Whether a region is on where the model is cast, and entered behind that."""
+    known, optimizers = decided(module), objects(module).owned_by(cast.key)
+    return any(
+        possible(known.around(cast.call), known.of(each.enabled)) is not None
+        and comes_before(module, cast.call, cast.key, each.call, optimizers)
+        for each in regions(module)
+        if not is_false(each.enabled)
+    )
+
+
+def _is_read(module: Module, call: ir.Call) -> bool:
     """Whether the result is an argument of a call, or kept in a variable: no item or attribute of something else."""
     up = call.parent
     if isinstance(up, ir.Call):
-        return up.func is not call
-    return isinstance(up, ir.Assign) and all(isinstance(each, ir.Name) for each in up.targets)
+        return next(iter(up.positional), None) is call and not _wants_half(module, up)
+    if not isinstance(up, ir.Assign) or not all(isinstance(each, ir.Name) for each in up.targets):
+        return False
+    names, function = {ir.last_name(each) for each in up.targets}, ir.function_of(call)
+    if any(_TARGET.search(each) for each in names) or "one_hot" in module.text(call):
+        return False
+    return not any(
+        isinstance(each, ir.Call)
+        and _wants_half(module, each)
+        and any(ir.last_name(arg.value) in names for arg in each.args if isinstance(arg.value, ir.Name))
+        for each in module.whole.calls
+        if ir.function_of(each) is function
+    )
+
+
+def _wants_half(module: Module, call: ir.Call) -> bool:
+    """Whether a call keeps its arguments, or is one of another package, whose kernels autocast casts nothing for."""
+    if ir.last_name(call.func) in _KEEPS:
+        return True
+    return any(not name.startswith("torch.") for name in module.names.of(call.func) - {UNKNOWN, NOTHING})
 
 
 def _finding(module: Module, call: ir.Call, why: str) -> Finding:
