@@ -8,7 +8,8 @@ Finds a region that can be for cuda, has no `dtype`, and
 - or stands beside others that are all bfloat16: what is trained in one dtype is run in another;
 - or stands beside a variable that is, or can be, bfloat16, where no region of the file gets a dtype.
 
-It is silent where the region is off, where the device is the CPU, whose default is bfloat16, and where the test asks
+It is silent where the region is off, where a flag for float16 switches it, or a scaler is always on (but for the first
+two), where the device is the CPU, whose default is bfloat16, and where the test asks
 for either half type.
 
 ## Why is this bad?
@@ -53,9 +54,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.casts import casts
+from amplint.model.decided import decided
 from amplint.model.deciding import conditions_round
 from amplint.model.dtypes import AUTOCAST, Region, is_false, region_devices, regions
-from amplint.model.objects import objects
+from amplint.model.formulas import TRUE, both, possible
+from amplint.model.objects import SCALERS, objects
 from amplint.model.precision import Dtype, dtypes, region_dtypes, region_round
 from amplint.model.scopes import Assigned
 from amplint.rules.base import Rule
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
 rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & bf16", "autocast & bfloat16"))
 
 _ASKS = re.compile(r"(?i)bf_?16|bfloat16")
+_FLOAT16 = re.compile(r"(?i)(?<![a-z])fp_?16|float16|half")
 _EITHER = re.compile(r"(?i)(?<![a-z])fp_?16|float16|half|auto")
 
 
@@ -87,6 +91,8 @@ def check(module: Module) -> Iterator[Finding]:
         if region.dtype is None and not region.opaque and not is_false(region.enabled):
             if not _is_for_cuda(module, region) or not _is_float16(module, region):
                 continue
+            if _is_for_float16(module, region):
+                continue
             found = _asked(module, region.call) or _cast(module, region) or _beside(module, region, every)
             if found is not None:
                 yield _finding(module, region, found)
@@ -99,6 +105,22 @@ def check(module: Module) -> Iterator[Finding]:
                 f"{found.text}, and what is called here has no dtype: on cuda it is float16; hand on "
                 "`functools.partial(..., dtype=torch.bfloat16)`",
             )
+
+
+def _is_for_float16(module: Module, region: Region) -> bool:
+    """Whether a flag for float16 switches a region, or decides on it."""
+    known = decided(module)
+    facts = both(known.of(region.enabled), known.around(region.call)).facts()
+    return any(_FLOAT16.search(_ASKS.sub("", name)) for name in facts)
+
+
+def _scales(module: Module) -> bool:
+    """Whether a scaler is made that is always on: float16 is meant."""
+    known = decided(module)
+    return any(
+        module.names.of(call.func) & SCALERS and both(known.inside(call), known.of(call.keyword("enabled"))) == TRUE
+        for call in module.whole.calls
+    )
 
 
 def _is_handed_on(value: ir.Value) -> bool:
@@ -160,12 +182,13 @@ def _cast(module: Module, region: Region) -> Evidence | None:
     holder = region.call.parent
     if not isinstance(holder, ir.With):
         return None
-    known = objects(module)
-    called = {known.key(each.func) for each in ir.values_below(holder.body) if isinstance(each, ir.Call)}
+    keys, known = objects(module), decided(module)
+    called = {keys.key(each.func) for each in ir.values_below(holder.body) if isinstance(each, ir.Call)}
     every = casts(module)
     for cast in every:
         if cast.dtype == "bfloat16" and cast.key in called and cast.call.id < region.call.id:
-            if not any(each.key == cast.key and each.dtype != "bfloat16" for each in every):
+            apart = possible(known.around(cast.call), known.around(region.call), known.of(region.enabled)) is None
+            if not apart and not any(each.key == cast.key and each.dtype != "bfloat16" for each in every):
                 return Evidence(f"the model is cast to bfloat16 on {module.line(cast.call)}")
     return None
 
@@ -173,7 +196,7 @@ def _cast(module: Module, region: Region) -> Evidence | None:
 def _beside(module: Module, region: Region, every: list[Region]) -> Evidence | None:
     """A region for cuda that is surely bfloat16, and all with a dtype are; where none has any, a variable."""
     others = [each for each in every if each.dtype is not None and not is_false(each.enabled)]
-    if any(each.opaque for each in every) or not all(_is_bfloat16(module, each) for each in others):
+    if _scales(module) or any(each.opaque for each in every) or not all(_is_bfloat16(module, each) for each in others):
         return None
     if others:
         if region_round(module, region) or any(conditions_round(each.call) for each in (region, *others)):
