@@ -48,7 +48,9 @@ def test_a_device_is_what_its_sources_say(text: str, wanted: list[tuple[str, str
         ("torch.ones(3, device='mps')", {"mps"}, 2),
         ("torch.set_default_device('cuda')", {"cuda"}, 2),
         ("import intel_extension_for_pytorch as ipex", {"xpu"}, 2),
-        ("from torch_npu.contrib import transfer_to_npu", {"npu"}, 2),
+        ("import torch_npu", {"npu"}, 2),
+        ("from torch_npu.contrib import transfer_to_npu\nmodel.npu()", set(), 0),
+        ("try:\n    import torch_npu\nexcept ImportError:\n    pass", set(), 0),
         ("torch.cuda.synchronize()\nx.to(torch.float16)\ntorch.autocast('cuda')", set(), 0),
     ],
 )
