@@ -228,6 +228,61 @@ def test_a_checkpoint_helper_of_another_file(project: Project, more: str, codes:
     assert [code for _, code in found.codes("main.py")] == codes
 
 
+RIGHT = HELPER.replace("def clip(parameters, bound):", "def clip(parameters, bound, scaler, optimizer):").replace(
+    "    torch.nn", "    scaler.unscale_(optimizer)\n    torch.nn"
+)
+NOT_THAT_ONE = {
+    "a star import behind it": ("from wrong import clip\nfrom right import *", "clip", {}),
+    "a star import behind it, in a package": (
+        "from lib import clip",
+        "clip",
+        {"lib/__init__.py": "from wrong import clip\nfrom right import *"},
+    ),
+    "set anew": ("from lib import clip", "clip", {"lib.py": "import right\nfrom wrong import clip\nclip = right.clip"}),
+    "either of two": (
+        "from lib import clip",
+        "clip",
+        {"lib.py": "try:\n    from right import clip\nexcept ImportError:\n    from wrong import clip"},
+    ),
+    "a function and an import": ("from lib import clip", "clip", {"lib.py": f"{HELPER}\nfrom right import clip"}),
+    "a function and another in an if": (
+        "from lib import clip",
+        "clip",
+        {"lib.py": f"{HELPER}\nif FAST:\n    def clip(*args):\n        pass"},
+    ),
+    "replaced from here": ("import right, wrong\nwrong.clip = right.clip", "wrong.clip", {}),
+    "a package of the same name": (
+        "from lib import clip",
+        "clip",
+        {"lib.py": HELPER, "lib/__init__.py": "from right import clip"},
+    ),
+}
+
+
+@pytest.mark.parametrize("how", NOT_THAT_ONE)
+def test_a_name_that_may_stand_for_something_else(project: Project, how: str) -> None:
+    imports, called, files = NOT_THAT_ONE[how]
+    main = LOOP.format(imports=imports, before=f"{called}(model.parameters(), 1.0, scaler, optimizer)")
+    assert project({"wrong.py": HELPER, "right.py": RIGHT, **files, "main.py": main}).codes("main.py") == []
+
+
+@pytest.mark.parametrize(
+    ("file", "main"),
+    [
+        ("READY = False\nif torch.cuda.is_available():\n    print('ready')\n    READY = True", ""),
+        ("READY = False\ndef setup():\n    global READY\n    READY = True", "helpers.setup()"),
+        ("READY = False", "helpers.READY = True"),
+    ],
+)
+def test_a_variable_of_another_file_that_something_sets(project: Project, file: str, main: str) -> None:
+    """What sets it is not taken with the function that reads it."""
+    helper = f"import torch\n{file}\n\n\ndef clip(model, scaler, optimizer):\n    if READY:\n"
+    helper += "        scaler.unscale_(optimizer)\n    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+    main = LOOP.format(imports=f"import helpers\n{main}", before="helpers.clip(model, scaler, optimizer)")
+    found = project({"helpers.py": helper, "main.py": main}).findings("main.py")
+    assert [message.endswith("(where not `READY`)") for _, _, message in found] == [True]
+
+
 LOSSES = """\
 import torch
 from torch import nn

@@ -45,7 +45,7 @@ def module_file(filename: str, module: str) -> str | None:
 def _in(folder: str, parts: list[str], root: str) -> str | None:
     """The file of a module below a folder; a link can't lead out of the project."""
     base = os.path.join(folder, *parts)
-    for path in (f"{base}.py", os.path.join(base, "__init__.py")):
+    for path in (os.path.join(base, "__init__.py"), f"{base}.py"):  # a package hides a module of its name
         if os.path.isfile(path) and Path(path).resolve().is_relative_to(Path(root).resolve()):
             return path
     return None

@@ -34,7 +34,12 @@ def link(module: Module) -> None:
     names: dict[str, set[str]] = {}
     for place in _closure(path, sorted(set(_uses(module, path)))):
         names.setdefault(place.path, set()).add(place.name)
-    programs = {other: program for other, of in names.items() if (program := _take(module, other, of)) is not None}
+    changed = {*_changed(module, path), *(place for other in names for place in outline.changed(other))}
+    programs = {}
+    for other, of in names.items():
+        program = _take(module, other, of, {place.name for place in changed if place.path == other})
+        if program is not None:
+            programs[other] = program
     taken = {
         Place(other, each.name): each
         for other, program in programs.items()
@@ -53,7 +58,7 @@ def _uses(module: Module, path: str) -> Iterator[Place]:
     opens_regions = "autocast" in module.source.text  # where a model's own operations may run in half precision
     for value in _concerned(module.program.body.statements):
         used = value.func if isinstance(value, ir.Call) else value
-        place = _place(module, path, used) if used is not value or _is_base(value) or _is_asked_for(value) else None
+        place = _place(path, used) if used is not value or _is_base(value) or _is_asked_for(value) else None
         if place is not None and place.path != path:
             if _is_handed(value) or outline.matters(place) or (opens_regions and outline.is_class(place)):
                 yield place
@@ -99,25 +104,40 @@ def _is_base(value: ir.Value) -> bool:
     return isinstance(value.parent, ir.Class) and any(value is base.value for base in value.parent.bases)
 
 
-def _place(module: Module, path: str, value: ir.Value) -> Place | None:
+def _place(path: str, value: ir.Value) -> Place | None:
     """The project's function or class that a name, or an imported module's attribute, stands for."""
     name = value.base if isinstance(value, ir.Attribute) else value
     found: set[Place | str | None] = set()
-    for binding in module.names.bindings(name) if isinstance(name, ir.Name) else ():
-        found.add(_imported(path, binding) if isinstance(binding, Imported) else None)
+    if isinstance(name, ir.Name) and (scope := name.scope.home(name.name)) is not None:
+        for binding in scope.bindings[name.name]:
+            found.add(_imported(path, scope, binding) if isinstance(binding, Imported) else None)
     only = found.pop() if len(found) == 1 else None
     if isinstance(value, ir.Attribute):
         only = outline.within(only, value.attr) if isinstance(only, str) else None
     return only if isinstance(only, Place) else None
 
 
-def _imported(path: str, binding: Imported) -> Place | str | None:
+def _imported(path: str, scope: Scope, binding: Imported) -> Place | str | None:
     """What an import binds, if it is the project's own: a function or class, or a module's path."""
+    bound = binding.alias.asname or binding.alias.name
+    if any(star.id > binding.statement.id and outline.offers(path, star.module or "", bound) for star in scope.stars):
+        return None
     if binding.statement.module is not None:
         return outline.find(path, binding.statement.module, binding.alias.name)
     if binding.alias.asname is None and "." in binding.alias.name:
         return None  # it binds the first package
     return outline.find(path, binding.alias.name, "")
+
+
+def _changed(module: Module, path: str) -> Iterator[Place]:
+    """What the file sets of other files: `helpers.step = ...`."""
+    for statement in module.statements:
+        for target in statement.targets if isinstance(statement, ir.Assign) else ():
+            if isinstance(target, ir.Attribute) and isinstance(target.base, ir.Name):
+                for binding in module.names.bindings(target.base):
+                    other = _imported(path, module.program.scope, binding) if isinstance(binding, Imported) else None
+                    if isinstance(other, str):
+                        yield Place(other, target.attr)
 
 
 def _closure(own: str, places: list[Place]) -> list[Place]:
@@ -140,11 +160,11 @@ def _closure(own: str, places: list[Place]) -> list[Place]:
     return found
 
 
-def _take(module: Module, path: str, names: set[str]) -> ir.Program | None:
+def _take(module: Module, path: str, names: set[str], changed: set[str]) -> ir.Program | None:
     """Lower some of a file's functions and classes into the module; None where they can't be read."""
     from amplint.model.module import CannotRead, lower  # noqa: PLC0415 - it imports this module
 
-    text = outline.folded(path, names)
+    text = outline.folded(path, names - changed, changed)
     source = Source(path, text) if text is not None else None
     if source is None or refusal(source) is not None:
         return None
@@ -159,7 +179,7 @@ def _take(module: Module, path: str, names: set[str]) -> ir.Program | None:
 def _bind(path: str, scope: Scope, taken: dict[Place, ir.Function | ir.Class]) -> None:
     """Say of a scope's imports what they stand for."""
     for binding in (each for bindings in scope.bindings.values() for each in bindings if isinstance(each, Imported)):
-        found = _imported(path, binding)
+        found = _imported(path, scope, binding)
         if isinstance(found, Place):
             binding.what = taken.get(found)
         elif found is not None:

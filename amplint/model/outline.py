@@ -10,7 +10,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from amplint.model.imports import module_file
@@ -46,6 +46,7 @@ class Outline:
         self.source = source
         self.tree = tree
         self.imports: dict[str, tuple[str, str]] = {}  # bound name -> module, and the name in it ("": the module)
+        self.stars: list[tuple[int, str]] = []  # the lines of star imports, and of what
         self.units: dict[str, Unit] = {}
         self.lines = LINE_END.split(source.text)
         for node in tree.body:
@@ -60,9 +61,80 @@ class Outline:
             for alias in statement.names:
                 if isinstance(statement, ast.ImportFrom):
                     module = "." * statement.level + (statement.module or "")
+                    if alias.name == "*":
+                        self.stars.append((statement.lineno, module))
                     self.imports[alias.asname or alias.name] = module, alias.name
                 elif alias.asname or "." not in alias.name:
                     self.imports[alias.asname or alias.name] = alias.name, ""
+        self.bound: dict[str, list[ast.AST]] = {}  # the names of the file, and what binds them
+        for node in tree.body:
+            for name, what in _bound(node):
+                self.bound.setdefault(name, []).append(what)
+        self._sure: dict[str, bool] = {}
+
+    def is_sure(self, name: str) -> bool:
+        """Whether a name can stand for one thing only: the last of its functions and classes, or one import."""
+        if name not in self._sure:
+            bound = self.bound.get(name, [])
+            meanings = {_meaning(each, name) for each in bound}
+            if name in self.units and all(isinstance(each, _DEFINED) and each in self.tree.body for each in bound):
+                meanings = {("", "")}  # the last of them
+            after = max((each.lineno for each in bound if isinstance(each, ast.stmt)), default=0)
+            hidden = any(row > after and offers(self.source.filename, module, name) for row, module in self.stars)
+            self._sure[name] = len(meanings) == 1 and None not in meanings and not hidden
+        return self._sure[name]
+
+    @cached_property
+    def sets(self) -> frozenset[tuple[str, str]]:
+        """The attributes of names that the file sets: of an imported module they are another file's variables."""
+        found = (each for each in ast.walk(self.tree) if isinstance(each, ast.Attribute))
+        return frozenset(
+            (each.value.id, each.attr)
+            for each in found
+            if not isinstance(each.ctx, ast.Load) and isinstance(each.value, ast.Name)
+        )
+
+
+_DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _bound(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """The names of a file that a statement at its top binds, by functions' `global` too, and what binds each.
+
+    Not those of `if __name__ == "__main__"`: who imports the file never gets there.
+    """
+    if isinstance(node, ast.If) and any(_last(each) == "__name__" for each in ast.walk(node.test)):
+        return
+    if isinstance(node, _DEFINED):
+        yield node.name, node
+        yield from ((name, each) for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names)
+        return
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from ((alias.asname or alias.name.partition(".")[0], node) for alias in node.names)
+    elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id, node
+    elif isinstance(node, (ast.MatchAs, ast.MatchStar, ast.ExceptHandler)) and node.name:
+        yield node.name, node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.Lambda, ast.comprehension)):
+            yield from _bound(child)
+
+
+def _meaning(node: ast.AST, name: str) -> tuple[str, str] | None:
+    """What an import makes of a name; None where that is something else."""
+    if isinstance(node, ast.ImportFrom):
+        original = next(alias.name for alias in node.names if (alias.asname or alias.name) == name)
+        return "." * node.level + (node.module or ""), original
+    if isinstance(node, ast.Import):
+        return next(alias.name for alias in node.names if (alias.asname or alias.name.partition(".")[0]) == name), ""
+    return None
+
+
+def offers(filename: str, module: str, name: str) -> bool:
+    """Whether a star import of a module of the project may bind a name."""
+    path = module_file(filename, module)
+    of = outline(path) if path is not None else None
+    return of is not None and not name.startswith("_") and (name in of.bound or bool(of.stars))
 
 
 def _imports(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -150,6 +222,8 @@ def within(path: str, name: str, depth: int = _DEPTH) -> Place | str | None:
     of = outline(path)
     if of is None:
         return None
+    if not of.is_sure(name):
+        return None
     if name in of.units:
         return Place(path, name)
     if name in of.imports and depth:
@@ -166,6 +240,8 @@ def targets(place: Place) -> Iterator[tuple[Place, bool]]:
     unit = of.units[place.name]
     for name, attribute in sorted(unit.mentions):
         found: Place | str | None = None
+        if (name in of.units or name in of.imports) and not of.is_sure(name):
+            continue
         if name in of.units:
             found = Place(place.path, name)
         elif name in of.imports:
@@ -174,6 +250,15 @@ def targets(place: Place) -> Iterator[tuple[Place, bool]]:
             found = within(found, attribute) if attribute else None
         if isinstance(found, Place) and found != place:
             yield found, (name, attribute) in unit.hands
+
+
+def changed(path: str) -> Iterator[Place]:
+    """What a file sets of others: functions that it replaces, and variables."""
+    of = outline(path)
+    for name, attribute in sorted(of.sets) if of is not None else ():
+        found = find(path, *of.imports[name]) if of is not None and name in of.imports else None
+        if isinstance(found, str):
+            yield Place(found, attribute)
 
 
 def is_class(place: Place) -> bool:
@@ -196,9 +281,10 @@ def matters(place: Place) -> bool:
     return False
 
 
-def folded(path: str, names: set[str]) -> str | None:
+def folded(path: str, names: set[str], changed: set[str]) -> str | None:
     """A file's text with nothing but some of its functions and classes, imports and variables; lines stay where they
-    are."""
+    are. Variables that something else sets, as `changed` does from other files, are set to what can't be known.
+    """
     of = outline(path)
     if of is None:
         return None
@@ -212,6 +298,9 @@ def folded(path: str, names: set[str]) -> str | None:
         if keep:
             last = node.end_lineno or node.lineno
             kept[first - 1 : last] = of.lines[first - 1 : last]
+        else:
+            changed = changed | {name for name, what in _bound(node) if what is not node}
+    kept += [f"{name} = globals()[{name!r}]" for name in sorted(changed) if name in of.bound and name not in names]
     return "\n".join(kept) + "\n"
 
 
