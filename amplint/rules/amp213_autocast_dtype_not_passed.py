@@ -199,11 +199,19 @@ def _beside(module: Module, region: Region, every: list[Region]) -> Evidence | N
     if _scales(module) or any(each.opaque for each in every) or not all(_is_bfloat16(module, each) for each in others):
         return None
     if others:
-        if region_round(module, region) or any(conditions_round(each.call) for each in (region, *others)):
+        if region_round(module, region) or any(_is_for_some(each.call) for each in (region, *others)):
             return None  # each may be for what the other is not
         text = f"the region of {module.line(others[0].call)} is bfloat16"
         return Evidence(text) if _is_for_cuda(module, others[0]) else None
     return _variable(module, region)
+
+
+def _is_for_some(node: ir.Node) -> bool:
+    """Whether a test decides about a node, or about the function or lambda that it stands in."""
+    function = ir.function_of(node)
+    return bool(conditions_round(node)) or (
+        function is not None and function.outer is not None and bool(conditions_round(function))
+    )
 
 
 def _is_float16(module: Module, region: Region) -> bool:
