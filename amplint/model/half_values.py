@@ -129,7 +129,6 @@ class Values:
         self._frame = Frame()
         self._sites: tuple[int, ...] = ()
         self._work = 0
-        self._plain_weights: bool | None = None
         self._sequences: list[int] = []  # those that are being run
         self._where: dict[tuple[Opened, ...], Where] = {}
         self._static: dict[int, Kind] = {}
@@ -237,8 +236,7 @@ class Values:
 
     def makes_layer(self, call: ir.Call) -> bool:
         """Whether a call constructs a layer of torch.nn's, or an object of a class of this file."""
-        name = self._module.names.only(call.func) or ""
-        return bool(_LAYER.fullmatch(name)) or local_class(self._module, call.func) is not None
+        return _makes_layer(self._module, call)
 
     def bind(self, target: ir.Value, kind: Kind, env: Env) -> None:
         """Let a target hold a value."""
@@ -315,27 +313,7 @@ class Values:
 
     @property
     def _has_plain_weights(self) -> bool:
-        """Whether nothing in the file casts models to half, or changes the default dtype."""
-        if self._plain_weights is None:
-            self._plain_weights = not any(map(self._casts_weights, self._module.whole.calls))
-        return self._plain_weights
-
-    def _casts_weights(self, call: ir.Call) -> bool:
-        func = call.func
-        if not isinstance(func, ir.Attribute):
-            return False
-        if func.attr in ("set_default_dtype", "set_default_tensor_type"):
-            return True
-        if func.attr not in ("half", "bfloat16", "to"):
-            return False
-        if func.attr == "to" and not any(
-            each.kind == "dtype" and each.name != FLOAT32
-            for arg in call.args
-            for each in dtypes(self._module, arg.value)
-        ):
-            return False
-        made = constructions(self._module, func.base)
-        return any(self.makes_layer(each) for each in made)
+        return plain_weights(self._module)
 
     def _bound(self, value: ir.Name | ir.Attribute) -> Kind:
         """What a name is wherever it is read, going by what binds it."""
@@ -370,3 +348,34 @@ class Values:
             if self._module.names.of(param.annotation) == {"torch.Tensor"}:
                 return A_TENSOR
         return parameter(self._module, function, value.name) or UNKNOWN_KIND
+
+
+def _makes_layer(module: Module, call: ir.Call) -> bool:
+    name = module.names.only(call.func) or ""
+    return bool(_LAYER.fullmatch(name)) or local_class(module, call.func) is not None
+
+
+def plain_weights(module: Module) -> bool:
+    """Whether nothing in the file casts models to half, or changes the default dtype."""
+    return module.once(_plain_weights)
+
+
+def _plain_weights(module: Module) -> bool:
+    return not any(_casts_weights(module, each) for each in module.whole.calls)
+
+
+def _casts_weights(module: Module, call: ir.Call) -> bool:
+    func = call.func
+    if ir.last_name(func) in ("set_default_dtype", "set_default_tensor_type"):
+        return True
+    if not isinstance(func, ir.Attribute) or func.attr not in ("half", "bfloat16", "to", "type"):
+        return False
+    if func.attr in ("to", "type") and not any(_may_be_half(module, arg) for arg in call.args):
+        return False
+    return any(_makes_layer(module, each) for each in constructions(module, func.base))
+
+
+def _may_be_half(module: Module, arg: ir.Arg) -> bool:
+    """Whether an argument of `.to` is a dtype other than float32, or one that isn't known."""
+    named = arg.keyword == "dtype" or "dtype" in ir.last_name(arg.value).lower()
+    return any(each.name != FLOAT32 and (named or each.kind == "dtype") for each in dtypes(module, arg.value))

@@ -5,8 +5,8 @@ Finds an autocast region in which nothing is computed in half precision: it hold
 arithmetic, the backward and the step. What the loss is computed from comes from a model of this file that is called
 right before the region, and multiplies matrices there.
 
-It is silent where something in the region is out of sight, where the model opens a region itself, and where the model
-is not in sight.
+It is silent where something in the region is out of sight, where the model opens a region itself, where a model of the
+file is cast to half (the region then computes its loss in float32), and where the model is not in sight.
 
 ## Why is this bad?
 Autocast works on the ops inside the region. Products and convolutions of the forward, which are what half precision is
@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING
 from amplint.findings import Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.half import half
-from amplint.model.half_values import Seen
+from amplint.model.half_values import Seen, plain_weights
 from amplint.model.oplists import Cast
 from amplint.model.spellings import LOSSES, SPELLINGS
 from amplint.model.where import ON, OUTSIDE
@@ -76,6 +76,8 @@ _HARMLESS = {
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each region that begins behind the forward."""
+    if not plain_weights(module):
+        return  # a model of half weights runs in half precision, and the region is there to compute the loss in float32
     done: set[int] = set()
     for seen in met(module, LOSSES):
         region = _region(module, seen)
