@@ -4,7 +4,8 @@
 Finds a `torch.autograd.Function` of which only `backward` is decorated (with `custom_bwd`), or which has a
 `setup_context` beside it; and one that is applied in an autocast region with a float32 parameter, multiplies matrices
 with it in `forward` and in `backward`, and lacks `custom_fwd` or `custom_bwd`. Silent where a method casts or opens a
-region by itself, where nothing shows that an operand is float32, and where no region of this file leads to its `apply`.
+region by itself, under `custom_fwd(cast_inputs=...)`, where nothing shows that an operand is float32, and where no
+region of this file leads to its `apply`.
 
 ## Why is this bad?
 `forward` runs inside the region, where autocast casts the operands of a product. `backward` runs outside of it: the
@@ -125,7 +126,7 @@ def check(module: Module) -> Iterator[Finding]:
                 withheld=withheld,
                 severity=Severity.ERROR,
             )
-        elif each.bwd is None:
+        elif each.bwd is None and not _has_one_dtype(each.fwd):
             yield from _under_autocast(module, each, applied.get(each.cls.id, []))
 
 
@@ -142,6 +143,12 @@ def _functions(module: Module) -> Iterator[_Function]:
         fwd, bwd = _decorator(forward, _FWD), _decorator(backward, _BWD)
         if all(_is_known(module, each, (fwd, bwd)) for each in (*forward.decorators, *backward.decorators)):
             yield _Function(statement, forward, backward, fwd, bwd, "setup_context" in methods)
+
+
+def _has_one_dtype(fwd: ir.Value | None) -> bool:
+    """`custom_fwd(cast_inputs=torch.float32)`: all that forward saves and returns has that dtype, the gradient too."""
+    given = fwd.keyword("cast_inputs") if isinstance(fwd, ir.Call) else None
+    return given is not None and not (isinstance(given, ir.Constant) and given.value is None)
 
 
 def _decorator(method: ir.Function, name: str) -> ir.Value | None:
