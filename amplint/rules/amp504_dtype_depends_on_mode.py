@@ -6,8 +6,9 @@ can be on: `x.float() if self.training else x`, `if self.training: x = x.float()
 else x.dtype)`, and a flag that follows the mode and decides about such a cast, in a function of the file or by its name
 (`selective_scan(x, force_fp32=self.training)`).
 
-It is silent where both modes cast, or evaluation alone; where no region, `custom_fwd` or flag of that name says that
-half precision gets there; in a region that is switched off; and for masks, labels and indices.
+It is silent where both modes cast, or evaluation alone; where the cast is for a loss that training alone computes;
+where no region, `custom_fwd` or flag of that name says that half precision gets there; in a region that is switched
+off; and for masks, labels and indices.
 
 ## Why is this bad?
 The authors met NaN, or poor gradients, in half precision, and mended it for training alone. Evaluation runs the same
@@ -48,6 +49,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.calls import Calls
+from amplint.model.compat import block_leaves
 from amplint.model.dtypes import is_false, region_of, regions
 from amplint.model.objects import objects
 from amplint.model.precision import HALF, Test, dtypes, region_dtypes
@@ -243,8 +245,24 @@ def _guarded(module: Module) -> Iterator[Site]:
         if isinstance(statement, ir.If) and (mode := _mode(module, statement.test)) is not None:
             arms = (statement.then, statement.orelse) if mode else (statement.orelse, statement.then)
             cast = _casts(module, arms[0])
-            if cast is not None and _casts(module, arms[1]) is None:
+            if cast is not None and _casts(module, arms[1]) is None and _is_read_behind(module, statement, cast):
                 yield Site(cast, f"`{module.text(cast)}` runs only in training")
+
+
+def _is_read_behind(module: Module, choice: ir.If, cast: ir.Value) -> bool:
+    """Whether both modes go on with what one casts: it isn't for a loss that training alone computes."""
+    statement, function = ir.statement_of(cast), ir.function_of(cast)
+    if not isinstance(statement, ir.Assign):
+        return False
+    if statement.block is not None and block_leaves(statement.block):
+        return False
+    names = {each.name for each in ir.walk_values(statement.targets[0]) if isinstance(each, ir.Name)}
+    inside = {each.id for arm in (choice.then, choice.orelse) if arm is not None for each in ir.values_below(arm)}
+    return any(
+        each.name in names and each.id > choice.id and each.id not in inside and not each.bound
+        for each in module.whole.values
+        if isinstance(each, ir.Name) and ir.function_of(each) is function
+    )
 
 
 # --- flags ------------------------------------------------------------------------------------------------------------
