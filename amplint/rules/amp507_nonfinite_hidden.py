@@ -7,7 +7,8 @@ between the scaled backward and `scaler.unscale_` or `scaler.step`: `torch.nan_t
 of a parameter that does so.
 
 It is silent behind `scaler.unscale_(optimizer)`, which has looked already; for inputs, logits and targets; where all
-regions are bfloat16, the scaler is switched off, or none is in sight; and where a flag decides.
+regions are bfloat16, the scaler is switched off, or none is in sight; where a flag decides; and for CTC losses, which are
+infinite where the labels are too long.
 
 ## Why is this bad?
 That is how the scaler knows of an overflow. It can't see it any more, takes the step with what is left of the gradients
@@ -84,6 +85,7 @@ rule = Rule(
 )
 
 _LOSS = re.compile(r"(?i)loss|criterion|cross_entropy|objective")
+_CTC = re.compile(r"(?i)(^|_|\.)ctc")
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 _OF_GRADIENTS = (
     "an overflow in the gradients is replaced before the scaler looks for it, so that it takes the step and keeps its "
@@ -295,6 +297,8 @@ def _of_loss(module: Module, flow: Flow, scale: ir.Value, loss: ir.Value, hidden
     keys = {objects(module).own_key(each) for each in made if isinstance(each, ir.Name)}
     for each in hidden:
         bare = _bare(each.tensor)
+        if any(_may_be_infinite(module, part) for part in made_of(module, bare)):
+            continue
         if ir.function_of(each.at) is ir.function_of(scale):
             before = each.at.id < scale.id or any(each.at is value for value in ir.walk_values(scale))
             if not before or not all(is_routine(module, flow, test.test) for test in conditions(each.at, scale)):
@@ -309,6 +313,14 @@ def _of_loss(module: Module, flow: Flow, scale: ir.Value, loss: ir.Value, hidden
 
 def _is_loss(tensor: ir.Value) -> bool:
     return any(_LOSS.search(ir.last_name(each)) for each in ir.walk_values(tensor))
+
+
+def _may_be_infinite(module: Module, value: ir.Value) -> bool:
+    """A CTC loss is infinite where the labels don't fit into the input: no overflow, and nothing of the scaler's."""
+    if not isinstance(value, ir.Call):
+        return False
+    classes = objects(module).classes_of(objects(module).key(value.func))
+    return any(_CTC.search(name) for name in (ir.last_name(value.func), *classes))
 
 
 def _is_weighted(node: ir.Node, made: list[ir.Value]) -> bool:
