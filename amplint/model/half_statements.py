@@ -198,7 +198,8 @@ class Run(Calls):
         for item in statement.items:
             kind = self.kind(item.context, env)
             entered = self._regions.enter(item.context, env.state, self._conditions)
-            if entered is env.state and self._regions.may_switch(item.context):
+            hidden = self._regions.may_switch(item.context) or self._regions.may_hold(item.context)
+            if entered is env.state and hidden:
                 entered = env.state.but(regions=(*env.state.regions, Opened(0, None)))  # not a region that can be seen
             env.state = entered
             if item.target is not None:

@@ -63,6 +63,14 @@ class Regions:
         )
         return any(_PRECISION.search(word) for word in words)
 
+    def may_hold(self, context: ir.Value) -> bool:
+        """Whether a variable that is entered can hold a region: one that is off, one of several, one out of sight."""
+        if not isinstance(context, (ir.Name, ir.Attribute)):
+            return False
+        sources = self._objects.sources(context)
+        made = [each for source in sources for each in ir.walk_values(source) if isinstance(each, ir.Call)]
+        return not made or any(region_of(self._module, each) is not None for each in made)
+
     def _opened(self, value: ir.Value, state: State, conditions: Conditions) -> Opened | None:
         if isinstance(value, ir.Call):
             region = region_of(self._module, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
-from amplint.model.dtypes import is_false, region_devices, region_of
+from amplint.model.dtypes import Region, is_false, region_devices, region_of
 from amplint.model.oplists import OP_LISTS, Cast
 from amplint.model.precision import HALF, region_dtypes
 
@@ -56,11 +56,17 @@ def where(module: Module, opened: tuple[Opened, ...]) -> Where:
         return Where(SOMEWHERE)
     if last.enabled is False:
         return Where(ISLAND if is_false(region.enabled) else SOMEWHERE, last.call, devices)
+    if last.enabled is None and len(opened) > 1 and not _is_on(region):
+        return Where(SOMEWHERE)  # a part that a flag can switch off: `autocast("cuda", enabled=not self.in_float32)`
     names = {each.name for each in region_dtypes(module, region)}
     if region.enabled is not None:
         names -= {"float32"}  # it is off there: `enabled=dtype != torch.float32`
     low = frozenset(each for each in names if each is not None) if names <= set(HALF) else frozenset()
     return Where(ON if devices else SOMEWHERE, last.call, devices, low)
+
+
+def _is_on(region: Region) -> bool:
+    return region.enabled is None or (isinstance(region.enabled, ir.Constant) and region.enabled.value is True)
 
 
 def _devices(module: Module, call: int) -> tuple[str, ...]:
