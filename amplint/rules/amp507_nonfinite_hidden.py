@@ -7,8 +7,8 @@ between the scaled backward and `scaler.unscale_` or `scaler.step`: `torch.nan_t
 of a parameter that does so.
 
 It is silent behind `scaler.unscale_(optimizer)`, which has looked already; for inputs, logits and targets; where all
-regions are bfloat16, the scaler is switched off, or none is in sight; where a flag decides; and for CTC losses, which are
-infinite where the labels are too long.
+regions are bfloat16, the scaler is switched off, or none is in sight; where a flag decides; and for CTC losses, which
+are infinite where the labels are too long.
 
 ## Why is this bad?
 That is how the scaler knows of an overflow. It can't see it any more, takes the step with what is left of the gradients
