@@ -5,7 +5,7 @@ Finds calls of `torch.fft` and `torch.stft` whose input a region has left in hal
 not cast it (cuda, xpu, mps), or behind the region.
 
 It is silent on the CPU, where autocast computes transforms in float32, after `.float()`, where `stft` has a float32
-window (the product with it is float32), and where the input comes from out of sight.
+window (the product with it is float32), where the error is caught, and where the input comes from out of sight.
 
 ## Why is this bad?
 cuda transforms float16 only where the sizes are powers of two, and bfloat16 not at all: other sizes raise RuntimeError,
@@ -48,6 +48,7 @@ from amplint.model.oplists import Cast
 from amplint.model.spellings import SPELLINGS
 from amplint.model.where import ON, SOMEWHERE
 from amplint.rules.base import Rule
+from amplint.rules.finite import is_caught
 from amplint.rules.halves import dtype_of, met, shown, up
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def check(module: Module) -> Iterator[Finding]:
         value, kind = seen.operands[0] if seen.operands else (None, None)
         if value is None or kind is None or kind.what != HALF or seen.where.state == SOMEWHERE or seen.node.id in done:
             continue
-        if any(each is Cast.FLOAT32 for each in casts) or _has_window(seen):
+        if any(each is Cast.FLOAT32 for each in casts) or _has_window(seen) or is_caught(module, seen.node):
             continue
         done.add(seen.node.id)
         yield rule.finding(
