@@ -372,6 +372,8 @@ def _casts_weights(module: Module, call: ir.Call) -> bool:
         return False
     if func.attr in ("to", "type") and not any(_may_be_half(module, arg) for arg in call.args):
         return False
+    if isinstance(func.base, ir.Name) and func.base.name == "self":
+        return True
     return any(_makes_layer(module, each) for each in constructions(module, func.base))
 
 
