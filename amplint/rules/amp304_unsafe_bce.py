@@ -50,7 +50,7 @@ from amplint.model.dtypes import is_false, region_devices
 from amplint.model.objects import objects
 from amplint.model.oplists import OP_LISTS, Cast
 from amplint.model.reaching import reaching
-from amplint.model.scopes import Assigned, Other
+from amplint.model.scopes import Assigned, Other, owner_class
 from amplint.rules.base import Rule
 from amplint.rules.editing import insert
 from amplint.rules.island import island
@@ -121,11 +121,14 @@ def _raises(module: Module, call: ir.Call, found: Inside) -> bool:
     outside = {each.id for each in tests_of(found.entered)} if found.site is None else set()
     if any(_asks_for_precision(each) for each in tests_of(call) if each.id not in outside):
         return False
-    return not any(_is_on_cpu(value) for arg in call.args for value in ir.walk_values(arg.value))
+    return not any(_comes_from_cpu(module, value) for arg in call.args for value in ir.walk_values(arg.value))
 
 
 def _is_off_by_default(module: Module, enabled: ir.Value | None) -> bool:
     """Whether a region is on only where the caller asks for that: `def forward(..., enable_autocast=False)`."""
+    if isinstance(enabled, ir.Attribute):
+        stored = list(module.names.stored(enabled)) if owner_class(enabled) is not None else []
+        return bool(stored) and all(isinstance(each, ir.Name) and _is_off_by_default(module, each) for each in stored)
     if not isinstance(enabled, ir.Name):
         return False
     for each in reaching(module.names, enabled):
@@ -143,6 +146,16 @@ def _forbidding(module: Module, found: Inside) -> set[str]:
 
 def _asks_for_precision(test: ir.Value) -> bool:
     return any(_PRECISION.search(ir.last_name(each)) for each in ir.walk_values(test))
+
+
+def _comes_from_cpu(module: Module, value: ir.Value) -> bool:
+    """Whether a value is a tensor on the CPU, itself or by what its variable holds."""
+    made = (
+        [each.value for each in reaching(module.names, value) if isinstance(each, Assigned)]
+        if isinstance(value, ir.Name)
+        else []
+    )
+    return any(_is_on_cpu(inner) for each in (value, *made) for inner in ir.walk_values(each))
 
 
 def _is_on_cpu(value: ir.Value) -> bool:
