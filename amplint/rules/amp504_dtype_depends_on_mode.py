@@ -54,7 +54,7 @@ from amplint.model.dtypes import is_false, region_of, regions
 from amplint.model.objects import objects
 from amplint.model.precision import HALF, Test, dtypes, region_dtypes
 from amplint.model.reaching import reaching
-from amplint.model.scopes import Assigned
+from amplint.model.scopes import Assigned, owner_class
 from amplint.model.unseen import bases_in_sight
 from amplint.rules.base import Rule
 from amplint.rules.standing import upwards
@@ -121,7 +121,9 @@ def _mode(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool | None:
     if not depth:
         return None
     if isinstance(value, ir.Attribute):
-        return True if value.attr == "training" and isinstance(value.base, ir.Name) else None
+        cls = owner_class(value)
+        own = cls is not None and value.attr in cls.attributes  # no module's mode, but a flag that the class sets
+        return True if value.attr == "training" and isinstance(value.base, ir.Name) and not own else None
     if isinstance(value, ir.Call):
         names = module.names.of(value.func)
         if names == {"builtins.bool"} and value.positional:
