@@ -6,7 +6,7 @@ scales runs in bfloat16: by a literal, a variable, or a table whose items are al
 region and the parameters of all the file's optimizers were cast to bfloat16.
 
 It is silent where some region's dtype isn't known or can be another one, where `enabled` hangs on the dtype or on a
-flag that speaks of float16, and where the regions stand in another file.
+flag that speaks of float16, and where the regions are out of sight.
 
 ## Why is this bad?
 bfloat16 has float32's exponents: gradients that float32 can hold don't become zero in it, and scaling changes nothing

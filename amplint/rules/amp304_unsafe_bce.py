@@ -2,9 +2,9 @@
 
 ## What it does
 Finds `F.binary_cross_entropy` and calls of an `nn.BCELoss` inside a region for cuda, xpu or mtia: in its suite, under a
-decorator, or in a function or `forward` of this file that is called from there. Silent on cpu and mps, which allow it,
-in `enabled=False` islands, where the region's device is not in sight or its flag is a parameter that is False by
-default, and where the loss is made in another file.
+decorator, or in a function or `forward` of the project that is called from there. Silent on cpu and mps, which allow
+it, in `enabled=False` islands, where the region's device is not in sight or its flag is a parameter that is False by
+default, and where it is out of sight what the loss is made by.
 
 ## Why is this bad?
 It raises `RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast`, whatever

@@ -7,8 +7,8 @@ and clipping written by hand (`p.grad.clamp_(...)`, `p.grad *= max_norm / norm`)
 `scaler.step` counts too, where the same file makes the scaler, scales with it elsewhere, keeps it to itself and
 unscales nowhere.
 
-It is silent where it can't see: the scaler or the optimizer went into a function of another file, an arm of a
-condition that may be AMP's own flag unscales, the bound is multiplied by `scaler.get_scale()`, or the scaler is
+It is silent where it can't see: the scaler or the optimizer went into a function that is out of sight, an arm of
+a condition that may be AMP's own flag unscales, the bound is multiplied by `scaler.get_scale()`, or the scaler is
 switched off on that path.
 
 ## Why is this bad?
