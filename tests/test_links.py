@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint import gate
+from amplint import cli, gate
 from amplint.engine import check_bytes, fix_bytes
 from amplint.rules import all_rules
 from amplint.settings import Settings
@@ -448,3 +448,29 @@ def test_a_program_in_two_files_is_found_to_do_what_it_does_in_one(
     found = Counter({key: count for key, count in found.items() if key[1] != "AMP210" or key in expected})
     # A file without a word about AMP isn't read: what it brings together is not found.
     assert found == expected or (not opened and not found - expected)
+
+
+def test_what_is_linted_beside_a_file_changes_nothing(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """A directory, its files one by one and in another order, in one process and in two: the same findings."""
+    step = "scaler(loss, optimizer); torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    found = project(
+        {
+            "util/misc.py": WRAPPER,
+            "losses.py": LOSSES,
+            "helpers.py": HELPER,
+            "engine.py": ENGINE.format(scaler="scaler", step=step),
+            "main.py": MAIN.format(imports="from util.misc import NativeScaler", made="NativeScaler()"),
+            "loop.py": LOOP.format(imports="from helpers import clip", before="clip(model.parameters(), 1.0)"),
+        }
+    )
+    files = [str(each) for each in sorted(found.root.rglob("*.py"))]
+
+    def lint(*arguments: str) -> list[str]:
+        cli.main([*arguments, "--isolated", "--output-format", "concise", "--quiet"])
+        return sorted(line for line in capsys.readouterr().out.splitlines() if ": AMP" in line)
+
+    whole = lint(str(found.root))
+    assert len(whole) == 2
+    assert sorted(line for file in files for line in lint(file)) == whole
+    assert lint(*reversed(files), "--jobs", "1") == whole
+    assert lint(str(found.root), "--jobs", "2") == whole
