@@ -34,7 +34,7 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
         return finding._replace(fix=None, withheld=f"the fix would change {_where(module, reached[0])} too")
     path, row = module.place(finding.start)
     assert path is not None
-    call = _call(module, rule, finding.start)
+    call = _call(module, finding.start)
     if call is None or any(
         (path, row) in _told(other, _version(other), rule, module.target) for other, _, _ in module.parts
     ):
@@ -49,20 +49,33 @@ def _where(module: Module, offset: int) -> str:
     return seen_from(module.place(offset)[0] or "", module.source.filename)
 
 
-def _call(module: Module, rule: Rule, start: int) -> ir.Value | None:
+def _call(module: Module, start: int) -> ir.Value | None:
     """The first call of this file that leads to a place in another one."""
     for flow in flows(module):
-        for issue, _ in flow.found(rule.code):
-            node = flow.node(issue.at)
+        for visit in flow.in_order:
+            node = visit.event.call
             if not module.is_own(node) and module.span(node)[0] == start:
-                return next((site for site in _sites(module, flow, node) if module.is_own(site)), None)
+                site = next((site for site in _sites(module, flow, node) if module.is_own(site)), None)
+                if site is not None:
+                    return site
     function = _function(module, start)
-    calls = module.once(Calls)
     for call in module.calls if function is not None else ():
-        run = calls.run_by(call)
-        if run is not None and function is not None and (run is function or function.id in calls.reached(run.body)):
+        if function in _run_by(module, call):
             return call
     return None
+
+
+def _run_by(module: Module, call: ir.Call) -> list[ir.Function]:
+    """The functions that surely run in a call."""
+    calls = module.once(Calls)
+    first = calls.run_by(call)
+    found = [first] if first is not None else []
+    for function in found:  # grows
+        for value in ir.values_below(function.body):
+            run = calls.run_by(value) if isinstance(value, ir.Call) else None
+            if run is not None and run not in found:
+                found.append(run)
+    return found
 
 
 def _sites(module: Module, flow: Flow, node: ir.Node, depth: int = 8) -> Iterator[ir.Call]:
@@ -100,6 +113,6 @@ def _told(path: str, _version: tuple[int, int], rule: Rule, target: Target) -> f
     found: set[tuple[str, int]] = set()
     for each in rule.run(module) if rule.run is not None else ():
         other, row = module.place(each.start)
-        if other is None or _call(module, rule, each.start) is not None:
+        if other is None or _call(module, each.start) is not None:
             found.add((other or path, row))
     return frozenset(found)

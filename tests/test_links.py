@@ -474,3 +474,25 @@ def test_what_is_linted_beside_a_file_changes_nothing(project: Project, capsys: 
     assert sorted(line for file in files for line in lint(file)) == whole
     assert lint(*reversed(files), "--jobs", "1") == whole
     assert lint(str(found.root), "--jobs", "2") == whole
+
+
+def test_a_finding_stands_at_the_call_that_leads_there(project: Project) -> None:
+    """Not at an earlier one, which is given an object that might be called as well."""
+    helper = "def forward(model, optimizer, x):\n    optimizer.zero_grad()\n    return model(x).mean()\n"
+    main = """\
+import torch
+
+from forward import forward
+from util.misc import NativeScaler
+
+
+def train(model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = NativeScaler()
+    for x in loader:
+        loss = forward(model, optimizer, x)
+        with torch.autocast("cuda"):
+            scaler(loss, optimizer)
+"""
+    found = project({"forward.py": helper, "util/misc.py": WRAPPER, "main.py": main})
+    assert found.codes("main.py") == [(13, "AMP301"), (13, "AMP302")]
