@@ -26,28 +26,47 @@ def new_tensor(module: Module, value: ir.Value, depth: int = _DEPTH) -> ir.Call 
 
     Only of one that requires a gradient: backward of another raises by itself.
     """
-    if depth == 0:
+    known = module.once(_known)
+    if not known.any_made:
         return None
+    if value.id not in known.found:
+        known.found[value.id] = None  # what is made of itself has a history
+        known.found[value.id] = _find(module, value, depth) if depth else None
+    return known.found[value.id]
+
+
+def _find(module: Module, value: ir.Value, depth: int) -> ir.Call | None:
     if isinstance(value, ir.Binary):
         sides = [each for each in (value.left, value.right) if not isinstance(each, ir.Constant)]
         found = [new_tensor(module, each, depth - 1) for each in sides]
         return found[0] if found and all(found) else None
     if isinstance(value, ir.Name):
         bindings = reaching(module.names, value)
+        if not all(isinstance(each, Assigned) for each in bindings) or value.name in module.once(_known).changed:
+            return None
         made = [new_tensor(module, each.value, depth - 1) for each in bindings if isinstance(each, Assigned)]
-        changed = any(_is_changed(module, each.target) for each in bindings if isinstance(each, Assigned))
-        return made[0] if made and len(made) == len(bindings) and all(made) and not changed else None
+        return made[0] if made and all(made) else None
     return _called(module, value, depth) if isinstance(value, ir.Call) else None
 
 
-def _is_changed(module: Module, target: ir.Name) -> bool:
-    """Whether `target += ...` may give a variable a history."""
-    function = ir.function_of(target)
-    body = function.body if function is not None else module.program.body
-    return any(
-        isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name) and each.target.name == target.name
-        for each in ir.walk_statements(body, into=False)
-    )
+class _Known:
+    """What was found of values, by their ids; which names `target += ...` may give a history."""
+
+    def __init__(self, module: Module) -> None:
+        self.found: dict[int, ir.Call | None] = {}
+        self.any_made = any(
+            call.keyword("requires_grad") is not None or ir.last_name(call.func) == "requires_grad_"
+            for call in module.whole.calls
+        )
+        self.changed = {
+            each.target.name
+            for each in module.whole.statements
+            if isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name)
+        }
+
+
+def _known(module: Module) -> _Known:
+    return _Known(module)
 
 
 def _called(module: Module, call: ir.Call, depth: int) -> ir.Call | None:
