@@ -66,10 +66,10 @@ def _call(module: Module, start: int) -> ir.Value | None:
 
 
 def _run_by(module: Module, call: ir.Call) -> list[ir.Function]:
-    """The functions that surely run in a call."""
+    """The functions that surely run in a call, if it is one of another file's."""
     calls = module.once(Calls)
     first = calls.run_by(call)
-    found = [first] if first is not None else []
+    found = [first] if first is not None and not module.is_own(first) else []
     for function in found:  # grows
         for value in ir.values_below(function.body):
             run = calls.run_by(value) if isinstance(value, ir.Call) else None

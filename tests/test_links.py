@@ -496,3 +496,39 @@ def train(model, loader):
 """
     found = project({"forward.py": helper, "util/misc.py": WRAPPER, "main.py": main})
     assert found.codes("main.py") == [(13, "AMP301"), (13, "AMP302")]
+
+
+def test_a_finding_stands_at_the_call_that_leaves_the_file(project: Project) -> None:
+    checkpoint = """\
+import torch
+
+
+def save_checkpoint(model, optimizer, path):
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+"""
+    main = """\
+import torch
+from checkpoint import save_checkpoint
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def fit(self, loader):
+        self.keep()
+        for x, y in loader:
+            with torch.autocast("cuda"):
+                loss = torch.nn.functional.cross_entropy(self.model(x), y)
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            self.optimizer.zero_grad()
+
+    def keep(self):
+        save_checkpoint(self.model, self.optimizer, "last.pt")
+"""
+    found = project({"checkpoint.py": checkpoint, "main.py": main})
+    assert found.codes("main.py") == [(main.count("\n"), "AMP413")]
