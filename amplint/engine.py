@@ -121,12 +121,12 @@ def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> 
 
 def _find(source: Source, settings: Settings, comments: Suppressions) -> tuple[list[Finding], tuple[str, ...]]:
     """What the rules find, less what comments silence, and the comments that silence nothing; and what was given up."""
-    rules = _touched(source, settings.codes)
+    opened = _touched(source, gate.opening(settings.codes))
     raw: list[Finding] = []
     failed: set[str] = set()
     given_up: tuple[str, ...] = ()
     try:
-        if rules:
+        if opened:
             module = _read(source, settings)
             rules = _touched(module.source, settings.codes)  # with what it takes from other files
             raw, failed = analysis.run(rules, module)

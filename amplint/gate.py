@@ -27,7 +27,18 @@ def opens(data: bytes, codes: frozenset[str]) -> bool:
 
 def matters(data: bytes, codes: frozenset[str]) -> bool:
     """Whether a file's bytes hold what a rule with one of `codes` looks for."""
-    return bool(touched(data, codes)) or (UNUSED in codes and names_codes(data))
+    return bool(touched(data, opening(codes))) or (UNUSED in codes and names_codes(data))
+
+
+@cache
+def opening(codes: frozenset[str]) -> frozenset[str]:
+    """The codes whose words open a file when the rules with `codes` are selected.
+
+    From AMP2 on, rules look at what a file takes from others, where their own words may stand: any file that has to do
+    with AMP is opened for them.
+    """
+    wide = frozenset(code for code, rule in all_rules().items() if rule.default and code >= "AMP2")
+    return codes | wide if any(code >= "AMP2" for code in codes) else codes
 
 
 def touched(data: bytes, codes: Iterable[str]) -> list[Rule]:

@@ -532,3 +532,6 @@ class Trainer:
 """
     found = project({"checkpoint.py": checkpoint, "main.py": main})
     assert found.codes("main.py") == [(main.count("\n"), "AMP413")]
+    # Selected alone, too: the rule's words stand in the other file.
+    path, alone = found.root / "main.py", Settings(frozenset({"AMP413"}), isolated=True)
+    assert [each.code for each in check_bytes(path.read_bytes(), str(path), alone).findings] == ["AMP413"]
