@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amplint import check
+from amplint.rules import all_rules
 from amplint.settings import Settings
 
 PROGRAM = """
@@ -42,3 +45,12 @@ def test_a_schedule_of_transformers_is_the_optimizers(imported: str, made: str, 
     text = PROGRAM.format(imported=imported, made=made)
     findings = check(text, "train.py", Settings(frozenset({"AMP424"}), isolated=True))
     assert [text.count("\n", 0, each.start) + 1 for each in findings] == [15] * found
+
+
+def test_a_step_and_a_scheduler_of_two_functions() -> None:
+    """What decides about the one says nothing about the other: no error, whatever is found."""
+    text = (Path(__file__).parents[1] / "fixtures/AMP418_scaler_before_scale").joinpath(
+        "step_of_a_helper_before_the_training", "bad.py"
+    )
+    found = check(text.read_text(), settings=Settings(frozenset(all_rules()), isolated=True))
+    assert "AMP000" not in {each.code for each in found}

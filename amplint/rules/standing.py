@@ -72,9 +72,9 @@ def skipping(first: ir.Node, second: ir.Node, *leaving: str) -> list[ir.If]:
     `leaving`: the jumps that count, "return" and "raise" among them.
     """
     shared = {id(each.block) for each in upwards(ir.statement_of(first))}
-    top = next(each for each in upwards(ir.statement_of(second)) if id(each.block) in shared)
+    top = next((each for each in upwards(ir.statement_of(second)) if id(each.block) in shared), None)
     found = conditions(second, first)
-    for statement in ir.walk_statements(top.block, into=False):
+    for statement in ir.walk_statements(top.block, into=False) if top is not None else ():  # None: of two functions
         if first.id < statement.id < second.id and isinstance(statement.parent, ir.If):
             kind = statement.kind if isinstance(statement, ir.Jump) else type(statement).__name__.lower()
             if kind in leaving:
