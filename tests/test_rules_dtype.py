@@ -121,6 +121,11 @@ def test_a_scaler_with_bfloat16(made: str, region: str, wanted: bool) -> None:
     assert ("AMP206" in found(step(made, region))) is wanted
 
 
+def test_a_scaler_whose_arguments_may_hold_enabled_already_is_not_given_another() -> None:
+    text = step("scaler = GradScaler(65536.0, 2.0, 0.5, 2000, True)", "torch.autocast('cuda', dtype=torch.bfloat16)")
+    assert [each.fix for each in check(text, "train.py", SETTINGS) if each.code == "AMP206"] == [None]
+
+
 @pytest.mark.parametrize(
     ("region", "wanted"),
     [

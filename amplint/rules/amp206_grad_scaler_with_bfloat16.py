@@ -55,13 +55,13 @@ from amplint.model.decided import decided, is_vague
 from amplint.model.dtypes import Region, is_false, regions
 from amplint.model.formulas import Formula, both, possible
 from amplint.model.objects import objects
-from amplint.model.precision import region_dtypes
 from amplint.model.scopes import Assigned, owner_class
 from amplint.model.training import Entered, runs_in, trained
 from amplint.rules.base import Rule
 from amplint.rules.devices import readable_at
+from amplint.rules.order import receiver
 from amplint.rules.pins import module_name
-from amplint.rules.switching import constructions, set_enabled
+from amplint.rules.switching import constructions, is_bfloat16, set_enabled
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -77,14 +77,12 @@ def check(module: Module) -> Iterator[Finding]:
     """Each construction of a scaler all of whose losses come out of bfloat16."""
     scaled = [each for each in trained(module) if each.event.kind == "scale"]
     every = [each for each in regions(module) if not is_false(each.enabled)]
-    if not scaled or not all(_is_bfloat16(module, each) for each in every):
+    if not scaled or not all(is_bfloat16(module, each) for each in every):
         return
     cast = _bfloat16_parameters(module) if not every else None
     found: dict[int, tuple[ir.Call, list[Entered]]] = {}
     for each in scaled:
-        assert isinstance(each.event.call, ir.Call)
-        assert isinstance(each.event.call.func, ir.Attribute)
-        made = constructions(module, each.event.call.func.base)
+        made = constructions(module, receiver(each.event))
         if not made or each.unseen or not (each.entered or cast):
             return  # another scaler, or the same one, has losses that can't be told
         for call in made:
@@ -108,10 +106,6 @@ def _bfloat16_parameters(module: Module) -> Cast | None:
     return found[0] if owned and len(found) == len(owned) else None
 
 
-def _is_bfloat16(module: Module, region: Region) -> bool:
-    return all(each.name == "bfloat16" for each in region_dtypes(module, region))
-
-
 def _is_on_with(module: Module, call: ir.Call, bfloat16: Formula) -> bool:
     """Whether the scaler can be on while all is bfloat16."""
     known = decided(module)
@@ -127,7 +121,7 @@ def _finding(module: Module, call: ir.Call, text: str, what: str) -> Finding:
         module.span(call),
         f"{what}, which needs no scaling: the scaler costs time and leaves out steps; switch it off",
         fix=Fix(Applicability.UNSAFE, f"Switch it off: `enabled={text}`", (edit,)) if edit is not None else None,
-        withheld=None if edit is not None else "its arguments are unpacked",
+        withheld=None if edit is not None else "its arguments are in the way",
     )
 
 

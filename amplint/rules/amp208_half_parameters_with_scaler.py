@@ -55,6 +55,7 @@ from amplint.model.events import Event, events
 from amplint.model.formulas import TRUE, both, possible
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
+from amplint.rules.order import receiver
 from amplint.rules.standing import loops_round
 from amplint.rules.switching import about_amp, comes_before, constructions
 
@@ -88,7 +89,6 @@ def check(module: Module) -> Iterator[Finding]:
         for event in _scaled_steps(module, half):
             before = comes_before(module, half.call, half.key, event.call, objects(module).owned_by(half.key))
             if before and _can_meet(module, half, event):
-                assert event.subject is None
                 yield rule.finding(
                     module.span(half.call),
                     f"the parameters become float16, and the scaler that steps their optimizer on "
@@ -161,9 +161,7 @@ def _is_fused(module: Module, optimizer: str) -> bool:
 def _can_meet(module: Module, half: Cast, event: Event) -> bool:
     """Whether a path casts the model and runs the scaler, switched on."""
     known = decided(module)
-    assert isinstance(event.call, ir.Call)
-    assert isinstance(event.call.func, ir.Attribute)
-    scaler = event.call.func.base
+    scaler = receiver(event)
     made = constructions(module, scaler)
     if not made or not all(module.names.of(each.func) <= {SCALER, *OLD_SCALER} for each in made):
         return False

@@ -54,6 +54,7 @@ from amplint.model.dtypes import Region
 from amplint.model.formulas import FALSE, TRUE, Formula, both, likely, negated, possible
 from amplint.model.training import Entered, Trained, runs_in, trained
 from amplint.rules.base import Rule
+from amplint.rules.order import receiver
 from amplint.rules.switching import (
     about_amp,
     can_be_float16,
@@ -87,9 +88,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _scaled(module: Module, found: Trained, entered: Entered) -> Finding | None:
     """A region round a loss that is scaled by a scaler which can be off."""
-    assert isinstance(found.event.call, ir.Call)
-    assert isinstance(found.event.call.func, ir.Attribute)
-    scaler, known = found.event.call.func.base, decided(module)
+    scaler, known = receiver(found.event), decided(module)
     made = constructions(module, scaler)
     if not made or not can_be_float16(module, entered.region):
         return None
@@ -119,12 +118,13 @@ def _plain(module: Module, found: Trained, entered: Entered) -> Finding | None:
     if found.scaled or not can_be_float16(module, entered.region):
         return None
     arm = known.inside(found.event.call)
-    scalers = [each for each in trained(module) if _is_other_arm(module, each, found, arm)]
-    steps = [
-        each for each in plain_steps(module, found.event.call) if possible(arm, known.inside(each.call)) is not None
-    ]
-    region = both(runs_in(module, entered, "float16"), known.around(found.event.call))
-    if not scalers or not steps or is_vague(region) or about_amp(module, runs_in(module, entered, "float16"), arm):
+    if not any(_is_other_arm(module, each, found, arm) for each in trained(module)):
+        return None
+    runs = runs_in(module, entered, "float16")
+    region = both(runs, known.around(found.event.call))
+    if is_vague(region) or about_amp(module, runs, arm):
+        return None
+    if all(possible(arm, known.inside(each.call)) is None for each in plain_steps(module, found.event.call)):
         return None
     world = possible(region)
     if world is None:
@@ -163,7 +163,7 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
     if text is None:
         return None, "the condition of the one can't be read at the other"
     edit = set_enabled(module, call, text)
-    if edit is None or (call is region.call and region.device is not None and len(region.call.positional) > 0):
-        return None, "its arguments are unpacked"
+    if edit is None:
+        return None, "its arguments are in the way"
     what = "the region" if call is region.call else "the scaler"
     return Fix(Applicability.UNSAFE, f"Give {what} `enabled={text}`", (edit,)), None

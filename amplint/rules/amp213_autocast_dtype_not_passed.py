@@ -59,12 +59,13 @@ from amplint.model.deciding import conditions_round
 from amplint.model.dtypes import AUTOCAST, Region, is_false, region_devices, regions
 from amplint.model.formulas import TRUE, both, possible
 from amplint.model.objects import SCALERS, objects
-from amplint.model.precision import Dtype, dtypes, region_dtypes, region_round
+from amplint.model.precision import Dtype, dtypes, region_round
 from amplint.model.scopes import Assigned
 from amplint.rules.base import Rule
 from amplint.rules.devices import readable_at
 from amplint.rules.editing import add_last_argument
 from amplint.rules.pins import module_name
+from amplint.rules.switching import can_be_float16, is_bfloat16
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -73,7 +74,7 @@ rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & 
 
 _ASKS = re.compile(r"(?i)bf_?16|bfloat16")
 _FLOAT16 = re.compile(r"(?i)(?<![a-z])fp_?16|float16|half")
-_EITHER = re.compile(r"(?i)(?<![a-z])fp_?16|float16|half|auto")
+_EITHER = re.compile(rf"{_FLOAT16.pattern}|auto")
 
 
 class Evidence(NamedTuple):
@@ -89,7 +90,7 @@ def check(module: Module) -> Iterator[Finding]:
     every = regions(module)
     for region in every:
         if region.dtype is None and not region.opaque and not is_false(region.enabled):
-            if not _is_for_cuda(module, region) or not _is_float16(module, region):
+            if not _is_for_cuda(module, region) or not can_be_float16(module, region):
                 continue
             if _is_for_float16(module, region):
                 continue
@@ -133,8 +134,6 @@ def _is_handed_on(value: ir.Value) -> bool:
 
 
 def _is_for_cuda(module: Module, region: Region) -> bool:
-    if region.device is not None:
-        return region.device == "cuda"
     return any(each.type == "cuda" for each in region_devices(module, region))
 
 
@@ -196,7 +195,7 @@ def _cast(module: Module, region: Region) -> Evidence | None:
 def _beside(module: Module, region: Region, every: list[Region]) -> Evidence | None:
     """A region for cuda that is surely bfloat16, and all with a dtype are; where none has any, a variable."""
     others = [each for each in every if each.dtype is not None and not is_false(each.enabled)]
-    if _scales(module) or any(each.opaque for each in every) or not all(_is_bfloat16(module, each) for each in others):
+    if _scales(module) or any(each.opaque for each in every) or not all(is_bfloat16(module, each) for each in others):
         return None
     if others:
         if region_round(module, region) or any(_is_for_some(each.call) for each in (region, *others)):
@@ -214,15 +213,6 @@ def _is_for_some(node: ir.Node) -> bool:
     )
 
 
-def _is_float16(module: Module, region: Region) -> bool:
-    """Whether a region can be float16: within another one it takes that one's dtype."""
-    return any(each.name == "float16" for each in region_dtypes(module, region))
-
-
-def _is_bfloat16(module: Module, region: Region) -> bool:
-    return all(each.name == "bfloat16" for each in region_dtypes(module, region))
-
-
 def _variable(module: Module, region: Region) -> Evidence | None:
     """A variable that can be bfloat16 and could be read at the region."""
     function = ir.function_of(region.call)
@@ -236,10 +226,9 @@ def _variable(module: Module, region: Region) -> Evidence | None:
             continue
         if not _decides(dtypes(module, statement.value)):
             continue
-        value = _read_of(target)
-        if value is not None and _readable(module, target, region.call):
+        if _readable(module, target, region.call):
             text = module.text(target)
-            return Evidence(f"`{text}` of {module.line(statement)} can be bfloat16", value)
+            return Evidence(f"`{text}` of {module.line(statement)} can be bfloat16", target)
     return None
 
 
@@ -251,16 +240,12 @@ def _decides(found: list[Dtype]) -> bool:
     )
 
 
-def _read_of(target: ir.Value) -> ir.Value | None:
-    return target if isinstance(target, (ir.Name, ir.Attribute)) else None
-
-
-def _readable(module: Module, target: ir.Value, at: ir.Node) -> bool:
+def _readable(module: Module, target: ir.Name | ir.Attribute, at: ir.Node) -> bool:
     if isinstance(target, ir.Attribute):
         function, own = ir.function_of(target), ir.function_of(at)
         first = [each.params[0].name if each is not None and each.params else "" for each in (function, own)]
         return isinstance(target.base, ir.Name) and first[0] == first[1] == target.base.name and bool(first[0])
-    bindings = module.names.bindings(target) if isinstance(target, ir.Name) else []
+    bindings = module.names.bindings(target)
     return all(isinstance(each, Assigned) for each in bindings) and readable_at(module, target, at)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amplint.findings import Edit
 from amplint.model import ir
 from amplint.model.conditions import Conditions
-from amplint.model.decided import ON_CUDA, Decided, decided, is_vague
+from amplint.model.decided import ON_CUDA, decided, is_vague
 from amplint.model.dtypes import Region
 from amplint.model.events import Event, events
 from amplint.model.formulas import Formula, World
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 _SAID = 2
 _MANY = 16
+_OPTIONS = (ir.Attribute, ir.Subscript)
+_SIMPLE = (ir.Name, ir.Attribute, ir.Constant, ir.Compare, ir.Bool, ir.Unary)
+# Where `enabled` stands at the earliest among a scaler's arguments; regions are asked for theirs.
+_BEFORE_ENABLED = 4
 
 
 def constructions(module: Module, scaler: ir.Value) -> list[ir.Call]:
@@ -60,12 +64,14 @@ def independent(module: Module, one: Formula, other: Formula) -> bool:
     return not any(isinstance(each, ir.Attribute) and owner_class(each) is not None for each in values)
 
 
-_OPTIONS = (ir.Attribute, ir.Subscript)
-
-
 def can_be_float16(module: Module, region: Region) -> bool:
     """Whether the file itself shows that a region can run in float16."""
     return any(each.name == "float16" for each in region_dtypes(module, region))
+
+
+def is_bfloat16(module: Module, region: Region) -> bool:
+    """Whether the file itself shows that a region runs in bfloat16 only."""
+    return all(each.name == "bfloat16" for each in region_dtypes(module, region))
 
 
 def _conditions(module: Module) -> Conditions:
@@ -74,7 +80,7 @@ def _conditions(module: Module) -> Conditions:
 
 def said(module: Module, world: World, formula: Formula) -> str:
     """How a world's facts that a formula hangs on come out, in words; at most two."""
-    known: Decided = decided(module)
+    known = decided(module)
     found = []
     for name in sorted(formula.facts()):
         if name in ON_CUDA.facts():
@@ -161,12 +167,9 @@ def spelled(module: Module, value: ir.Value, at: ir.Node) -> str | None:
     return None
 
 
-_SIMPLE = (ir.Name, ir.Attribute, ir.Constant, ir.Compare, ir.Bool, ir.Unary)
-
-
 def set_enabled(module: Module, call: ir.Call, text: str) -> Edit | None:
     """Give a call of the new or old classes another `enabled`; None where arguments are in the way."""
-    if call.unpacks("*") or call.unpacks("**"):
+    if call.unpacks("*") or call.unpacks("**") or len(call.positional) > _BEFORE_ENABLED:
         return None
     given = call.keyword("enabled")
     if given is not None:
