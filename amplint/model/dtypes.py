@@ -99,6 +99,12 @@ def region_of(module: Module, call: ir.Call) -> Region | None:
     )
 
 
+def opened_by(module: Module, statement: ir.With) -> list[Region]:
+    """The regions that a `with` makes in its own items, in their order."""
+    made = [region_of(module, item.context) for item in statement.items if isinstance(item.context, ir.Call)]
+    return [each for each in made if each is not None]
+
+
 def region_devices(module: Module, region: Region) -> list[Device]:
     """The devices that a region can be for."""
     if region.device is not None:

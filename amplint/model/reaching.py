@@ -35,6 +35,13 @@ def reaching(names: Names, read: ir.Name) -> list[Binding]:
     ]
 
 
+def only_assignment(names: Names, read: ir.Name) -> Assigned | None:
+    """The assignment that a read sees, where it can see no other binding."""
+    bindings = reaching(names, read)
+    only = bindings[0] if len(bindings) == 1 else None
+    return only if isinstance(only, Assigned) else None
+
+
 def function_named(module: Module, name: ir.Name) -> ir.Function | None:
     """The function of this file that a name surely is."""
     home = name.scope.home(name.name)

@@ -45,7 +45,7 @@ from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.casts import Cast, cast_to, casts
 from amplint.model.decided import decided
-from amplint.model.dtypes import is_false, region_of, regions
+from amplint.model.dtypes import is_false, opened_by, regions
 from amplint.model.formulas import possible
 from amplint.model.objects import objects
 from amplint.model.precision import HALF
@@ -95,10 +95,9 @@ def _in_region(module: Module, call: ir.Call) -> bool:
     while isinstance(up, ir.Statement) and not isinstance(up, (ir.Function, ir.Class)):
         if isinstance(up, ir.If):
             return False  # it may be for where autocast is off
-        for item in reversed(up.items) if isinstance(up, ir.With) else ():
-            region = region_of(module, item.context) if isinstance(item.context, ir.Call) else None
-            if region is not None:
-                return not is_false(region.enabled)
+        opened = opened_by(module, up) if isinstance(up, ir.With) else []
+        if opened:
+            return not is_false(opened[-1].enabled)
         up = up.parent
     return False
 

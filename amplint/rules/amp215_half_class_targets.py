@@ -40,8 +40,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.objects import objects
-from amplint.model.reaching import reaching
-from amplint.model.scopes import Assigned
+from amplint.model.reaching import only_assignment
 from amplint.rules.base import Rule
 from amplint.rules.standing import dominates
 from amplint.rules.statements import removed
@@ -147,7 +146,7 @@ def _cast(module: Module, value: ir.Value, through: tuple[ir.Name, ...] = ()) ->
             return _Cast(value, value.func.base, through)
         kept = value.func.attr in _KEEP and not _dtype(module, value)
         return _cast(module, value.func.base, through) if kept else None
-    bound = _only_source(module, value) if isinstance(value, ir.Name) and len(through) < _FOLLOW else None
+    bound = only_assignment(module.names, value) if isinstance(value, ir.Name) and len(through) < _FOLLOW else None
     return _cast(module, bound.value, (*through, bound.target)) if bound is not None else None
 
 
@@ -165,12 +164,6 @@ def _dtype(module: Module, call: ir.Call) -> frozenset[str]:
         if arg.keyword in (None, "dtype") and not arg.star and names <= _HALF | _WHOLE:
             return names
     return frozenset()
-
-
-def _only_source(module: Module, name: ir.Name) -> Assigned | None:
-    bindings = reaching(module.names, name)
-    only = bindings[0] if len(bindings) == 1 else None
-    return only if isinstance(only, Assigned) else None
 
 
 def _within(node: ir.Node, around: ir.Node) -> bool:
@@ -200,7 +193,7 @@ def _is_whole(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool:
     if isinstance(value, ir.Subscript):
         return _is_whole(module, value.base, depth)
     if isinstance(value, ir.Name) and depth:
-        made = _only_source(module, value)
+        made = only_assignment(module.names, value)
         return made is not None and _is_whole(module, made.value, depth - 1)
     if not isinstance(value, ir.Call):
         return False

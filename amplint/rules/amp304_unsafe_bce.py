@@ -49,10 +49,10 @@ from amplint.model.compat import tests_of
 from amplint.model.dtypes import is_false, region_devices
 from amplint.model.objects import objects
 from amplint.model.oplists import OP_LISTS, Cast
-from amplint.model.reaching import reaching
+from amplint.model.reaching import only_assignment, reaching
 from amplint.model.scopes import Assigned, Other, owner_class
 from amplint.rules.base import Rule
-from amplint.rules.editing import insert
+from amplint.rules.halves import casting_up
 from amplint.rules.island import island
 from amplint.rules.pins import module_name
 from amplint.rules.statements import says_the_same
@@ -236,13 +236,11 @@ def _without_sigmoid(module: Module, call: ir.Call) -> list[Edit] | None:
         return None
     logits = _logits(module, value)
     if logits is None and isinstance(value, ir.Name):
-        bindings = reaching(module.names, value)
-        only = bindings[0] if len(bindings) == 1 else None
-        made = only.value if isinstance(only, Assigned) else None
-        if made is None or ir.function_of(made) is not ir.function_of(value):
+        made = only_assignment(module.names, value)
+        if made is None or ir.function_of(made.value) is not ir.function_of(value):
             return None
-        logits = _logits(module, made)
-        if logits is None or not _reads_the_same(module, logits, made, value):
+        logits = _logits(module, made.value)
+        if logits is None or not _reads_the_same(module, logits, made.value, value):
             return None
     if logits is None:
         return None
@@ -308,7 +306,4 @@ def _operands(call: ir.Call) -> list[ir.Value]:
 def _as_float32(module: Module, value: ir.Value) -> list[Edit]:
     if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr == "float":
         return []
-    start, end = module.layout.outer(value)
-    if isinstance(value, (ir.Name, ir.Attribute, ir.Call, ir.Subscript)) or (start, end) != module.span(value):
-        return [insert(end, ".float()")]
-    return [insert(start, "("), insert(end, ").float()")]
+    return casting_up(module, value)

@@ -50,7 +50,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.dtypes import Region, is_false, region_of
+from amplint.model.dtypes import Region, is_false, opened_by, region_of
 from amplint.model.events import events
 from amplint.model.frozen import frozen
 from amplint.model.objects import objects
@@ -177,8 +177,7 @@ def _regions(module: Module) -> Iterator[tuple[ir.With | ir.Function, ir.Block]]
 
 def _opens(module: Module, statement: ir.With) -> bool:
     """Whether a `with` opens a region that can be on, and has a cache."""
-    made = [region_of(module, item.context) for item in statement.items if isinstance(item.context, ir.Call)]
-    return any(each is not None and _has_cache(each) for each in made)
+    return any(_has_cache(each) for each in opened_by(module, statement))
 
 
 def _has_cache(region: Region) -> bool:

@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.dtypes import is_false, region_of
+from amplint.model.dtypes import is_false, opened_by, region_of
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
@@ -116,13 +116,12 @@ def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, int]
 
 def _opens_regions(module: Module, loop: ir.For | ir.While) -> bool:
     """Whether a loop has a `with` of its own for a region that can be on."""
-    for statement in ir.walk_statements(loop.body, into=False):
-        if isinstance(statement, ir.With):
-            for item in statement.items:
-                region = region_of(module, item.context) if isinstance(item.context, ir.Call) else None
-                if region is not None and (region.enabled is None or not is_false(region.enabled)):
-                    return True
-    return False
+    return any(
+        not is_false(region.enabled)
+        for statement in ir.walk_statements(loop.body, into=False)
+        if isinstance(statement, ir.With)
+        for region in opened_by(module, statement)
+    )
 
 
 def _trains_in(flow: Flow, loop: ir.For | ir.While) -> bool:

@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Finding, Severity
 from amplint.model import ir
-from amplint.model.dtypes import Region, is_false, region_devices, region_of
+from amplint.model.dtypes import Region, is_false, opened_by, region_devices, region_of
 from amplint.model.objects import objects
 from amplint.model.scopes import LOCAL, Assigned
 from amplint.model.unseen import local_class, local_function
@@ -119,10 +119,9 @@ def _region_round(module: Module, node: ir.Node) -> Region | None:
     for statement in upwards(ir.statement_of(node)):
         outer = statement.parent
         if isinstance(outer, ir.With):
-            for item in reversed(outer.items):
-                found = region_of(module, item.context) if isinstance(item.context, ir.Call) else None
-                if found is not None:
-                    return _if_on(found)
+            opened = opened_by(module, outer)
+            if opened:
+                return _if_on(opened[-1])
     function = ir.function_of(node)
     for value in function.decorators if function is not None else ():
         found = region_of(module, value) if isinstance(value, ir.Call) else None

@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.model import ir
-from amplint.model.dtypes import DEFAULT_DTYPE, Region, is_false, region_devices, region_of
+from amplint.model.dtypes import DEFAULT_DTYPE, Region, is_false, opened_by, region_devices
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.model.reaching import reaching
@@ -188,10 +188,9 @@ def _is_half(module: Module, value: ir.Value) -> bool:
     """Whether a value is computed in a region that is surely one of float16."""
     for statement in upwards(ir.statement_of(value)):
         if isinstance(statement.parent, ir.With):
-            for item in statement.parent.items:
-                region = region_of(module, item.context) if isinstance(item.context, ir.Call) else None
-                if region is not None:
-                    return _is_float16(module, region)
+            opened = opened_by(module, statement.parent)
+            if opened:
+                return _is_float16(module, opened[0])
     return False
 
 

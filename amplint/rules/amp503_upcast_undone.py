@@ -51,20 +51,14 @@ from amplint.model.oplists import Cast
 from amplint.model.spellings import SPELLINGS
 from amplint.model.where import ON
 from amplint.rules.base import Rule
-from amplint.rules.dedent import wrapped
-from amplint.rules.editing import indentation
 from amplint.rules.halves import met, shown
+from amplint.rules.island import wrapped
 from amplint.rules.pins import module_name
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(
-    __name__,
-    __doc__,
-    severity=Severity.WARNING,
-    triggers=("autocast & .float",),
-)
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & .float",))
 
 
 @rule.check
@@ -125,11 +119,10 @@ def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
     if not isinstance(statement, (ir.Assign, ir.Expr, ir.Return)):
         return None, "it stands in the head of a compound statement"
     header = f'with {torch}.autocast(device_type="{seen.where.devices[0]}", enabled=False):'
-    unit = "\t" if "\t" in (indentation(module, statement) or "") else "    "
-    edits = wrapped(module, statement, header, unit)
+    edits = wrapped(module, statement, header)
     if edits is None:
         return None, "it shares its line with other code"
-    return Fix(Applicability.UNSAFE, "Compute it with autocast off", edits), None
+    return Fix(Applicability.UNSAFE, "Compute it with autocast off", tuple(edits)), None
 
 
 def _is_all_written(module: Module, seen: Seen) -> bool:

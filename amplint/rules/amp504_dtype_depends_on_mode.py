@@ -49,12 +49,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.calls import Calls
+from amplint.model.casts import cast_to
 from amplint.model.compat import block_leaves
-from amplint.model.dtypes import is_false, region_of, regions
+from amplint.model.dtypes import is_false, opened_by, regions
 from amplint.model.objects import objects
 from amplint.model.precision import HALF, Test, dtypes, region_dtypes
-from amplint.model.reaching import reaching
-from amplint.model.scopes import Assigned, owner_class
+from amplint.model.reaching import only_assignment
+from amplint.model.scopes import owner_class
 from amplint.model.unseen import bases_in_sight
 from amplint.rules.base import Rule
 from amplint.rules.standing import upwards
@@ -137,9 +138,8 @@ def _mode(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool | None:
     if isinstance(value, ir.Conditional) and isinstance(value.test, ir.Compare):  # `self.training if x is None else x`
         return _mode(module, value.then if value.test.ops == ("Is",) else value.other, depth - 1)
     if isinstance(value, ir.Name):
-        bindings = reaching(module.names, value)
-        only = bindings[0] if len(bindings) == 1 else None
-        return _mode(module, only.value, depth - 1) if isinstance(only, Assigned) else None
+        made = only_assignment(module.names, value)
+        return _mode(module, made.value, depth - 1) if made is not None else None
     return None
 
 
@@ -153,12 +153,12 @@ def _has_half(module: Module) -> bool:
 
 def _is_switched_off(module: Module, node: ir.Node) -> bool:
     """Whether a node stands in a region that is switched off."""
-    for each in upwards(ir.statement_of(node)):
-        for item in each.items if isinstance(each, ir.With) else ():
-            region = region_of(module, item.context) if isinstance(item.context, ir.Call) else None
-            if region is not None and is_false(region.enabled):
-                return True
-    return False
+    return any(
+        is_false(region.enabled)
+        for each in upwards(ir.statement_of(node))
+        if isinstance(each, ir.With)
+        for region in opened_by(module, each)
+    )
 
 
 # --- casts ------------------------------------------------------------------------------------------------------------
@@ -166,15 +166,9 @@ def _is_switched_off(module: Module, node: ir.Node) -> bool:
 
 def _cast(module: Module, value: ir.Value) -> ir.Value | None:
     """The tensor that a call casts to float32."""
-    func = value.func if isinstance(value, ir.Call) else None
-    if not isinstance(value, ir.Call) or not isinstance(func, ir.Attribute):
+    if not isinstance(value, ir.Call) or not isinstance(value.func, ir.Attribute):
         return None
-    if func.attr == "float" and not value.args:
-        return func.base
-    given = value.keyword("dtype") or next(iter(value.positional[:1]), None)
-    if func.attr not in ("to", "type") or given is None:
-        return None
-    return func.base if all(each.name == "float32" for each in dtypes(module, given)) else None
+    return value.func.base if cast_to(module, value) == "float32" else None
 
 
 def _casts(module: Module, block: ir.Block | None) -> ir.Value | None:

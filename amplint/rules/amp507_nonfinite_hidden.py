@@ -55,9 +55,8 @@ from amplint.model import ir
 from amplint.model.events import is_grad
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
-from amplint.model.reaching import reaching
+from amplint.model.reaching import only_assignment, returned
 from amplint.model.reads import is_parameters
-from amplint.model.scopes import Assigned
 from amplint.model.unseen import local_function
 from amplint.rules.base import Rule
 from amplint.rules.finite import made_of, not_finite
@@ -211,9 +210,8 @@ def _gradient(module: Module, tensor: ir.Value, depth: int = 3) -> ir.Value | No
     """The `p.grad` that a tensor is, itself or through a variable."""
     bare = _bare(tensor)
     if isinstance(bare, ir.Name) and depth:
-        bindings = reaching(module.names, bare)
-        only = bindings[0] if len(bindings) == 1 else None
-        return _gradient(module, only.value, depth - 1) if isinstance(only, Assigned) else None
+        made = only_assignment(module.names, bare)
+        return _gradient(module, made.value, depth - 1) if made is not None else None
     return bare if is_grad(bare) else None
 
 
@@ -282,9 +280,8 @@ def _is_parameter(module: Module, value: ir.Value) -> bool:
 
 def _replaces(module: Module, function: ir.Function) -> bool:
     """Whether a hook returns its gradient with what isn't finite replaced."""
-    returns = [each for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Return)]
-    calls = [each.value for each in returns if isinstance(each.value, ir.Call)]
-    return bool(calls) and len(calls) == len(returns) and all(_replaced(module, each) is not None for each in calls)
+    values = [each.value for each in returned(function)]
+    return bool(values) and all(isinstance(each, ir.Call) and _replaced(module, each) is not None for each in values)
 
 
 # --- losses -----------------------------------------------------------------------------------------------------------

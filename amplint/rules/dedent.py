@@ -120,17 +120,6 @@ def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix
     return Fix(Applicability.UNSAFE, "Begin the region before it", (moved, *edits, own))
 
 
-def wrapped(module: Module, statement: ir.Statement, header: str, unit: str) -> tuple[Edit, ...] | None:
-    """Put a statement into a `with` of its own, whose line is `header`; None where it shares its line."""
-    indent = indentation(module, statement)
-    end = module.span(statement)[1]
-    if indent is None or module.source.text[end : line_end(module, end)].strip()[:1] not in ("", "#"):
-        return None
-    start = line_start(module, module.span(statement)[0])
-    edits = shift(module, (start, _end(module, statement)), indent, unit, outward=False)
-    return (insert(start, f"{indent}{header}{module.source.newline}"), *edits)
-
-
 def _applicability(safe: bool) -> Applicability:
     return Applicability.SAFE if safe else Applicability.UNSAFE
 

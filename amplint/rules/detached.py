@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.calls import Calls
-from amplint.model.reaching import reaching
+from amplint.model.reaching import reaching, returned
 from amplint.model.scopes import Assigned
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def new_tensor(module: Module, value: ir.Value, depth: int = _DEPTH) -> ir.Call 
 
     Only of one that requires a gradient: backward of another raises by itself.
     """
-    known = module.once(_known)
+    known = module.once(_Known)
     if not known.any_made:
         return None
     if value.id not in known.found:
@@ -42,7 +42,7 @@ def _find(module: Module, value: ir.Value, depth: int) -> ir.Call | None:
         return found[0] if found and all(found) else None
     if isinstance(value, ir.Name):
         bindings = reaching(module.names, value)
-        if not all(isinstance(each, Assigned) for each in bindings) or value.name in module.once(_known).changed:
+        if not all(isinstance(each, Assigned) for each in bindings) or value.name in module.once(_Known).changed:
             return None
         made = [new_tensor(module, each.value, depth - 1) for each in bindings if isinstance(each, Assigned)]
         return made[0] if made and all(made) else None
@@ -65,27 +65,20 @@ class _Known:
         }
 
 
-def _known(module: Module) -> _Known:
-    return _Known(module)
-
-
 def _called(module: Module, call: ir.Call, depth: int) -> ir.Call | None:
     func, requires = call.func, call.keyword("requires_grad")
     if module.names.only(func) in _NEW:
         return call if isinstance(requires, ir.Constant) and requires.value is True else None
     if isinstance(func, ir.Attribute) and func.attr in _KEEPS:
-        if (
-            func.attr == "requires_grad_"
-            and isinstance(func.base, ir.Call)
-            and ir.last_name(func.base.func) == "detach"
-        ):
+        base = func.base
+        if func.attr == "requires_grad_" and isinstance(base, ir.Call) and ir.last_name(base.func) == "detach":
             return call
         if not any(isinstance(each, ir.Call) for arg in call.args for each in ir.walk_values(arg.value)):
-            return new_tensor(module, func.base, depth - 1)
+            return new_tensor(module, base, depth - 1)
         return None
     function = module.once(Calls).run_by(call)
     if function is None or function.is_generator or function.is_async or function.decorators:
         return None
-    returns = [each.value for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Return)]
-    found = [new_tensor(module, each, depth - 1) if each is not None else None for each in returns]
+    values = [each.value for each in returned(function)]
+    found = [new_tensor(module, each, depth - 1) if each is not None else None for each in values]
     return found[0] if found and all(found) else None

@@ -10,7 +10,7 @@ from amplint.model import ir
 from amplint.model.calls import Calls
 from amplint.model.events import CLIPS, is_grad
 from amplint.model.objects import objects
-from amplint.model.reaching import reaching
+from amplint.model.reaching import only_assignment, reaching, returned
 from amplint.model.reads import is_parameters
 from amplint.model.scopes import Assigned, node_of
 from amplint.model.sinks import COMPUTING, INFINITE, PASSING
@@ -151,9 +151,8 @@ def not_finite(module: Module, test: ir.Value, holds: bool, depth: int = _FOLLOW
     if isinstance(test, ir.Comprehension):
         return _listed(test, holds, parts)
     if isinstance(test, ir.Name):
-        bindings = reaching(module.names, test)
-        only = bindings[0] if len(bindings) == 1 else None
-        return parts(only.value, holds) if isinstance(only, Assigned) else []
+        made = only_assignment(module.names, test)
+        return parts(made.value, holds) if made is not None else []
     return []
 
 
@@ -279,8 +278,7 @@ def _operands(module: Module, call: ir.Call) -> list[ir.Value]:
     callee = module.once(Calls).find(call)
     if callee is None or callee.function.is_generator:
         return []
-    returns = (each for each in ir.walk_statements(callee.function.body, into=False) if isinstance(each, ir.Return))
-    return [each.value for each in returns if each.value is not None]
+    return [each.value for each in returned(callee.function) if each.value is not None]
 
 
 def _held(module: Module, name: ir.Name) -> Iterator[ir.Value]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Fix
 from amplint.model import ir
-from amplint.model.dtypes import is_false, region_of
+from amplint.model.dtypes import is_false, opened_by
 from amplint.model.events import Event
 from amplint.model.flow import flows
 from amplint.model.objects import objects
@@ -32,19 +32,8 @@ _HOOKS = {
     "register_module_full_backward_hook", "register_multi_grad_hook", "register_post_accumulate_grad_hook",
 }  # fmt: skip
 _PRODUCTS = {
-    "matmul",
-    "mm",
-    "bmm",
-    "mv",
-    "addmm",
-    "baddbmm",
-    "einsum",
-    "linear",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "tensordot",
-}
+    "matmul", "mm", "bmm", "mv", "addmm", "baddbmm", "einsum", "linear", "conv1d", "conv2d", "conv3d", "tensordot",
+}  # fmt: skip
 
 
 class Inside(NamedTuple):
@@ -202,10 +191,9 @@ def has_island(module: Module, found: Inside) -> bool:
     holder = enclosing_with(found.event.call, lambda item: item.context.id == found.region.at)
     if holder is None:
         return False
-    for statement in ir.walk_statements(holder[0].body, into=False):
-        if isinstance(statement, ir.With):
-            for item in statement.items:
-                region = region_of(module, item.context) if isinstance(item.context, ir.Call) else None
-                if region is not None and is_false(region.enabled):
-                    return True
-    return False
+    return any(
+        is_false(region.enabled)
+        for statement in ir.walk_statements(holder[0].body, into=False)
+        if isinstance(statement, ir.With)
+        for region in opened_by(module, statement)
+    )

@@ -24,7 +24,12 @@ _SINCE = "1.10"
 def island(module: Module, statement: ir.Statement, region: Region) -> list[Edit] | None:
     """Put a statement into a part of `region` that is switched off; None where that can't be written there."""
     header = _header(module, statement, region)
-    if header is None or not stands_alone(module, statement):
+    return wrapped(module, statement, header) if header is not None else None
+
+
+def wrapped(module: Module, statement: ir.Statement, header: str) -> list[Edit] | None:
+    """Put a statement into a `with` of its own, whose line is `header`; None where it shares its lines."""
+    if not stands_alone(module, statement):
         return None
     start, end = line_start(module, module.span(statement)[0]), line_end(module, last_offset(module, statement))
     indent, step = indentation(module, statement) or "", unit(module, statement)

@@ -9,6 +9,7 @@ from amplint.model import ir
 from amplint.model.dtypes import regions
 from amplint.model.objects import objects
 from amplint.model.precision import region_dtypes
+from amplint.model.reaching import returned
 from amplint.rules.lightning import fabric_of, modules, scaling, setups
 from amplint.rules.managed import Step, is_always_behind
 
@@ -82,9 +83,7 @@ def _is_returned(method: ir.Function, call: ir.Call) -> bool:
         {each.name for each in made_in.targets if isinstance(each, ir.Name)} if isinstance(made_in, ir.Assign) else ()
     )
     return method.name == "training_step" and any(
-        each is made_in or (isinstance(each.value, ir.Name) and each.value.name in names)
-        for each in ir.walk_statements(method.body, into=False)
-        if isinstance(each, ir.Return)
+        each is made_in or (isinstance(each.value, ir.Name) and each.value.name in names) for each in returned(method)
     )
 
 
