@@ -46,12 +46,12 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.compat import asks_version, may_be_missing, tests_of
 from amplint.model.dtypes import is_false
 from amplint.rules.base import Rule
 from amplint.rules.editing import add_first_argument, add_last_argument, insert
 from amplint.rules.legacy import OLD_ORDER
 from amplint.rules.pins import module_name
+from amplint.rules.releases import depends_on_release
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -76,11 +76,12 @@ _HOMES = {
     "torch.npu.amp": "npu",
     "torch_npu.npu.amp": "npu",
 }
-_NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
-# Its devices can saturate instead of overflowing, and its scaler knows.
-_OWN = {f"{home}.GradScaler" for home, device in _HOMES.items() if device == "npu"}
-_VENDORS = {f"{home}.{name}": device for home, device in _HOMES.items() for name in _NAMES} | {
-    f"{home}.autocast_mode.autocast": device for home, device in _HOMES.items()
+_NAMES = ("autocast", "autocast_mode.autocast", "GradScaler", "custom_fwd", "custom_bwd")
+_VENDORS = {
+    f"{home}.{name}": device
+    for home, device in _HOMES.items()
+    for name in _NAMES
+    if (name, device) != ("GradScaler", "npu")  # its devices can saturate instead of overflowing, and its scaler knows
 }
 
 
@@ -90,25 +91,20 @@ def check(module: Module) -> Iterator[Finding]:
     if not module.target.reaches(_SINCE):
         return
     for statement in module.statements:
-        if isinstance(statement, ir.Import) and statement.module is not None and not _is_tried(module, statement):
+        if isinstance(statement, ir.Import) and statement.module is not None:
             for alias in statement.aliases:
                 name = f"{statement.module}.{alias.name}"
-                if name in _VENDORS and name not in _OWN:
+                if name in _VENDORS and not depends_on_release(module, statement):
                     why = "import it from torch.amp, and pass the device where it is called"
                     yield _finding(module.layout.span(alias), name, None, why)
     for value in module.references(*_VENDORS):
         name_of = module.names.only(value)
-        if name_of is None or name_of in _OWN or not isinstance(value, ir.Attribute) or _is_tried(module, value):
+        if name_of is None or not isinstance(value, ir.Attribute) or depends_on_release(module, value):
             continue
         decorates = isinstance(value.parent, ir.Function) and value in value.parent.decorators
         if decorates or (isinstance(value.parent, ir.Call) and value.parent.func is value):
             fix, withheld = _fix(module, value, name_of)
             yield _finding(module.span(value), name_of, fix, withheld)
-
-
-def _is_tried(module: Module, node: ir.Node) -> bool:
-    """Whether the name is used only where it exists."""
-    return may_be_missing(node) or any(asks_version(module.names, test) for test in tests_of(node))
 
 
 def _finding(span: tuple[int, int], name: str, fix: Fix | None, withheld: str | None) -> Finding:

@@ -83,18 +83,13 @@ def _regions(module: Module, shown: Evidence) -> Iterator[Finding]:
         device = str(found.pop())
         if device not in {"cpu", *ACCELERATORS} or (device == "cpu" and _may_be_on_cpu(module, shown, other)):
             continue
-        literal = region.device_type
-        fix = None
-        if isinstance(literal, ir.Constant):
-            fix = Fix(
-                Applicability.UNSAFE, f'Make it for "{other}"', (Edit(*module.layout.outer(literal), f'"{other}"'),)
-            )
+        fix, withheld = _fix(module, region.device_type, other)
         yield rule.finding(
             module.span(region.call),
             f"autocast is for {device}, and {shown.line(module, other)} puts the code on {other}, where it does "
             f"nothing; make it for {other}",
             fix=fix,
-            withheld=None if fix else "the device is in the class's name, or kept elsewhere",
+            withheld=withheld,
         )
 
 
@@ -106,8 +101,8 @@ def _may_be_on_cpu(module: Module, shown: Evidence, other: str) -> bool:
 def _scalers(module: Module, shown: Evidence) -> Iterator[Finding]:
     """Scalers that name cuda beside regions for one other accelerator."""
     every = [each for each in regions(module) if not is_false(each.enabled)]
-    found = {each.type for region in every for each in region_devices(module, region)}
-    if len(found) != 1 or not found <= ACCELERATORS - {"cuda"} or "cuda" in shown.types or not every:
+    found = {str(each.type) for region in every for each in region_devices(module, region)}
+    if len(found) != 1 or not found <= ACCELERATORS - {"cuda"} or "cuda" in shown.types:
         return
     (other,) = found
     half = any(each.name == "float16" for region in every for each in region_dtypes(module, region))
@@ -121,16 +116,21 @@ def _scalers(module: Module, shown: Evidence) -> Iterator[Finding]:
                 continue
         elif OLD_SCALER[str(name)] != "cuda":
             continue
-        fix = None
-        if name == SCALER and isinstance(literal, ir.Constant):
-            edit = Edit(*module.layout.outer(literal), f'"{other}"')
-            fix = Fix(Applicability.UNSAFE, f'Make it for "{other}"', (edit,))
+        fix, withheld = _fix(module, literal if name == SCALER else None, other)
         effect = "so that gradients underflow" if half else "which float16 would need"
         yield rule.finding(
             module.span(call),
             f"autocast is for {other} ({module.line(every[0].call)}), the scaler for cuda: without CUDA it "
             f"switches itself off, {effect}; make it for {other}",
             fix=fix,
-            withheld=None if fix else "the device is in the class's name, or kept elsewhere",
+            withheld=withheld,
             severity=Severity.ERROR if half else None,
         )
+
+
+def _fix(module: Module, device: ir.Value | None, other: str) -> tuple[Fix | None, str | None]:
+    """The other device in the place of the literal one."""
+    if not isinstance(device, ir.Constant):
+        return None, "the device is in the class's name, or kept elsewhere"
+    edit = Edit(*module.layout.outer(device), f'"{other}"')
+    return Fix(Applicability.UNSAFE, f'Make it for "{other}"', (edit,)), None

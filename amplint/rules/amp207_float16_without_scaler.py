@@ -52,7 +52,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
-from amplint.model import ir
 from amplint.model.decided import decided
 from amplint.model.formulas import both, possible
 from amplint.model.training import Entered, Trained, runs_in, trained
@@ -97,7 +96,6 @@ def _judge(module: Module, found: Trained, entered: Entered) -> Finding | None:
         return None
     under = said(module, world, runs)
     where = f"{module.line(entered.region.call)}{', ' if under else ''}{under}"
-    assert isinstance(backward, ir.Call)
     return rule.finding(
         module.span(backward),
         f"the loss comes out of a float16 region ({where}), and no GradScaler multiplies it: small gradients become "

@@ -124,8 +124,7 @@ def _is_read(module: Module, call: ir.Call) -> bool:
     if any(_TARGET.search(each) for each in names) or "one_hot" in module.text(call):
         return False
     return not any(
-        isinstance(each, ir.Call)
-        and _wants_half(module, each)
+        _wants_half(module, each)
         and any(ir.last_name(arg.value) in names for arg in each.args if isinstance(arg.value, ir.Name))
         for each in module.whole.calls
         if ir.function_of(each) is function

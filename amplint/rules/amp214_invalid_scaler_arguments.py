@@ -48,7 +48,7 @@ from amplint.model.evident import kinds, number
 from amplint.model.objects import SCALERS, objects
 from amplint.rules.base import Rule
 from amplint.rules.devices import choose
-from amplint.rules.editing import insert
+from amplint.rules.editing import insert, written
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -146,8 +146,8 @@ def _factors(module: Module, given: _Arguments) -> Finding | None:
     if bad_growth and bad_backoff and growth != 1 and backoff != 1:
         first, second = given["growth_factor"], given["backoff_factor"]
         edits = (
-            Edit(*module.layout.outer(first), _written(module, second)),
-            Edit(*module.layout.outer(second), _written(module, first)),
+            Edit(*module.layout.outer(first), written(module, second)),
+            Edit(*module.layout.outer(second), written(module, first)),
         )
         fix = Fix(Applicability.SAFE, "Exchange growth_factor and backoff_factor", edits)
         advice = "the two have changed places"
@@ -254,8 +254,3 @@ def _updated(module: Module, call: ir.Call) -> Finding | None:
     message = f"`update({text})` raises AttributeError, it takes a float or a tensor: write `{right}`"
     edit = Edit(*module.layout.outer(value), right)
     return rule.finding(module.span(value), message, fix=Fix(Applicability.SAFE, f"Write `{right}`", (edit,)))
-
-
-def _written(module: Module, value: ir.Value) -> str:
-    start, end = module.layout.outer(value)
-    return module.source.text[start:end]

@@ -42,6 +42,7 @@ from amplint.model import ir
 from amplint.model.objects import objects
 from amplint.model.reaching import only_assignment
 from amplint.rules.base import Rule
+from amplint.rules.editing import written
 from amplint.rules.standing import dominates
 from amplint.rules.statements import removed
 
@@ -266,8 +267,7 @@ def _without(module: Module, cast: _Cast) -> Edit | None:
     if isinstance(assign, ir.Assign) and assign.value is cast.call and isinstance(cast.base, ir.Name):
         if [ir.last_name(each) for each in assign.targets] == [cast.base.name]:  # `x = x.half()`
             return removed(module, assign)
-    start, end = module.layout.outer(cast.base)
-    return Edit(*module.layout.outer(cast.call), module.source.text[start:end])
+    return Edit(*module.layout.outer(cast.call), written(module, cast.base))
 
 
 def _read_otherwise(module: Module, call: ir.Call, cast: _Cast) -> bool:

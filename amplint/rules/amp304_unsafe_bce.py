@@ -52,6 +52,7 @@ from amplint.model.oplists import OP_LISTS, Cast
 from amplint.model.reaching import only_assignment, reaching
 from amplint.model.scopes import Assigned, Other, owner_class
 from amplint.rules.base import Rule
+from amplint.rules.editing import written
 from amplint.rules.halves import casting_up
 from amplint.rules.island import island
 from amplint.rules.pins import module_name
@@ -244,8 +245,7 @@ def _without_sigmoid(module: Module, call: ir.Call) -> list[Edit] | None:
             return None
     if logits is None:
         return None
-    start, end = module.layout.outer(logits)
-    text = module.source.text[start:end]
+    text = written(module, logits)
     atom = isinstance(logits, (ir.Name, ir.Attribute, ir.Call, ir.Subscript)) or text.startswith("(")
     bare = atom or not isinstance(value.parent, ir.Attribute)
     return [Edit(*module.layout.outer(value), text if bare else f"({text})")]

@@ -53,7 +53,7 @@ from amplint.model.spellings import LOSSES, SPELLINGS
 from amplint.model.where import ON, OUTSIDE
 from amplint.rules.base import Rule
 from amplint.rules.dedent import Refused, begin_region_at
-from amplint.rules.halves import met, shown
+from amplint.rules.halves import PRODUCTS, met, shown
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -65,7 +65,6 @@ rule = Rule(
     triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy"),
 )
 
-_PRODUCTS = ("linear", "matmul", "mm", "bmm", "einsum", "conv1d", "conv2d", "conv3d")
 # Calls that compute nothing in half precision, whatever they belong to.
 _HARMLESS = {
     "backward", "scale", "step", "update", "unscale_", "zero_grad", "item", "detach", "append", "print", "float",
@@ -158,7 +157,7 @@ def _is_view(call: ir.Call) -> bool:
 def _multiplies(module: Module, call: ir.Call) -> bool:
     """Whether a call's function or layer multiplies matrices outside of every region, and opens none."""
     inside = [each for each in half(module) if call.id in each.sites or each.node is call]
-    return any(each.spelling in _PRODUCTS for each in inside) and all(each.where.state == OUTSIDE for each in inside)
+    return any(each.spelling in PRODUCTS for each in inside) and all(each.where.state == OUTSIDE for each in inside)
 
 
 def _fix(module: Module, region: ir.With, forward: ir.Call) -> tuple[Fix | None, str | None]:

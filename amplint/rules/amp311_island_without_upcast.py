@@ -52,7 +52,7 @@ from amplint.model.kinds import FLOAT32, HALF
 from amplint.model.spellings import SPELLINGS
 from amplint.model.where import ISLAND, is_listed
 from amplint.rules.base import Rule
-from amplint.rules.halves import dtype_of, shown, up
+from amplint.rules.halves import PRODUCTS, dtype_of, shown, up
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -63,8 +63,6 @@ rule = Rule(
     severity=Severity.WARNING,
     triggers=("autocast & enabled=False", "autocast & enabled = False", "autocast & (False"),
 )
-
-_PRODUCTS = ("linear", "matmul", "mm", "bmm", "conv1d", "conv2d", "conv3d", "einsum", "addmm", "baddbmm")
 
 
 @rule.check
@@ -95,4 +93,4 @@ def check(module: Module) -> Iterator[Finding]:
 def _fails(seen: Seen) -> bool:
     """Whether a product gets half and float32."""
     kinds = {kind.what for _, kind in seen.tensors()}
-    return seen.spelling in _PRODUCTS and (FLOAT32 in kinds or seen.layer is not None)
+    return seen.spelling in PRODUCTS and (FLOAT32 in kinds or seen.layer is not None)

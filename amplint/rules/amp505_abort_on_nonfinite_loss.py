@@ -88,13 +88,11 @@ def _is_scaled(module: Module, abort: Abort, value: ir.Value) -> bool:
     asked = made_of(module, value)
     if _is_reduced(module, asked):
         return False
-    at = abort.at if isinstance(abort.at, ir.Assert) else abort.at.parent
     losses = _losses(module, asked)
-    assert at is not None
     for flow, visit in scaler_calls(module, "scale"):
         subject = visit.event.subject
         if subject is not None and losses & _losses(module, made_of(module, subject)):
-            if any(runs_with(module, flow, *each) for each in beside(module, flow, at, visit.event.call)):
+            if any(runs_with(module, flow, *each) for each in beside(module, flow, abort.decides, visit.event.call)):
                 return True
     return False
 

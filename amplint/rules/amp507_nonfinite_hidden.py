@@ -59,7 +59,7 @@ from amplint.model.reaching import only_assignment, returned
 from amplint.model.reads import is_parameters
 from amplint.model.unseen import local_function
 from amplint.rules.base import Rule
-from amplint.rules.finite import made_of, not_finite
+from amplint.rules.finite import about_finite, made_of, not_finite
 from amplint.rules.order import calls_of, side_by_side
 from amplint.rules.skipped import beside, is_routine, runs_with, scaler_calls
 from amplint.rules.standing import conditions, exclusive, ifs_round
@@ -173,8 +173,7 @@ def _asks(module: Module, test: ir.Value, tensor: ir.Value) -> bool:
     """Whether a mask is one of where a tensor is not finite, or of where it is."""
     known = objects(module)
     key = known.render(_bare(tensor))
-    asked = [*not_finite(module, test, holds=True), *not_finite(module, test, holds=False)]
-    return key is not None and any(known.render(_bare(each)) == key for each in asked)
+    return key is not None and any(known.render(_bare(each)) == key for each in about_finite(module, test))
 
 
 def _is_nothing(module: Module, value: ir.Value | None) -> bool:

@@ -58,9 +58,8 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.events import CLIPS
 from amplint.rules.base import Rule
-from amplint.rules.finite import Abort, aborts, gradients_in, is_caught, made_of, only_asks_for_presence
+from amplint.rules.finite import Abort, aborts, gradients_in, is_caught, made_of, only_asks_for_presence, returns_norm
 from amplint.rules.order import receiver
 from amplint.rules.skipped import is_plain, places_in, scaler_calls, step_round
 from amplint.rules.standing import conditions, ifs_round
@@ -116,12 +115,10 @@ def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
         source = gradients_in(module, value)
         if source is None:
             continue
-        at = abort.at if isinstance(abort.at, ir.Assert) else abort.at.parent
         here = [each for each in made_of(module, value) if ir.function_of(each) is ir.function_of(abort.at)]
-        assert at is not None
-        if not only_asks_for_presence(module, (each.test for each in conditions(at, here[-1]))):
+        if not only_asks_for_presence(module, (each.test for each in conditions(abort.decides, here[-1]))):
             continue
-        found = step_round(module, at)
+        found = step_round(module, abort.decides)
         if found is not None and not is_plain(found[0], source):
             yield rule.finding(
                 module.span(abort.at),
@@ -138,8 +135,7 @@ def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
 def _raises(module: Module, call: ir.Call) -> bool:
     """`clip_grad_norm_(..., error_if_nonfinite=True)`."""
     given = call.keyword("error_if_nonfinite")
-    known = module.names.of(call.func) & CLIPS or ir.last_name(call.func) in ("clip_grad_norm_", "get_total_norm")
-    return bool(known) and isinstance(given, ir.Constant) and given.value is True
+    return isinstance(given, ir.Constant) and given.value is True and returns_norm(module, call)
 
 
 def _judge_clip(module: Module, call: ir.Call) -> Iterator[Finding]:

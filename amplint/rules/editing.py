@@ -17,6 +17,12 @@ def insert(at: int, content: str) -> Edit:
     return Edit(at, at, content)
 
 
+def written(module: Module, value: ir.Value) -> str:
+    """A value as it is written, with the parentheses around it."""
+    start, end = module.layout.outer(value)
+    return module.source.text[start:end]
+
+
 def add_first_argument(module: Module, call: ir.Call, content: str) -> Edit:
     """Put `content` in front of a call's arguments, in the layout that they have."""
     start, _ = module.layout.inside_parens(call)

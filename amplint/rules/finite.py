@@ -34,11 +34,11 @@ _SIGNALS = {"OverflowError", "StopIteration", "StopAsyncIteration", "GeneratorEx
 
 
 class Abort(NamedTuple):
-    """A statement that ends the program where one of some values is not finite."""
+    """A statement that ends the program where a value is not finite; `decides`: the assert or if that asks that."""
 
-    at: ir.Node
+    at: ir.Statement
+    decides: ir.Assert | ir.If
     asked: list[ir.Value]
-    test: ir.Value
 
 
 # --- aborts -----------------------------------------------------------------------------------------------------------
@@ -52,15 +52,14 @@ def aborts(module: Module) -> list[Abort]:
 def _aborts(module: Module) -> list[Abort]:
     found = []
     for statement in module.whole.statements:
-        if isinstance(statement, ir.Assert):
-            test, holds = statement.test, False
-        elif _ends(module, statement) and isinstance(statement.parent, ir.If):
-            test, holds = statement.parent.test, statement.block is statement.parent.then
-        else:
+        decides = statement if isinstance(statement, ir.Assert) else statement.parent
+        if decides is not statement and not _ends(module, statement):
             continue
-        asked = not_finite(module, test, holds)
-        if asked and not is_caught(module, statement):
-            found.append(Abort(statement, asked, test))
+        if isinstance(decides, (ir.Assert, ir.If)):
+            holds = isinstance(decides, ir.If) and statement.block is decides.then
+            asked = not_finite(module, decides.test, holds)
+            if asked and not is_caught(module, statement):
+                found.append(Abort(statement, decides, asked))
     return found
 
 
@@ -219,6 +218,11 @@ def _is_there(module: Module, test: ir.Value, holds: bool) -> bool:
     return holds and ir.last_name(test) in ("requires_grad", "grad")
 
 
+def about_finite(module: Module, test: ir.Value) -> list[ir.Value]:
+    """The values that a test asks whether they are finite, or whether they aren't."""
+    return [*not_finite(module, test, True), *not_finite(module, test, False)]
+
+
 def only_asks_for_presence(module: Module, tests: Iterable[ir.Value]) -> bool:
     """Whether some tests ask for no more than that something is there, or that it isn't."""
     return all(_is_there(module, each, True) or _is_there(module, each, False) for each in tests)
@@ -323,11 +327,16 @@ def _callers(module: Module) -> dict[int, list[ir.Call]]:
     return found
 
 
+def returns_norm(module: Module, call: ir.Call) -> bool:
+    """Whether a call clips gradients or measures them, and returns their norm."""
+    return bool(module.names.of(call.func) & CLIPS) or ir.last_name(call.func) in _NORMS
+
+
 def gradients_in(module: Module, value: ir.Value) -> ir.Value | None:
     """The gradients of parameters that a number is the size of: `p.grad`, or the call that clips or measures them."""
     for each in made_of(module, value):
         if isinstance(each, ir.Call):
-            if module.names.of(each.func) & CLIPS or ir.last_name(each.func) in _NORMS:
+            if returns_norm(module, each):
                 return each
         elif is_grad(each) and is_parameters(module, each):
             return each

@@ -1,4 +1,4 @@
-"""Which release of a framework code was written for, where the project doesn't say."""
+"""Which release of torch or a framework code was written for, where the project doesn't say."""
 
 from __future__ import annotations
 

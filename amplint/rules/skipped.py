@@ -10,7 +10,7 @@ from amplint.model import ir
 from amplint.model.events import Event
 from amplint.model.flow import Flow, flows
 from amplint.model.visits import Visit
-from amplint.rules.finite import callers, not_finite, only_asks_for_presence
+from amplint.rules.finite import about_finite, callers, only_asks_for_presence
 from amplint.rules.lives import float16_possible
 from amplint.rules.order import always_off, places, side_by_side, visits
 from amplint.rules.standing import conditions, exclusive
@@ -61,7 +61,7 @@ def is_routine(module: Module, flow: Flow, test: ir.Value) -> bool:
     """Whether a test asks for the accumulation boundary, for clipping, for NaN, or whether something is there."""
     if only_asks_for_presence(module, [test]) or flow.conditions.counts(test):
         return True
-    if not_finite(module, test, holds=True) or not_finite(module, test, holds=False):
+    if about_finite(module, test):
         return True
     names = [ir.last_name(each) for each in ir.walk_values(test) if not isinstance(each.parent, ir.Attribute)]
     return any(names) and all(_ROUTINE.search(each) for each in names if each)
