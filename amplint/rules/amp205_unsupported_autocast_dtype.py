@@ -64,7 +64,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Each region whose dtype is no half type where it has to be one."""
     for region in regions(module):
         if region.dtype is not None and not region.opaque and not is_false(region.enabled):
-            finding = _judge(module, region, dtypes(module, region.dtype))
+            finding = _judge(module, region, region.dtype, dtypes(module, region.dtype))
             if finding is not None:
                 yield finding
 
@@ -81,12 +81,10 @@ def _is_of_tensor(module: Module, region: Region) -> bool:
     )
 
 
-def _judge(module: Module, region: Region, found: list[Dtype]) -> Finding | None:
-    assert region.dtype is not None
-    text = module.text(region.dtype)
+def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) -> Finding | None:
     if all(each.kind == "str" for each in found):
-        message = f"`{text}` is a string: autocast raises TypeError on entering; pass a torch.dtype"
-        return rule.finding(module.span(region.dtype), message)
+        message = f"`{module.text(given)}` is a string: autocast raises TypeError on entering; pass a torch.dtype"
+        return rule.finding(module.span(given), message)
     types = list(dict.fromkeys(each.type for each in region_devices(module, region)))
     named = [each for each in types if each in _ONLY_HALF]
     names = [each.name for each in found]
@@ -97,27 +95,30 @@ def _judge(module: Module, region: Region, found: list[Dtype]) -> Finding | None
         return None
     if named == types == ["cpu"] and set(names) == {"float16"} and not module.target.guarantees("2.2"):
         message = "before torch 2.2 autocast on the CPU takes bfloat16 only: with float16 it warns and is off"
-        return rule.finding(module.span(region.dtype), message)
-    other = next((each for each in found if each.kind == "dtype" and each.name not in HALF), None)
-    if other is None:
+        return rule.finding(module.span(given), message)
+    name = next((str(each.name) for each in found if each.kind == "dtype" and each.name not in HALF), None)
+    under = _when(module, region, found, name, everywhere=named == types) if name is not None else None
+    if under is None:
         return None
-    known = decided(module)
-    runs = known.runs_in(found, str(other.name))
-    made = both(known.of(region.enabled), known.inside(region.call), TRUE if named == types else negated(ON_CUDA))
-    if is_vague(runs):
-        return None
-    world = possible(runs, made)
-    if world is None:
-        return None
-    # Where float32 was asked for, it is what the code gets, with a warning.
-    surely = surely and named == types
-    under = said(module, world, runs)
-    what = f"`{text}` is torch.{other.name}" if text != f"torch.{other.name}" else f"`{text}`"
-    where = " and ".join(map(str, named))
+    text = module.text(given)
+    what = f"`{text}` is torch.{name}" if text != f"torch.{name}" else f"`{text}`"
     return rule.finding(
-        module.span(region.dtype),
-        f"{under + ', ' if under else ''}{what}, which autocast for {where} does not take: there it warns and switches "
+        module.span(given),
+        f"{under}{what}, which autocast for {' and '.join(named)} does not take: there it warns and switches "
         "the region off; pass a half type, or `enabled=False`",
         fix=_ISLAND,
-        severity=None if surely else Severity.WARNING,
+        # Where float32 was asked for, it is what the code gets, with a warning.
+        severity=None if surely and named == types else Severity.WARNING,
     )
+
+
+def _when(module: Module, region: Region, found: list[Dtype], name: str, *, everywhere: bool) -> str | None:
+    """When a region is on and in a dtype, in words; `everywhere`: on cuda too. None: never, or it can't be told."""
+    known = decided(module)
+    runs = known.runs_in(found, name)
+    if is_vague(runs):
+        return None
+    made = both(known.of(region.enabled), known.inside(region.call), TRUE if everywhere else negated(ON_CUDA))
+    world = possible(runs, made)
+    under = said(module, world, runs) if world is not None else None
+    return f"{under}, " if under else under

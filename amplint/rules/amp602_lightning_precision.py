@@ -118,19 +118,23 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _arguments(module: Module, setup: Setup) -> Iterator[Finding]:
-    for value, inline in _literals(module, setup.precision) if setup.precision is not None else ():
-        found = value.value
-        if isinstance(found, bool) or not isinstance(found, (int, str)) or depends_on_release(module, value):
-            continue
-        at = value if inline else setup.precision
-        if found in _RENAMED:
-            yield _renamed(module, setup, value, at if at is not None else value, _RENAMED[found])
-        elif found not in (*_OLD, *_NEW):
-            message = f"{setup.what} knows no precision {found!r} and raises ValueError; float16 is {_NEW[0]!r}"
-            yield rule.finding(module.span(at if at is not None else value), message, severity=Severity.ERROR)
+    if setup.precision is not None:
+        yield from _precision(module, setup, setup.precision)
     for arg in setup.call.args:
         if arg.keyword in _REMOVED and setup.what == "Trainer" and not depends_on_release(module, arg.value):
             yield _removed(module, setup, arg)
+
+
+def _precision(module: Module, setup: Setup, given: ir.Value) -> Iterator[Finding]:
+    for value, inline in _literals(module, given):
+        found, at = value.value, value if inline else given
+        if isinstance(found, bool) or not isinstance(found, (int, str)) or depends_on_release(module, value):
+            continue
+        if found in _RENAMED:
+            yield _renamed(module, setup, value, at, _RENAMED[found])
+        elif found not in (*_OLD, *_NEW):
+            message = f"{setup.what} knows no precision {found!r} and raises ValueError; float16 is {_NEW[0]!r}"
+            yield rule.finding(module.span(at), message, severity=Severity.ERROR)
 
 
 def _literals(module: Module, value: ir.Value, inline: bool = True) -> Iterator[tuple[ir.Constant, bool]]:

@@ -52,9 +52,9 @@ from typing import TYPE_CHECKING
 from amplint.findings import Finding, Severity
 from amplint.model import ir
 from amplint.model.objects import objects
-from amplint.model.scopes import NOTHING, Assigned
+from amplint.model.scopes import Assigned
 from amplint.rules.base import Rule
-from amplint.rules.releases import depends_on_release, is_for_older
+from amplint.rules.releases import depends_on_release, is_class_of, is_for_older
 from amplint.rules.standing import dominates
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ rule = Rule(
     ),
 )
 
+_LIBRARIES = ("transformers",)
 _EXCLUSIVE = (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval"))
 _REMOVED_IN = "5.0"
 _REMOVED = {
@@ -91,17 +92,10 @@ _DEPRECATED, _REPLACED_IN = "fp16_backend", "4.13"
 def check(module: Module) -> Iterator[Finding]:
     """The arguments one by one and in pairs, and what a Trainer does with them."""
     for call in module.calls:
-        if _is(module, call, "TrainingArguments", "Seq2SeqTrainingArguments"):
+        if is_class_of(module, call.func, _LIBRARIES, "TrainingArguments", "Seq2SeqTrainingArguments"):
             yield from _pairs(module, call)
             yield from _removed(module, call)
             yield from _evaluated_first(module, call)
-
-
-def _is(module: Module, call: ir.Call, *classes: str) -> bool:
-    names = module.names.of(call.func) - {NOTHING}
-    return bool(names) and all(
-        name.partition(".")[0] == "transformers" and name.rpartition(".")[2] in classes for name in names
-    )
 
 
 def _argument(call: ir.Call, name: str) -> ir.Arg | None:
@@ -195,7 +189,7 @@ def _trainers(module: Module, call: ir.Call) -> Iterator[str]:
     assigned = call.parent
     keys = {known.key(each) for each in assigned.targets} if isinstance(assigned, ir.Assign) else set()
     for each in module.calls:
-        if not _is(module, each, "Trainer", "Seq2SeqTrainer") or each.keyword("model_init") is not None:
+        if not is_class_of(module, each.func, _LIBRARIES, "Trainer", "Seq2SeqTrainer") or each.keyword("model_init"):
             continue
         given = each.keyword("args") or (each.positional[1] if len(each.positional) > 1 else None)
         if given is call or (given is not None and known.key(given) in keys - {None}):

@@ -27,7 +27,7 @@ class Cleared(NamedTuple):
 def cleared(module: Module) -> Iterator[Cleared]:
     """The clears of optimizers over flat buffers that a scaler steps."""
     told: set[int] = set()
-    for flow in flows(module):
+    for flow in flows(module) if module.once(_makers) else ():
         for step in visits(flow, "step"):
             maker = _maker(module, flow, step.event.optimizer) if not always_off(flow, step) else None
             for clear in visits(flow, "zero_grad") if maker is not None else ():
@@ -45,7 +45,7 @@ def _maker(module: Module, flow: Flow, optimizer: str | None) -> ir.Function | i
     for call in module.whole.calls:
         if module.names.of(call.func) == {"builtins.isinstance"} and len(call.positional) == 2:
             asked = module.names.definition(call.positional[1])
-            if asked is not None and flow.contains(call) and _is_flat(module, asked):
+            if asked in module.once(_makers) and flow.contains(call):
                 return asked
     for statement in module.whole.statements:
         value = statement.value if isinstance(statement, ir.Assign) else None
@@ -62,7 +62,7 @@ def _in(module: Module, value: ir.Value, depth: int) -> ir.Function | ir.Class |
     """A maker of flat buffers that a value comes from."""
     for each in ir.walk_values(value):
         made = module.names.definition(each.func) if isinstance(each, ir.Call) else None
-        if made is not None and _is_flat(module, made):
+        if made in module.once(_makers):
             return made
         if isinstance(each, ir.Name) and depth:
             for binding in module.names.bindings(each):
@@ -72,10 +72,16 @@ def _in(module: Module, value: ir.Value, depth: int) -> ir.Function | ir.Class |
     return None
 
 
-def _is_flat(module: Module, what: ir.Function | ir.Class) -> bool:
-    """Whether a function or class makes gradients slices of one tensor, and that the gradient of another one."""
+def _makers(module: Module) -> list[ir.Function | ir.Class]:
+    """The functions and classes that make gradients slices of one tensor, and that the gradient of another one."""
+    return [
+        each for each in module.whole.statements if isinstance(each, (ir.Function, ir.Class)) and _is_flat(each.body)
+    ]
+
+
+def _is_flat(block: ir.Block) -> bool:
     sliced = whole = False
-    for statement in ir.walk_statements(what.body):
+    for statement in ir.walk_statements(block):
         if isinstance(statement, ir.Assign) and statement.value is not None:
             if any(isinstance(each, ir.Attribute) and each.attr == "grad" for each in statement.targets):
                 parts = any(isinstance(each, ir.Slice) for each in ir.walk_values(statement.value))

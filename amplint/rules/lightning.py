@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.objects import objects
 from amplint.model.precision import dtypes
-from amplint.model.scopes import NOTHING, Defined
+from amplint.rules.releases import is_class_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,16 +50,8 @@ def _setups(module: Module) -> list[Setup]:
         Setup(call, what, call.keyword("precision"))
         for call in module.calls
         for what in ("Trainer", "Fabric")
-        if _is_lightnings(module, call.func, what)
+        if is_class_of(module, call.func, _LIBRARIES, what)
     ]
-
-
-def _is_lightnings(module: Module, value: ir.Value, what: str) -> bool:
-    """Whether a value is a class of Lightning's, by whichever way it is imported."""
-    names = module.names.of(value) - {NOTHING}
-    return bool(names) and all(
-        name.partition(".")[0] in _LIBRARIES and name.rpartition(".")[2] == what for name in names
-    )
 
 
 def scaling(module: Module, what: str) -> Setup | None:
@@ -76,13 +68,11 @@ def modules(module: Module) -> Iterator[ir.Class]:
 
 def _is_module(module: Module, cls: ir.Class, depth: int = 4) -> bool:
     for base in cls.bases:
-        if _is_lightnings(module, base.value, "LightningModule"):
+        if is_class_of(module, base.value, _LIBRARIES, "LightningModule"):
             return True
-        bindings = module.names.bindings(base.value) if isinstance(base.value, ir.Name) else []
-        for each in bindings:
-            if depth and isinstance(each, Defined) and isinstance(each.what, ir.Class) and each.what is not cls:
-                if _is_module(module, each.what, depth - 1):
-                    return True
+        found = module.names.definition(base.value)
+        if depth and isinstance(found, ir.Class) and _is_module(module, found, depth - 1):
+            return True
     return False
 
 

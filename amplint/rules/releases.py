@@ -1,4 +1,4 @@
-"""Which release of torch or a framework code was written for, where the project doesn't say."""
+"""Frameworks: what of a file is theirs, and for which release it was written where the project doesn't say."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from amplint.model.compat import asks_version, may_be_missing, tests_of
+from amplint.model.scopes import NOTHING
 from amplint.target import nothing_declared
 
 if TYPE_CHECKING:
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
 
 # LIGHTNING_2_0, _transformers_ge_5, IS_LIGHTNING_GREATER_EQUAL ...
 _NAMES_RELEASE = re.compile(r"(?i)_[gl][et]\b|_[gl][et]_|greater|at_least|[a-z]_?\d+_\d|_v\d")
+
+
+def is_class_of(module: Module, value: ir.Value, packages: Collection[str], *classes: str) -> bool:
+    """Whether a value is one of some classes of a framework's, by whichever of its modules it is imported from."""
+    names = module.names.of(value) - {NOTHING}
+    return bool(names) and all(
+        name.partition(".")[0] in packages and name.rpartition(".")[2] in classes for name in names
+    )
 
 
 def is_for_older(module: Module, package: str, call: ir.Call, removed: Collection[str]) -> bool:
