@@ -88,11 +88,12 @@ def check(module: Module) -> Iterator[Finding]:
             message += ": it switches itself off"
         if other is not None:
             message += f", and the region on {module.line(other)} can run in float16 there"
+        fix, withheld = _fix(module, call)
         yield rule.finding(
             module.span(call),
             f"{message}: name the device",
-            fix=_fix(module, call),
-            withheld="the file does not show which device it trains on" if choose(module, call) is None else None,
+            fix=fix,
+            withheld=withheld,
             severity=Severity.ERROR if other is not None else None,
         )
 
@@ -111,16 +112,16 @@ def _device_is_asked(module: Module, call: ir.Call) -> bool:
     return any(asks_for_device(module, test) for test in tests_of(call))
 
 
-def _fix(module: Module, call: ir.Call) -> Fix | None:
+def _fix(module: Module, call: ir.Call) -> tuple[Fix | None, str | None]:
     device = choose(module, call)
     if device is None:
-        return None
+        return None, "the file does not show which device it trains on"
     edit = add_first_argument(module, call, device.text)
     title = f"Name the device: `GradScaler({device.text})`"
     doubt = _doubt(module, device.text)
     if doubt is not None:
-        return Fix(Applicability.UNSAFE, f"{title}; {doubt}", (edit,))
-    return Fix(device.applicability, title, (edit,))
+        return Fix(Applicability.UNSAFE, f"{title}; {doubt}", (edit,)), None
+    return Fix(device.applicability, title, (edit,)), None
 
 
 def _doubt(module: Module, device: str) -> str | None:

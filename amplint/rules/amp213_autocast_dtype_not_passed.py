@@ -252,9 +252,8 @@ def _readable(module: Module, target: ir.Name | ir.Attribute, at: ir.Node) -> bo
 def _finding(module: Module, region: Region, found: Evidence) -> Finding:
     torch = module_name(module, "torch")
     text = module.text(found.value) if found.value is not None else f"{torch}.bfloat16" if torch else None
-    old = region.device is not None and (len(region.call.positional) > 1 or region.call.unpacks("*"))
     fix = None
-    if text is not None and not old:
+    if text is not None:
         edit = add_last_argument(module, region.call, f"dtype={text}")
         fix = Fix(Applicability.UNSAFE, f"Pass `dtype={text}`", (edit,))
     return rule.finding(

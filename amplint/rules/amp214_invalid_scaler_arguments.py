@@ -195,12 +195,10 @@ def _interval(module: Module, given: _Arguments) -> Finding | None:
         return None
     if kinds(module, value) != {"float"}:
         return _no_number(module, given, "growth_interval")
-    fix, every = None, number(module, value)
+    every, right = number(module, value), f"int({module.text(value)})"
     if isinstance(value, ir.Constant) and every is not None and float(every).is_integer():
-        fix = Fix(Applicability.SAFE, f"Write `{int(every)}`", (Edit(*module.layout.outer(value), f"{int(every)}"),))
-    elif kinds(module, value) == {"float"}:
-        wrapped = f"int({module.text(value)})"
-        fix = Fix(Applicability.SAFE, f"Write `{wrapped}`", (Edit(*module.layout.outer(value), wrapped),))
+        right = str(int(every))
+    fix = Fix(Applicability.SAFE, f"Write `{right}`", (Edit(*module.layout.outer(value), right),))
     message = f"`growth_interval={module.text(value)}` is a float, for which `update()` raises TypeError: pass an int"
     return rule.finding(module.span(value), message, fix=fix)
 

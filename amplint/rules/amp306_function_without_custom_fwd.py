@@ -65,12 +65,13 @@ from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.around import Inside, around
 from amplint.model.dtypes import region_of
+from amplint.model.reaching import only_assignment
 from amplint.model.scopes import Assigned, Other, owner_class
 from amplint.model.unseen import local_class
 from amplint.rules.base import Rule
 from amplint.rules.devices import choose
 from amplint.rules.editing import insert, line_start
-from amplint.rules.inside import is_product
+from amplint.rules.inside import AUTOGRAD_FUNCTIONS, is_product
 from amplint.rules.pins import module_name
 
 if TYPE_CHECKING:
@@ -83,7 +84,6 @@ rule = Rule(
     triggers=("autograd & Function & autocast & apply & backward", "autograd & Function & custom_bwd"),
 )
 
-_BASES = {"torch.autograd.Function", "torch.autograd.function.Function"}
 _FWD, _BWD = "custom_fwd", "custom_bwd"
 _SINCE = "2.4"
 # What leaves a tensor's dtype as it is.
@@ -134,7 +134,7 @@ def _functions(module: Module) -> Iterator[_Function]:
     for statement in module.whole.statements:
         if not isinstance(statement, ir.Class) or len(statement.bases) != 1:
             continue
-        if not module.names.of(statement.bases[0].value) <= _BASES:
+        if not module.names.of(statement.bases[0].value) <= AUTOGRAD_FUNCTIONS:
             continue
         methods = {each.name: each for each in statement.body.statements if isinstance(each, ir.Function)}
         if "forward" not in methods or "backward" not in methods:
@@ -298,9 +298,8 @@ def _applied(module: Module) -> dict[int, list[ir.Call]]:
     for call in module.whole.calls:
         func = call.func
         if isinstance(func, ir.Name):
-            bindings = module.names.bindings(func)
-            only = bindings[0] if len(bindings) == 1 else None
-            func = only.value if isinstance(only, Assigned) else func
+            made = only_assignment(module.names, func)
+            func = made.value if made is not None else func
         if isinstance(func, ir.Attribute) and func.attr == "apply":
             cls = local_class(module, func.base)
             if cls is not None:
@@ -314,15 +313,15 @@ def _is_float32(module: Module, value: ir.Value, depth: int = 4) -> bool:
         stored = list(module.names.stored(value)) if owner_class(value) is not None else []
         return bool(stored) and all(each is not None and _is_float32(module, each, depth - 1) for each in stored)
     if isinstance(value, ir.Name) and depth:
-        bindings = module.names.bindings(value)
-        only = bindings[0] if len(bindings) == 1 else None
-        return isinstance(only, Assigned) and _is_float32(module, only.value, depth - 1)
+        made = only_assignment(module.names, value)
+        return made is not None and _is_float32(module, made.value, depth - 1)
     if not isinstance(value, ir.Call) or value.keyword("dtype") is not None:
         return False
     if module.names.of(value.func) & (_PARAMETERS | _FACTORIES):
         return all(_is_plain_number(module, each) for each in value.positional)
-    moved = isinstance(value.func, ir.Attribute) and value.func.attr in ("cuda", "requires_grad_")
-    return moved and isinstance(value.func, ir.Attribute) and _is_float32(module, value.func.base, depth)
+    if not isinstance(value.func, ir.Attribute) or value.func.attr not in ("cuda", "requires_grad_"):
+        return False
+    return _is_float32(module, value.func.base, depth)
 
 
 def _is_plain_number(module: Module, value: ir.Value) -> bool:

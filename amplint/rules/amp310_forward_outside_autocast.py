@@ -52,7 +52,7 @@ from amplint.model.oplists import Cast
 from amplint.model.spellings import LOSSES, SPELLINGS
 from amplint.model.where import ON, OUTSIDE
 from amplint.rules.base import Rule
-from amplint.rules.dedent import Refused, begin_region_at
+from amplint.rules.dedent import Refused, begin_region_at, enclosing_with
 from amplint.rules.halves import PRODUCTS, met, shown
 
 if TYPE_CHECKING:
@@ -100,12 +100,8 @@ def _region(module: Module, seen: Seen) -> ir.With | None:
     """The `with` of the region in which a loss is computed, in the same function."""
     if seen.where.state != ON:
         return None
-    up: ir.Node | None = seen.node
-    while up is not None and not isinstance(up, ir.Function):
-        if isinstance(up, ir.With) and any(item.context.id == seen.where.region for item in up.items):
-            return up
-        up = up.parent
-    return None
+    found = enclosing_with(seen.node, lambda item: item.context.id == seen.where.region)
+    return found[0] if found is not None else None
 
 
 def _holds_nothing_else(module: Module, region: ir.With, made: int) -> bool:

@@ -122,7 +122,7 @@ def _without_history(module: Module) -> Iterator[Finding]:
         steps = [each for each in visits(flow, "step") if not always_off(flow, each)]
         if not steps or any(each.event.kind == "opaque" for each in flow.in_order):
             continue
-        made = [new_tensor(module, _loss(module, each.event.subject)) for each in backwards]
+        made = [new_tensor(module, _loss(each.event.subject)) for each in backwards]
         for backward, new in zip(backwards, made, strict=True) if all(made) else ():
             if new is not None and backward.event.call.id not in told:
                 told.add(backward.event.call.id)
@@ -134,7 +134,7 @@ def _without_history(module: Module) -> Iterator[Finding]:
                 )
 
 
-def _loss(module: Module, subject: ir.Value | None) -> ir.Value:
+def _loss(subject: ir.Value | None) -> ir.Value:
     """What is scaled, of a scaled loss."""
     assert subject is not None
     if isinstance(subject, ir.Call) and ir.last_name(subject.func) == "scale" and subject.positional:

@@ -77,6 +77,11 @@ class _Fill(NamedTuple):
     constant: ir.Value
     value: float
 
+    @property
+    def end(self) -> str:
+        """What `torch.finfo` calls the number to fill with."""
+        return "min" if self.value < 0 else "max"
+
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
@@ -130,9 +135,8 @@ def _message(module: Module, found: _Fill) -> str:
         what = f"{spelling} with {constant} raises RuntimeError"
     else:
         what = f"{constant} becomes {'-' if found.value < 0 else ''}inf in {spelling}, and a row of these NaN"
-    end = "min" if found.value < 0 else "max"
-    asked = module.text(value) if _is_dotted(value) and value is not None else "tensor"
-    return f"{name} is {dtype} here: {what}; fill with torch.finfo({asked}.dtype).{end}"
+    asked = module.text(value) if value is not None and _is_dotted(value) else "tensor"
+    return f"{name} is {dtype} here: {what}; fill with torch.finfo({asked}.dtype).{found.end}"
 
 
 # --- the fix --------------------------------------------------------------------------------------------------------
@@ -140,19 +144,16 @@ def _message(module: Module, found: _Fill) -> str:
 
 def _fix(module: Module, found: _Fill) -> tuple[Fix | None, str | None]:
     torch, tensor = module_name(module, "torch"), found.tensor[0]
-    if torch is None or not _is_dotted(tensor):
+    if torch is None or tensor is None or not _is_dotted(tensor):
         return None, "the tensor has no name of which the dtype could be asked for"
-    assert tensor is not None
-    text = f"{torch}.finfo({module.text(tensor)}.dtype).{'min' if found.value < 0 else 'max'}"
+    text = f"{torch}.finfo({module.text(tensor)}.dtype).{found.end}"
     safe = found.value < 0 and _goes_into_softmax(module, found.seen.node) and _is_filled_once(module, found)
     applicability = Applicability.SAFE if safe else Applicability.UNSAFE
-    edit = Edit(*module.layout.outer(found.constant), text)
-    return Fix(
-        applicability, f"Fill with the {'least' if found.value < 0 else 'largest'} number of its dtype", (edit,)
-    ), None
+    title = f"Fill with the {'least' if found.value < 0 else 'largest'} number of its dtype"
+    return Fix(applicability, title, (Edit(*module.layout.outer(found.constant), text),)), None
 
 
-def _is_dotted(value: ir.Value | None) -> bool:
+def _is_dotted(value: ir.Value) -> bool:
     while isinstance(value, ir.Attribute):
         value = value.base
     return isinstance(value, ir.Name)

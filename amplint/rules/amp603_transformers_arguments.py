@@ -52,7 +52,7 @@ from typing import TYPE_CHECKING
 from amplint.findings import Finding, Severity
 from amplint.model import ir
 from amplint.model.objects import objects
-from amplint.model.scopes import Assigned
+from amplint.model.reaching import only_assignment
 from amplint.rules.base import Rule
 from amplint.rules.releases import depends_on_release, is_class_of, is_for_older
 from amplint.rules.standing import dominates
@@ -122,11 +122,10 @@ def _pairs(module: Module, call: ir.Call) -> Iterator[Finding]:
 
 
 def _literal(module: Module, value: ir.Value) -> object:
-    """The literal that a value is, or that the one binding of a variable is; the value itself else."""
+    """The literal that a value is, or that a variable is where it is read; the value itself else."""
     if isinstance(value, ir.Name):
-        bindings = module.names.bindings(value)
-        if len(bindings) == 1 and isinstance(bindings[0], Assigned):
-            value = bindings[0].value
+        made = only_assignment(module.names, value)
+        value = made.value if made is not None else value
     return value.value if isinstance(value, ir.Constant) else value
 
 

@@ -83,7 +83,7 @@ def is_caught(module: Module, node: ir.Node) -> bool:
     raised = _raised(node)
     return any(
         any(_catches(module, handler, raised) for handler in each.handlers)
-        and (_stands_in(node, each.body) or (name and _calls(each.body, name)))
+        and (stands_in(node, each.body) or (name and _calls(each.body, name)))
         for each in module.whole.statements
         if isinstance(each, ir.Try)
     )
@@ -113,7 +113,8 @@ def _catches(module: Module, handler: ir.Handler, raised: type[BaseException]) -
     return False
 
 
-def _stands_in(node: ir.Node, block: ir.Block) -> bool:
+def stands_in(node: ir.Node, block: ir.Block) -> bool:
+    """Whether a node stands below a suite, in the same function."""
     return any(each.block is block for each in upwards(ir.statement_of(node)))
 
 

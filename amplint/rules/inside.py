@@ -19,6 +19,7 @@ from amplint.rules.movable import is_movable
 if TYPE_CHECKING:
     from amplint.model import Module
 
+AUTOGRAD_FUNCTIONS = {"torch.autograd.Function", "torch.autograd.function.Function"}
 BACKWARD = ("backward",)
 STEPS = ("step", "optimizer_step")
 # torch.optim's optimizers whose step is elementwise: autocast changes nothing in it (measured; Adafactor uses matmul).
@@ -171,9 +172,7 @@ def bare_functions(module: Module) -> Iterator[ir.Class]:
     """The file's `torch.autograd.Function`s that custom_fwd and custom_bwd don't decorate."""
     for statement in module.whole.statements:
         if isinstance(statement, ir.Class) and any(
-            "torch.autograd.Function" in module.names.of(base.value)
-            or "torch.autograd.function.Function" in module.names.of(base.value)
-            for base in statement.bases
+            module.names.of(base.value) & AUTOGRAD_FUNCTIONS for base in statement.bases
         ):
             decorators = [
                 name

@@ -10,7 +10,7 @@ from amplint.model import ir
 from amplint.model.events import Event
 from amplint.model.flow import Flow, flows
 from amplint.model.visits import Visit
-from amplint.rules.finite import about_finite, callers, only_asks_for_presence
+from amplint.rules.finite import about_finite, callers, only_asks_for_presence, stands_in
 from amplint.rules.lives import float16_possible
 from amplint.rules.order import always_off, places, side_by_side, visits
 from amplint.rules.standing import conditions, exclusive
@@ -76,13 +76,4 @@ def is_plain(flow: Flow, call: ir.Node) -> bool:
 def places_in(flow: Flow, node: ir.Node, block: ir.Block) -> bool:
     """Whether a node, or a call that leads to it, stands below a suite."""
     first = block.statements[0]
-    return any(_below(place, block) for place in places(flow, node, first))
-
-
-def _below(node: ir.Node, block: ir.Block) -> bool:
-    up: ir.Node | None = node
-    while up is not None:
-        if isinstance(up, ir.Statement) and up.block is block:
-            return True
-        up = up.parent
-    return False
+    return any(stands_in(place, block) for place in places(flow, node, first))
