@@ -127,6 +127,13 @@ def test_a_line_of_a_step(line: str, expected: str) -> None:
     assert codes(line) == ([expected] if expected else [])
 
 
+@pytest.mark.parametrize(("dtype", "expected"), [("bfloat16", []), ("float16", ["AMP509"])])
+def test_a_region_whose_dtype_is_kept_by_its_name(dtype: str, expected: list[str]) -> None:
+    text = STEP.format("assert torch.isfinite(norm)").replace("bad = 0", f"half = getattr(torch, {dtype!r})")
+    text = text.replace('autocast("cuda")', 'autocast("cuda", dtype=half)')
+    assert [each.code for each in check(text, "a.py", Settings(frozenset({"AMP509"}), isolated=True))] == expected
+
+
 def test_who_catches_what() -> None:
     module = module_of(
         "import torch\n"

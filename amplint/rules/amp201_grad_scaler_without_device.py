@@ -54,6 +54,7 @@ from amplint.model.compat import tests_of
 from amplint.model.dtypes import DEFAULT_DTYPE, SCALER, is_false, region_devices, regions
 from amplint.model.evidence import asks_for_device
 from amplint.model.objects import objects
+from amplint.model.precision import dtypes
 from amplint.rules.base import Rule
 from amplint.rules.devices import choose
 from amplint.rules.editing import add_first_argument
@@ -144,14 +145,9 @@ def _float16_elsewhere(module: Module) -> ir.Call | None:
     for region in regions(module):
         if region.device is not None or region.opaque or is_false(region.enabled):
             continue
-        half = region.dtype is not None and "torch.float16" in module.names.of(region.dtype)
+        given = dtypes(module, region.dtype) if region.dtype is not None else []
+        half = any(each.name == "float16" for each in given)
         for device in region_devices(module, region):
-            if device.type == "cuda":
-                continue
-            if half or (
-                region.dtype is None
-                and device.type not in (None, "cpu")
-                and DEFAULT_DTYPE.get(device.type or "") == "float16"
-            ):
+            if device.type != "cuda" and (half or (not given and DEFAULT_DTYPE.get(device.type or "") == "float16")):
                 return region.call
     return None

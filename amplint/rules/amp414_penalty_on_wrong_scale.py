@@ -48,9 +48,10 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.model import ir
-from amplint.model.dtypes import DEFAULT_DTYPE, Region, is_false, opened_by, region_devices
+from amplint.model.dtypes import Region, is_false, opened_by
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
+from amplint.model.precision import region_dtypes
 from amplint.model.reaching import reaching
 from amplint.model.scopes import Assigned
 from amplint.model.sinks import Sinks, meets_scale
@@ -64,8 +65,6 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("create_graph & scale( & grad(",))
-
-_FLOAT16 = {"torch.float16", "torch.half"}
 
 
 @rule.check
@@ -195,9 +194,4 @@ def _is_half(module: Module, value: ir.Value) -> bool:
 
 
 def _is_float16(module: Module, region: Region) -> bool:
-    if region.opaque or is_false(region.enabled):
-        return False
-    if region.dtype is not None:
-        return module.names.of(region.dtype) <= _FLOAT16
-    devices = region_devices(module, region)
-    return bool(devices) and all(DEFAULT_DTYPE.get(each.type or "") == "float16" for each in devices)
+    return not is_false(region.enabled) and all(each.name == "float16" for each in region_dtypes(module, region))

@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
-from amplint.model.dtypes import DEFAULT_DTYPE, is_false, region_devices, regions
+from amplint.model.dtypes import is_false, regions
 from amplint.model.objects import Made, objects
+from amplint.model.precision import region_dtypes
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
 from amplint.model.unseen import bases_in_sight, functions_by_name, local_function
 from amplint.rules.standing import ifs_round
@@ -159,16 +160,12 @@ def asks(module: Module, life: Life, node: ir.Node) -> bool:
 
 def float16_possible(module: Module) -> bool:
     """Whether some region of the file can be float16; without any the scaler speaks for itself."""
+    return module.once(_float16_possible)
+
+
+def _float16_possible(module: Module) -> bool:
     found = [region for region in regions(module) if not is_false(region.enabled)]
-    for region in found:
-        if region.dtype is not None:
-            if module.names.of(region.dtype) != {"torch.bfloat16"}:
-                return True
-        elif region.opaque or any(
-            DEFAULT_DTYPE.get(each.type or "", "float16") == "float16" for each in region_devices(module, region)
-        ):
-            return True
-    return not found
+    return not found or any(each.name != "bfloat16" for region in found for each in region_dtypes(module, region))
 
 
 def linked(module: Module, life: Life, optimizer: str) -> bool:
