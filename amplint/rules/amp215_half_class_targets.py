@@ -102,7 +102,7 @@ def check(module: Module) -> Iterator[Finding]:
         cast = _cast(module, loss.target) if loss is not None else None
         if loss is None or cast is None or (loss.soft and not _holds_indices(module, loss, cast)):
             continue
-        where = "" if _within(cast.call, loss.target) else f" on {module.line(cast.call)}"
+        where = f" on {module.line(cast.call)}" if cast.through else ""
         yield rule.finding(
             module.span(loss.target),
             f"`{module.text(cast.base)}` holds class indices and is cast to a half type{where}: the loss raises "
@@ -165,13 +165,6 @@ def _dtype(module: Module, call: ir.Call) -> frozenset[str]:
         if arg.keyword in (None, "dtype") and not arg.star and names <= _HALF | _WHOLE:
             return names
     return frozenset()
-
-
-def _within(node: ir.Node, around: ir.Node) -> bool:
-    up: ir.Node | None = node
-    while up is not None and up is not around:
-        up = up.parent
-    return up is around
 
 
 # --- evidence -------------------------------------------------------------------------------------------------------
@@ -273,12 +266,13 @@ def _without(module: Module, cast: _Cast) -> Edit | None:
 def _read_otherwise(module: Module, call: ir.Call, cast: _Cast) -> bool:
     """Whether something reads the result of a cast that does not come behind the loss, which raised."""
     homes = {(id(each.scope.home(each.name)), each.name) for each in cast.through}
+    inside = {each.id for each in ir.walk_values(call)}
     return any(
         isinstance(each, ir.Name)
         and not each.bound
         and each.id > cast.call.id
         and (id(each.scope.home(each.name)), each.name) in homes
-        and not _within(each, call)
+        and each.id not in inside
         and not (each.id > call.id and dominates(call, each))
         for each in module.whole.values
     )
