@@ -178,7 +178,7 @@ EXPRESSION: st.SearchStrategy[str] = st.recursive(
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(EXPRESSION, min_size=4, max_size=12), st.sampled_from(["float16", "bfloat16"]))
 def test_whatever_is_composed_is_what_torch_gives(texts: list[str], low: str) -> None:
-    kinds = read(texts, "cpu", low, "torch.autocast('{}', dtype=torch.{})")
+    (kinds,) = read(texts, low, f"torch.autocast('cpu', dtype=torch.{low})")
     names: dict[str, Any] = tensors("cpu", low)
     with torch.autocast("cpu", getattr(torch, low)), torch.no_grad():
         for text, kind in zip(texts, kinds, strict=True):

@@ -5,6 +5,7 @@ Nothing is expected by hand: what the reader says an expression gives is what to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import cache
@@ -240,6 +241,7 @@ def layer(name: str) -> str:
 
 
 EXPRESSIONS = [*(text for each in SPELLINGS for text in forms(each)), *MORE, *map(layer, CLASSES)]
+IN_PLACE = re.compile(r"[hx]\.\w+_\(")
 HEAD = """
 import torch
 from torch import nn
@@ -250,24 +252,26 @@ i, ii, b = torch.rand(4).long(), torch.rand(4, 4).long(), torch.rand(4, 4).bool(
 
 
 class Collecting(Run):
-    """Keeps what is bound to each name."""
+    """Keeps what is bound to each name, by the call that leads there."""
 
-    bound: dict[str, Kind]
+    bound: dict[tuple[int, ...], dict[str, Kind]]
 
     def bind(self, target: ir.Value, kind: Kind, env: Env) -> None:
         if isinstance(target, ir.Name):
-            self.bound[target.name] = kind
+            self.bound.setdefault(self._sites, {})[target.name] = kind
         super().bind(target, kind, env)
 
 
-def read(texts: list[str], device: str, low: str, region: str) -> list[Kind]:
-    """What the reader says of expressions in one region."""
+def read(texts: list[str], low: str, *regions: str) -> list[list[Kind]]:
+    """What the reader says of expressions in each of some regions."""
     lines = [f"    r{number} = {text}" for number, text in enumerate(texts)]
-    module = lowered(Source("t.py", HEAD.format(low=low) + "\n".join([f"with {region.format(device, low)}:", *lines])))
+    calls = [f"with {region}:\n    run()" for region in regions]
+    module = lowered(Source("t.py", "\n".join([HEAD.format(low=low), "def run():", *lines, *calls])))
     run = Collecting(module, Regions(module), Conditions(objects(module)))
     run.bound = {}
     run.enter(module.program)
-    return [run.bound[f"r{number}"] for number in range(len(texts))]
+    found = [bound for sites, bound in run.bound.items() if sites]
+    return [[bound[f"r{number}"] for number in range(len(texts))] for bound in found]
 
 
 def computed(text: str, names: dict[str, Any]) -> torch.dtype | None:
@@ -277,6 +281,16 @@ def computed(text: str, names: dict[str, Any]) -> torch.dtype | None:
     except (RuntimeError, NotImplementedError, TypeError, ValueError, AssertionError, IndexError):
         return None
     return found.dtype if isinstance(found, torch.Tensor) else None
+
+
+def all_computed(texts: list[str], device: str, low: str) -> dict[str, torch.dtype | None]:
+    """The dtypes that torch gives, each for operands that nothing has changed in place."""
+    found, names = {}, tensors(device, low)
+    for text in texts:
+        found[text] = computed(text, names)
+        if IN_PLACE.match(text):
+            names = tensors(device, low)
+    return found
 
 
 def tensors(device: str, low: str) -> dict[str, Any]:
@@ -300,27 +314,32 @@ def agrees(kind: Kind, dtype: torch.dtype) -> bool:
     return dtype.is_complex if kind.what == "complex" else kind.what in ("tensor", "unknown")
 
 
-@cache
-def compared(device: str, low: str, on: bool) -> list[tuple[str, Kind, torch.dtype | None]]:
-    """Each expression with what the reader says of it and what torch gives."""
-    texts = list(dict.fromkeys(each.replace("$", operand) for each in EXPRESSIONS for operand in ("h", "x")))
-    kinds = read(texts, device, low, "torch.autocast('{}', dtype=torch.{})" if on else "torch.no_grad()")
-    dtype, found = getattr(torch, low), {}
-    if device != "cpu":
-        with fake_region(device, dtype, enabled=on), torch.no_grad(), torch.device(device):
-            found = {text: computed(text, tensors(device, low)) for text in texts}
-    # Where tensors without data don't do: the same kernels in Python, on the CPU.
-    python = simulated(device) if device != "cpu" else nullcontext()
-    with python, torch.autocast(device, dtype, enabled=on), torch.no_grad():
-        for text in texts:
-            if found.get(text) is None:
-                found[text] = computed(text, tensors("cpu", low))
-    return [(text, kind, found[text]) for text, kind in zip(texts, kinds, strict=True)]
-
-
 HALVES = ("float16", "bfloat16")
 # Outside of regions all devices are alike.
 PLACES = [*product(DEVICES, HALVES, [True]), *product(["cpu"], HALVES, [False])]
+TEXTS = list(dict.fromkeys(each.replace("$", operand) for each in EXPRESSIONS for operand in ("h", "x")))
+
+
+@cache
+def said(low: str) -> dict[tuple[str, bool], list[Kind]]:
+    """What the reader says of the expressions on each device, in a region and outside of all."""
+    places = [(device, on) for device, half, on in PLACES if half == low]
+    inside = [f"torch.autocast('{device}', dtype=torch.{low})" if on else "torch.no_grad()" for device, on in places]
+    return dict(zip(places, read(TEXTS, low, *inside), strict=True))
+
+
+@cache
+def compared(device: str, low: str, on: bool) -> list[tuple[str, Kind, torch.dtype | None]]:
+    """Each expression with what the reader says of it and what torch gives."""
+    dtype, found = getattr(torch, low), dict[str, torch.dtype | None]()
+    if device != "cpu":
+        with fake_region(device, dtype, enabled=on), torch.no_grad(), torch.device(device):
+            found = all_computed(TEXTS, device, low)
+    # Where tensors without data don't do: the same kernels in Python, on the CPU.
+    python = simulated(device) if device != "cpu" else nullcontext()
+    with python, torch.autocast(device, dtype, enabled=on), torch.no_grad():
+        found |= all_computed([text for text in TEXTS if found.get(text) is None], "cpu", low)
+    return [(text, kind, found[text]) for text, kind in zip(TEXTS, said(low)[device, on], strict=True)]
 
 
 @pytest.mark.parametrize(("device", "low", "on"), PLACES)
