@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
-from amplint.model.calls import Calls
-from amplint.model.compat import block_leaves
+from amplint.model.calls import callers
 from amplint.model.conditions import Conditions
+from amplint.model.deciding import conditions_between
 from amplint.model.dtypes import Region, region_of
 from amplint.model.objects import objects
 from amplint.model.regions import Regions
@@ -30,7 +30,6 @@ _DEEPEST = 4
 _WAYS = 32
 # Decorators that leave a function what it is, as far as regions go.
 _PLAIN = ("torch.", "builtins.", "functools.", "abc.", "typing.")
-# Methods of a module that give the module itself.
 
 
 class Inside(NamedTuple):
@@ -49,7 +48,6 @@ class Around:
         self._objects = objects(module)
         self._regions = Regions(module)
         self._conditions = Conditions(self._objects)
-        self._callers: dict[int, list[ir.Call]] | None = None
         self._known: dict[tuple[int, int], list[_Way]] = {}
 
     def inside(self, node: ir.Node) -> Iterator[Inside]:
@@ -88,7 +86,7 @@ class Around:
         # A generator runs when it isn't called; what another decorator does can't be seen.
         if function.is_generator or function.is_async or not all(map(self._is_plain, function.decorators)):
             return found
-        for call in self._calls_of(function):
+        for call in callers(self._module, function):
             own = ir.function_of(call) is function
             for state, _ in () if own else self._at(call, depth - 1):
                 if state.regions and len(found) < _WAYS:
@@ -101,17 +99,6 @@ class Around:
             return True
         return all(name.startswith(_PLAIN) for name in self._module.names.of(called))
 
-    def _calls_of(self, function: ir.Function) -> list[ir.Call]:
-        """The file's calls that surely run a function."""
-        if self._callers is None:
-            self._callers = {}
-            calls = self._module.once(Calls)
-            for call in self._module.whole.calls:
-                run = calls.run_by(call)
-                if run is not None:
-                    self._callers.setdefault(run.id, []).append(call)
-        return self._callers.get(function.id, [])
-
     # --- the way from a function's start to a node -------------------------------------------------------------------
 
     def _steps(self, node: ir.Node) -> list[Step]:
@@ -119,16 +106,9 @@ class Around:
         found: list[Step] = []
         child, parent = node, node.parent
         while parent is not None:
-            inner: list[Step] = []
+            inner = [self._assumed(test, holds) for test, holds in conditions_between(child, parent)]
             if isinstance(parent, ir.With):
-                inner = [self._entered(each) for each in self._before(parent, child)]
-            elif isinstance(parent, ir.If) and isinstance(child, ir.Statement):
-                inner = [self._assumed(parent.test, child.block is parent.then)]
-            elif isinstance(parent, ir.Conditional) and child is not parent.test:
-                inner = [self._assumed(parent.test, child is parent.then)]
-            if isinstance(child, ir.Statement):
-                left = [self._assumed(each.test, False) for each in self._left_before(child)]
-                inner = [*inner, *left]
+                inner = [*(self._entered(each) for each in self._before(parent, child)), *inner]
             found = [*inner, *found]
             if isinstance(parent, ir.Function):
                 break
@@ -140,15 +120,6 @@ class Around:
         """The contexts of a `with` that are open where its suite, or one of its later items, runs."""
         contexts = [item.context for item in statement.items]
         return contexts[: contexts.index(child)] if child in contexts else contexts
-
-    @staticmethod
-    def _left_before(statement: ir.Statement) -> Iterator[ir.If]:
-        """The ifs before a statement in its suite whose suite always leaves."""
-        for each in statement.block.statements if statement.block is not None else ():
-            if each is statement:
-                return
-            if isinstance(each, ir.If) and block_leaves(each.then):
-                yield each
 
     def _entered(self, context: ir.Value) -> Step:
         return lambda state: self._regions.enter(context, state, self._conditions)

@@ -315,6 +315,30 @@ class Calls:
         return any(param.name == name and param.kind in ("*", "**") for param in params)
 
 
+def callers(module: Module, function: ir.Function | None) -> list[ir.Call]:
+    """The file's calls that surely run a function."""
+    return module.once(_callers).get(function.id, []) if function is not None else []
+
+
+def _callers(module: Module) -> dict[int, list[ir.Call]]:
+    calls, found = module.once(Calls), dict[int, list[ir.Call]]()
+    for call in module.whole.calls:
+        function = calls.run_by(call)
+        if function is not None:
+            found.setdefault(function.id, []).append(call)
+    return found
+
+
+def passed(module: Module, function: ir.Function, name: str) -> list[ir.Value | None]:
+    """What each of the file's calls of a function gives for a parameter, or its default; None: that can't be told."""
+    calls, found = module.once(Calls), list[ir.Value | None]()
+    for call in callers(module, function):
+        callee = calls.find(call)
+        given = calls.arguments(call, callee) if callee is not None else None
+        found.append(given.get(name) if given is not None else None)
+    return found
+
+
 def _stored(statement: ir.Statement) -> set[str]:
     """The attributes that a statement changes."""
     targets = statement.targets if isinstance(statement, ir.Assign) else ()

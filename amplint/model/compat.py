@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from amplint.model import ir
+from amplint.model.deciding import conditions_between
 from amplint.model.scopes import Assigned, Imported, Names
 
 # TORCH_2_4, is_torch_greater_equal_than_2_4, _torch_ge_2_4, pt24, digit_version, LooseVersion ...
@@ -69,38 +70,8 @@ def tests_of(node: ir.Node) -> Iterator[ir.Value]:
     """The conditions under which `node` runs, or on which something before it in its suite leaves."""
     child, parent = node, node.parent
     while parent is not None:
-        if isinstance(parent, ir.Conditional) and child is not parent.test:
-            yield parent.test
-        if isinstance(parent, ir.Bool) and child is parent.right:
-            yield parent.left
-        if isinstance(parent, ir.If) and child is not parent.test:
-            yield parent.test
-        if isinstance(child, ir.Statement):
-            yield from _left_before(child)
+        yield from (test for test, _ in conditions_between(child, parent))
         child, parent = parent, parent.parent
-
-
-def _left_before(statement: ir.Statement) -> Iterator[ir.Value]:
-    """The tests of ifs before `statement` in its suite whose suite always leaves."""
-    if statement.block is None:
-        return
-    for each in statement.block.statements:
-        if each is statement:
-            return
-        if isinstance(each, ir.If) and each.then.statements and leaves(each.then.statements[-1]):
-            yield each.test
-
-
-def leaves(statement: ir.Statement) -> bool:
-    """Whether control never gets past a simple statement."""
-    return isinstance(statement, (ir.Return, ir.Raise)) or (
-        isinstance(statement, ir.Jump) and statement.kind in ("break", "continue")
-    )
-
-
-def block_leaves(block: ir.Block) -> bool:
-    """Whether control never gets past a suite, going by its last statement."""
-    return bool(block.statements) and leaves(block.statements[-1])
 
 
 def _fallible(node: ir.Node) -> Iterator[ir.Try]:

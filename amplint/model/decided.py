@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
-from amplint.model.calls import Calls
+from amplint.model.calls import Calls, callers, passed
 from amplint.model.deciding import asks_for_itself, conditions_round, is_changed
 from amplint.model.dtypes import Region, region_devices
 from amplint.model.formulas import FALSE, TRUE, Formula, both, choice, either, equals, fact, negated
 from amplint.model.objects import SCALERS, objects
 from amplint.model.precision import BY_QUALIFIED, Dtype, dtypes, region_dtypes
-from amplint.model.reaching import reaching
+from amplint.model.reaching import reaching, returned
 from amplint.model.scopes import Assigned, Binding, Other, owner_class
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ class Decided:
         self._active: set[int] = set()
         self._depth = 0
         self._given: dict[tuple[int, str], list[ir.Value]] = {}
-        self._callers: dict[int, list[ir.Call]] | None = None
         self.tests: dict[str, ir.Value] = {}  # the facts, each with a test that asks for it
         self.dtypes: set[str] = set()  # those that something is a torch.dtype
 
@@ -100,8 +99,7 @@ class Decided:
         callee = self._calls.find(call)
         if callee is None or callee.function.is_generator or callee.function.is_async or callee.function.decorators:
             return []
-        body = callee.function.body
-        returns = [each for each in ir.walk_statements(body, into=False) if isinstance(each, ir.Return)]
+        returns = returned(callee.function)
         if not returns or any(each.value is None for each in returns):
             return []
         return [
@@ -151,25 +149,12 @@ class Decided:
 
     def _find_given(self, function: ir.Function, name: str) -> list[ir.Value]:
         found: dict[str, ir.Value] = {}
-        for call in self.callers(function):
-            callee = self._calls.find(call)
-            arguments = self._calls.arguments(call, callee) if callee is not None else None
-            value = (arguments or {}).get(name)
+        for value in passed(self._module, function, name):
             if value is None:
                 return []
             literal = repr(value.value) if isinstance(value, ir.Constant) else None
             found[literal or self.path(value) or f"value {value.id}"] = value
         return list(found.values()) if len(found) == 1 else []
-
-    def callers(self, function: ir.Function) -> list[ir.Call]:
-        """The file's calls of a function."""
-        if self._callers is None:
-            self._callers = {}
-            for call in self._module.whole.calls:
-                callee = self._calls.find(call)
-                if callee is not None:
-                    self._callers.setdefault(callee.function.id, []).append(call)
-        return self._callers.get(function.id, [])
 
     def path(self, value: ir.Value, depth: int = _FOLLOW) -> str | None:
         """Where a value comes from, as a text that is the same for the same thing in whichever function."""
@@ -397,7 +382,7 @@ class Decided:
         found = self.inside(node)
         if function is None or not depth:
             return found
-        calls = [each for each in self.callers(function) if ir.function_of(each) is not function]
+        calls = [each for each in callers(self._module, function) if ir.function_of(each) is not function]
         return both(found, either(*(self.around(each, depth - 1) for each in calls))) if calls else found
 
 

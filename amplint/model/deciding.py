@@ -1,35 +1,43 @@
-"""What decides about a node within its function: the tests round it, and how a variable is assigned."""
+"""What decides about a node: the tests round it, and how a variable is bound."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from amplint.model import ir
-from amplint.model.compat import block_leaves
 from amplint.model.scopes import Assigned
 
 
 def conditions_round(node: ir.Node) -> list[tuple[ir.Value, bool]]:
     """The tests that decide whether a node is run, and how they have to come out, within its function."""
-    return list(_conditions_round(node))
-
-
-def _conditions_round(node: ir.Node) -> Iterator[tuple[ir.Value, bool]]:
+    found: list[tuple[ir.Value, bool]] = []
     child, up = node, node.parent
-    while up is not None and not (isinstance(child, ir.Function) and child is not node):
-        if isinstance(up, ir.Conditional) and child is not up.test:
-            yield up.test, child is up.then
-        if isinstance(up, ir.Bool) and child is up.right:
-            yield up.left, up.op == "and"
-        if isinstance(up, ir.If) and child is not up.test and isinstance(child, ir.Statement):
-            yield up.test, child.block is up.then
-        if isinstance(child, ir.Statement) and child.block is not None:
-            for before in child.block.statements:
-                if before is child:
-                    break
-                if isinstance(before, ir.If) and before.orelse is None and block_leaves(before.then):
-                    yield before.test, False
+    while up is not None and (child is node or not isinstance(child, ir.Function)):
+        found += conditions_between(child, up)
         child, up = up, up.parent
+    return found
+
+
+def conditions_between(child: ir.Node, up: ir.Node) -> Iterator[tuple[ir.Value, bool]]:
+    """The tests in a node that decide about one of its children, ifs before it in its suite that leave among them."""
+    if isinstance(up, ir.Conditional) and child is not up.test:
+        yield up.test, child is up.then
+    if isinstance(up, ir.Bool) and child is up.right:
+        yield up.left, up.op == "and"
+    if isinstance(child, ir.Statement):
+        if isinstance(up, ir.If):
+            yield up.test, child.block is up.then
+        for before in child.block.statements if child.block is not None else ():  # a lambda's stands in none
+            if before is child:
+                break
+            if isinstance(before, ir.If) and block_leaves(before.then):
+                yield before.test, False
+
+
+def block_leaves(block: ir.Block) -> bool:
+    """Whether control never gets past a suite, going by its last statement."""
+    last = block.statements[-1] if block.statements else None
+    return isinstance(last, (ir.Return, ir.Raise)) or (isinstance(last, ir.Jump) and last.kind in ("break", "continue"))
 
 
 def asks_for_itself(place: ir.Node, test: ir.Value) -> bool:
@@ -37,9 +45,7 @@ def asks_for_itself(place: ir.Node, test: ir.Value) -> bool:
     statement = ir.statement_of(place)
     targets = statement.targets if isinstance(statement, ir.Assign) else ()
     names = {ir.last_name(each) for each in targets} - {""}
-    return any(
-        isinstance(each, (ir.Name, ir.Attribute)) and ir.last_name(each) in names for each in ir.walk_values(test)
-    )
+    return any(ir.last_name(each) in names for each in ir.walk_values(test))
 
 
 def is_changed(binding: Assigned) -> bool:
@@ -48,3 +54,13 @@ def is_changed(binding: Assigned) -> bool:
     while isinstance(up, ir.Sequence):
         up = up.parent
     return not isinstance(up, (ir.Assign, ir.Walrus))
+
+
+def taken_from(target: ir.Node | None) -> ir.Value | None:
+    """What a target that is unpacked, or a loop's, takes its values from."""
+    up = target
+    while isinstance(up, (ir.Name, ir.Sequence, ir.Starred)):
+        up = up.parent
+    if isinstance(up, ir.Assign):
+        return up.value
+    return up.iter if isinstance(up, ir.For) else None

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.calls import passed
 from amplint.model.reaching import reaching
 from amplint.model.scopes import Assigned, Other
-from amplint.model.unseen import local_class, local_function
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -105,42 +105,5 @@ def _is_wrapped(call: ir.Call) -> bool:
 
 def _given(module: Module, function: ir.Function, name: str, depth: int) -> Iterator[ir.Call | None]:
     """What the calls of a function in this file give for a parameter; None where there is no call in sight."""
-    calls = module.once(_calls_of).get(function.id, [])
-    if not calls:
-        yield None
-    for call in calls:
-        value = argument(function, call, name)
+    for value in passed(module, function, name) or [None]:
         yield from _made(module, value, depth - 1) if value is not None else [None]
-
-
-def argument(function: ir.Function, call: ir.Call, name: str) -> ir.Value | None:
-    """What a call gives for a parameter of a function; None where that can't be told, or it is left to the default."""
-    if call.unpacks("*") or call.unpacks("**"):
-        return None
-    given = call.keyword(name)
-    if given is not None:
-        return given
-    names = [param.name for param in function.params if param.kind == "positional"]
-    if function.cls is not None and not _is_static(function):
-        names = names[1:]
-    return next((value for key, value in zip(names, call.positional, strict=False) if key == name), None)
-
-
-def _is_static(function: ir.Function) -> bool:
-    return any(ir.last_name(each) == "staticmethod" for each in function.decorators)
-
-
-def _calls_of(module: Module) -> dict[int, list[ir.Call]]:
-    """The calls of each function of the file, by its id; a class's are those of its constructor."""
-    found: dict[int, list[ir.Call]] = {}
-    constructors = {
-        each.cls.id: each for each in module.whole.functions if each.cls is not None and each.name == "__init__"
-    }
-    for call in module.whole.calls:
-        function = local_function(module, call.func)
-        cls = local_class(module, call.func) if function is None else None
-        if cls is not None:
-            function = constructors.get(cls.id)
-        if function is not None:
-            found.setdefault(function.id, []).append(call)
-    return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.arms import Arms
-from amplint.model.compat import block_leaves
+from amplint.model.deciding import block_leaves
 from amplint.model.events import Event, events, is_grad
 from amplint.model.expressions import Expressions
 from amplint.model.loops import Loops

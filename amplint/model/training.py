@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.calls import Calls
 from amplint.model.decided import Decided, decided
+from amplint.model.deciding import taken_from
 from amplint.model.dtypes import Region, region_of
 from amplint.model.events import Event, Events, events
 from amplint.model.formulas import Formula, both
@@ -112,7 +113,7 @@ class _Slice:
             elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
                 for given in self._decided.given(binding, value.name) if depth else ():
                     self.follow(given, depth - 1)
-            elif isinstance(binding, Other) and (source := _taken_from(binding.node)) is not None:
+            elif isinstance(binding, Other) and (source := taken_from(binding.node)) is not None:
                 self.follow(source, depth)
         function = ir.function_of(value)
         for each in (
@@ -195,16 +196,6 @@ def may_be_region(module: Module, context: ir.Value) -> bool:
     if names and all(name.startswith(_PLAIN) for name in names):
         return False
     return any(_WORDS.search(ir.last_name(each)) for each in ir.walk_values(context))
-
-
-def _taken_from(target: ir.Node | None) -> ir.Value | None:
-    """What a target that is unpacked, or a loop's, takes its values from."""
-    up = target
-    while isinstance(up, (ir.Name, ir.Sequence, ir.Starred)):
-        up = up.parent
-    if isinstance(up, ir.Assign):
-        return up.value
-    return up.iter if isinstance(up, ir.For) else None
 
 
 def runs_in(module: Module, entered: Entered, name: str) -> Formula:

@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.compat import block_leaves
+from amplint.model.deciding import block_leaves
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.rules.base import Rule

@@ -50,7 +50,7 @@ from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.calls import Calls
 from amplint.model.casts import cast_to
-from amplint.model.compat import block_leaves
+from amplint.model.deciding import block_leaves
 from amplint.model.dtypes import is_false, opened_by, regions
 from amplint.model.objects import objects
 from amplint.model.precision import HALF, Test, dtypes, region_dtypes

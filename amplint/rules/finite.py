@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
-from amplint.model.calls import Calls
+from amplint.model.calls import Calls, passed
 from amplint.model.events import CLIPS, is_grad
 from amplint.model.objects import objects
 from amplint.model.reaching import only_assignment, reaching, returned
@@ -302,30 +302,7 @@ def _held(module: Module, name: ir.Name) -> Iterator[ir.Value]:
         elif isinstance(up, ir.For):
             yield up.iter
         elif isinstance(up, ir.Function):
-            yield from _given(module, up, name.name)
-
-
-def _given(module: Module, function: ir.Function, param: str) -> Iterator[ir.Value]:
-    calls = module.once(Calls)
-    for call in callers(module, function):
-        callee = calls.find(call)
-        value = (calls.arguments(call, callee) or {}).get(param) if callee is not None else None
-        if value is not None:
-            yield value
-
-
-def callers(module: Module, function: ir.Function) -> list[ir.Call]:
-    """The calls of a function of the file."""
-    return module.once(_callers).get(function.id, [])
-
-
-def _callers(module: Module) -> dict[int, list[ir.Call]]:
-    found: dict[int, list[ir.Call]] = {}
-    for call in module.whole.calls:
-        callee = module.once(Calls).find(call)
-        if callee is not None:
-            found.setdefault(callee.function.id, []).append(call)
-    return found
+            yield from (each for each in passed(module, up, name.name) if each is not None)
 
 
 def returns_norm(module: Module, call: ir.Call) -> bool:

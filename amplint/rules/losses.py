@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.calls import Calls
+from amplint.model.deciding import taken_from
 from amplint.model.flow import Flow
 from amplint.model.holders import holders
 from amplint.model.objects import objects
@@ -61,19 +62,9 @@ class Origin:
         for binding in self._known.bindings(value):
             source = binding.value if isinstance(binding, Assigned) else None
             if isinstance(binding, Other):
-                source = _taken_from(binding.node)
+                source = taken_from(binding.node)
             made = (source is not None and self._follow(source)) and made
         return made
-
-
-def _taken_from(target: ir.Node | None) -> ir.Value | None:
-    """What a target that is unpacked, or a loop's, takes its values from."""
-    up = target
-    while isinstance(up, (ir.Name, ir.Sequence, ir.Starred)):
-        up = up.parent
-    if isinstance(up, ir.Assign):
-        return up.value
-    return up.iter if isinstance(up, ir.For) else None
 
 
 def surely_plain(module: Module, found: Found) -> bool:

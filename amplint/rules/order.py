@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.calls import Calls
-from amplint.model.compat import block_leaves
+from amplint.model.deciding import block_leaves
 from amplint.model.events import Event, events
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects

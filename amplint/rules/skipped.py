@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.calls import callers
 from amplint.model.events import Event
 from amplint.model.flow import Flow, flows
 from amplint.model.visits import Visit
-from amplint.rules.finite import about_finite, callers, only_asks_for_presence, stands_in
+from amplint.rules.finite import about_finite, only_asks_for_presence, stands_in
 from amplint.rules.lives import float16_possible
 from amplint.rules.order import always_off, places, side_by_side, visits
 from amplint.rules.standing import conditions, exclusive
@@ -48,7 +49,7 @@ def beside(module: Module, flow: Flow, node: ir.Node, call: ir.Node) -> list[tup
     """A node, or what calls its function, and a call of the scaler as they stand in one function."""
     function = ir.function_of(node)
     pairs = side_by_side(flow, node, call)
-    sites = callers(module, function) if function is not None and not pairs else []
+    sites = callers(module, function) if not pairs else []
     return pairs + [pair for site in sites for pair in side_by_side(flow, site, call)]
 
 

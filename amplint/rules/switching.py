@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Edit
 from amplint.model import ir
+from amplint.model.calls import callers
 from amplint.model.conditions import Conditions
 from amplint.model.decided import ON_CUDA, decided, is_vague
 from amplint.model.dtypes import Region
@@ -107,7 +108,7 @@ def _short(module: Module, value: ir.Value) -> str:
 def plain_steps(module: Module, backward: ir.Node) -> Iterator[Event]:
     """The steps of optimizers, without a scaler, behind a backward in its function, or behind a call of that one."""
     function = ir.function_of(backward)
-    for place in (backward, *(decided(module).callers(function) if function is not None else ())):
+    for place in (backward, *callers(module, function)):
         around, loops = ir.function_of(place), loops_round(place)
         for call in module.whole.calls:
             behind = call.id > place.id or any(each in loops for each in loops_round(call))
@@ -127,8 +128,7 @@ def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimi
         return True  # it is made there
     places = [then]
     for each in places[:_MANY]:
-        around = ir.function_of(each)
-        places += [call for call in decided(module).callers(around) if call not in places] if around is not None else []
+        places += [call for call in callers(module, ir.function_of(each)) if call not in places]
     here = [each for each in places if ir.function_of(each) is home]
     if here:
         loops = loops_round(first)
