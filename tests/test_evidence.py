@@ -30,6 +30,12 @@ PARSER = "import argparse\nparser = argparse.ArgumentParser()\n{}\nargs = parser
         (PARSER.format("parser.add_argument('--device', type=torch.device)") + "use(args.device)", [("other", None)]),
         (PARSER.format("parser.add_argument('--gpu', dest='device', type=int)") + "use(args.device)",
          [("other", None)]),
+        (PARSER.format("parser.add_argument('--device', default='cuda', choices=['cuda', 'cpu'])")
+         + "args.device = torch.device(args.device)\nuse(args.device)",
+         [("other", "cuda"), ("other", "cuda"), ("other", "cpu"), ("other", None)]),
+        (PARSER.format("parser.add_argument('--device', default='cuda', choices=['cuda', 'cpu'])")
+         + "class A:\n    def __init__(self):\n        self.device = args.device\nuse(args.device)",
+         [("str", "cuda"), ("str", "cpu")]),
         ("use(args.device)", [("other", None)]),
     ],
 )  # fmt: skip

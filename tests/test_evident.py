@@ -118,6 +118,11 @@ def test_options_that_are_changed(more: str) -> None:
     assert found(PARSER.format("'--amp', type=int, default=0") + more + "ask(args.amp)") == {OPEN}
 
 
+def test_options_that_an_object_keeps_are_not_changed() -> None:
+    kept = "class A:\n    def __init__(self):\n        self.amp = args.amp\n"
+    assert found(PARSER.format("'--amp', type=int, default=0") + kept + "ask(args.amp)") == {"int"}
+
+
 def test_options_of_another_object() -> None:
     assert found(PARSER.format("'--amp', type=int, default=0") + "ask(config.amp)") == {OPEN}
 

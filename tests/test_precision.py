@@ -61,3 +61,8 @@ def test_a_region_runs_in_what_its_values_say(text: str, names: list[str | None]
 )
 def test_the_choices_that_lead_to_a_dtype_are_known(text: str) -> None:
     assert run_in(text) == [("bfloat16", [True]), ("float16", [False])]
+
+
+def test_a_dtype_that_is_made_of_itself_is_followed_so_far() -> None:
+    text = "dtype = 'half'\nfor _ in x:\n    dtype = getattr(torch, dtype)\ntorch.autocast('cuda', dtype=dtype)"
+    assert {name for name, _ in run_in(text)} == {"float16", None}

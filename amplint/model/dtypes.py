@@ -176,8 +176,9 @@ def _option(module: Module, value: ir.Attribute) -> list[Device]:
     found = option(module, value)
     if found is None or not found.is_text:
         return []
-    made = [Device("str", each.value, value) for each in found.values() if isinstance(each.value, str)]
-    return list(dict.fromkeys(made)) if found.choices else [*made, Device("str", None, value)]
+    kind = "other" if found.changed else "str"  # `args.device = torch.device(args.device)`
+    made = [Device(kind, each.value, value) for each in found.values() if isinstance(each.value, str)]
+    return list(dict.fromkeys(made)) if found.choices and not found.changed else [*made, Device(kind, None, value)]
 
 
 def _is_tensor(module: Module, value: ir.Value) -> bool:
@@ -205,7 +206,7 @@ def _named_device(module: Module, value: ir.Name, depth: int) -> list[Device]:
 
 
 def _parameter_device(module: Module, function: ir.Function, value: ir.Name, depth: int) -> list[Device]:
-    param = next((each for each in function.params if each.name == value.name), None)
+    param = function.param(value.name)
     if param is None:
         return [Device("other", None, value)]
     annotated = param.annotation is not None and module.names.of(param.annotation) == {"torch.device"}
@@ -252,7 +253,7 @@ def _binds_bool(module: Module, binding: object, name: str, depth: int) -> bool:
     if isinstance(binding, Assigned):
         return is_bool(module, binding.value, depth - 1)
     if isinstance(binding, Other) and isinstance(binding.node, ir.Function):
-        param = next((each for each in binding.node.params if each.name == name), None)
+        param = binding.node.param(name)
         if param is None:
             return False
         if param.annotation is not None:

@@ -6,14 +6,15 @@ something else as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import add, mul, sub
+from operator import truediv
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.decided import decided
 from amplint.model.dtypes import SCALER
 from amplint.model.objects import SCALERS
+from amplint.model.operators import COMPUTES
+from amplint.model.options import Options
 from amplint.model.reaching import reaching
 from amplint.model.scopes import Assigned, Other, owner_class
 
@@ -47,7 +48,6 @@ _NUMBERS = {"bool", "int", "float"}
 _TRUTHY = {SCALER}
 # What lies beyond isn't worked out.
 _LARGEST, _BASE, _HIGHEST = 2.0**64, 2.0**10, 64
-_COMPUTES: dict[str, Callable[[float, float], float]] = {"Add": add, "Subtract": sub, "Multiply": mul}
 
 
 def kinds(module: Module, value: ir.Value, depth: int = _FOLLOW) -> Kinds:
@@ -123,7 +123,7 @@ def _bound(module: Module, binding: object, name: str, depth: int) -> Kinds:
     if isinstance(binding, Assigned):
         return kinds(module, binding.value, depth - 1)
     if isinstance(binding, Other) and isinstance(binding.node, ir.Function):
-        param = next((each for each in binding.node.params if each.name == name), None)
+        param = binding.node.param(name)
         if param is None or param.kind in ("*", "**"):
             return _UNKNOWN
         if param.annotation is not None:
@@ -143,9 +143,10 @@ def _attribute(module: Module, value: ir.Attribute, depth: int) -> Kinds:
         found = [kinds(module, each, depth - 1) if each is not None else _UNKNOWN for each in stored]
         return found[0] if found and len(set(found)) == 1 else _UNKNOWN
     if isinstance(value.base, ir.Name):
-        options = module.once(_options)
+        options = module.once(Options)
         if value.attr not in options.changed and _is_parsed(module, value.base):
-            return options.kinds.get(value.attr, _UNKNOWN)
+            made = {_option(module, each) for each in options.declared.get(value.attr, ())}
+            return made.pop() if len(made) == 1 else _UNKNOWN
     return _UNKNOWN
 
 
@@ -157,66 +158,22 @@ def _is_parsed(module: Module, base: ir.Name) -> bool:
     )
 
 
-class _Options:
-    """What the file's command line puts into `args`."""
-
-    def __init__(self, module: Module) -> None:
-        self.kinds: dict[str, Kinds] = {}
-        self.changed: set[str] = set()  # attributes that are stored otherwise too
-        for call in module.whole.calls:
-            if ir.last_name(call.func) == "add_argument" and isinstance(call.func, ir.Attribute):
-                self._add(module, call)
-            elif ir.last_name(call.func) in ("setattr", "set_defaults", "Namespace"):
-                self.changed |= {str(arg.value.value) for arg in call.args if isinstance(arg.value, ir.Constant)}
-                self.changed |= {arg.keyword for arg in call.args if arg.keyword is not None}
-        for statement in module.whole.statements if self.kinds else ():
-            if isinstance(statement, (ir.Assign, ir.AugAssign)):
-                self._read(statement)
-
-    def _read(self, statement: ir.Assign | ir.AugAssign) -> None:
-        targets = statement.targets if isinstance(statement, ir.Assign) else (statement.target,)
-        for target in targets:
-            if isinstance(target, ir.Attribute):
-                self.changed.add(target.attr)
-            elif isinstance(target, ir.Subscript) and isinstance(target.index, ir.Constant):
-                self.changed.add(str(target.index.value))  # `vars(args)["amp"] = ...`
-
-    def _add(self, module: Module, call: ir.Call) -> None:
-        names = [each.value for each in call.positional if isinstance(each, ir.Constant)]
-        words = [each for each in names if isinstance(each, str)]
-        if len(words) != len(call.args) - sum(arg.keyword is not None for arg in call.args) or not words:
-            return  # something unpacked, or names that aren't in sight
-        given = call.keyword("dest")
-        long = next((each for each in words if each.startswith("--")), words[0])
-        dest = given.value if isinstance(given, ir.Constant) else long.lstrip("-").replace("-", "_")
-        found = self._option(module, call)
-        if not long.startswith("-"):
-            found -= _NONE  # a positional argument is always there
-        known = self.kinds.get(str(dest), found)
-        self.kinds[str(dest)] = known if known == found else _UNKNOWN
-
-    @staticmethod
-    def _option(module: Module, call: ir.Call) -> Kinds:
-        action, given, default = call.keyword("action"), call.keyword("type"), call.keyword("default")
-        if call.unpacks("**") or call.keyword("nargs") is not None:
-            return _UNKNOWN
-        if action is not None:
-            flag = isinstance(action, ir.Constant) and action.value in ("store_true", "store_false")
-            return frozenset(("bool",)) if flag and default is None else _UNKNOWN
-        if given is None:
-            found: Kinds = frozenset(("str",))
-        else:
-            name = module.names.only(given) or ""
-            found = _CALLS.get(name, _UNKNOWN)
-        if default is None:
-            required = call.keyword("required")
-            return found if isinstance(required, ir.Constant) and required.value is True else found | _NONE
-        made = kinds(module, default, 2)
-        return found if made == {"str"} else found | made  # a default that is a string goes through `type`
-
-
-def _options(module: Module) -> _Options:
-    return _Options(module)
+def _option(module: Module, call: ir.Call) -> Kinds:
+    """What the option is that a call of `add_argument` declares."""
+    action, given, default = call.keyword("action"), call.keyword("type"), call.keyword("default")
+    if call.unpacks("**") or call.keyword("nargs") is not None:
+        return _UNKNOWN
+    if action is not None:
+        flag = isinstance(action, ir.Constant) and action.value in ("store_true", "store_false")
+        return frozenset(("bool",)) if flag and default is None else _UNKNOWN
+    found = _CALLS.get(module.names.only(given) or "", _UNKNOWN) if given is not None else frozenset(("str",))
+    first, required = call.positional[0], call.keyword("required")
+    if isinstance(first, ir.Constant) and not str(first.value).startswith("-"):
+        return found  # a positional argument is always there
+    if default is None:
+        return found if isinstance(required, ir.Constant) and required.value is True else found | _NONE
+    made = kinds(module, default, 2)
+    return found if made == {"str"} else found | made  # a default that is a string goes through `type`
 
 
 def number(module: Module, value: ir.Value | None, depth: int = _FOLLOW) -> float | None:
@@ -245,7 +202,7 @@ def _result(op: str, left: float, right: float) -> float | None:
         return None
     if op == "Power":
         return float(left) ** right if 1 / _BASE <= left <= _BASE and abs(right) <= _HIGHEST else None
-    if op == "Divide":
-        return left / right if right else None
-    compute = _COMPUTES.get(op)
+    if op in ("Divide", "Modulo") and not right:
+        return None
+    compute = truediv if op == "Divide" else COMPUTES.get(op)
     return compute(left, right) if compute is not None else None

@@ -80,14 +80,10 @@ def choice(test: Formula, then: Formula, other: Formula) -> Formula:
     return either(both(test, then), both(negated(test), other))
 
 
-def worlds(*formulas: Formula) -> Iterator[World] | None:
-    """The worlds in which all formulas hold; None where there are too many facts to try."""
+def worlds(*formulas: Formula) -> Iterator[World]:
+    """The worlds in which all formulas hold; none where there are too many facts to try."""
     names = sorted(frozenset().union(*(each.facts() for each in formulas)))
-    return _tried(names, formulas) if len(names) <= _MANY else None
-
-
-def _tried(names: list[str], formulas: tuple[Formula, ...]) -> Iterator[World]:
-    for values in product((True, False), repeat=len(names)):
+    for values in product((True, False), repeat=len(names)) if len(names) <= _MANY else ():
         world = dict(zip(names, values, strict=True))
         if _is_possible(world) and all(each.holds(world) for each in formulas):
             yield world
@@ -99,18 +95,17 @@ def _is_possible(world: World) -> bool:
     return len(equal) == len(set(equal))
 
 
+def possible(*formulas: Formula) -> World | None:
+    """A world in which all formulas hold, if there is one, and it can be found."""
+    return next(worlds(*formulas), None)
+
+
 def likely(*formulas: Formula) -> World | None:
     """As `possible`, where what is compared with several literals is one of them: mostly it can be no other."""
-    return next(filter(_is_one_of, worlds(*formulas) or ()), None)
+    return next(filter(_is_one_of, worlds(*formulas)), None)
 
 
 def _is_one_of(world: World) -> bool:
     compared = [name.partition(_EQUALS)[0] for name in world if _EQUALS in name]
     equal = {name.partition(_EQUALS)[0] for name, holds in world.items() if holds and _EQUALS in name}
     return all(path in equal for path in compared if compared.count(path) > 1)
-
-
-def possible(*formulas: Formula) -> World | None:
-    """A world in which all formulas hold, if there is one, and it can be found."""
-    found = worlds(*formulas)
-    return next(found, None) if found is not None else None

@@ -343,7 +343,7 @@ class Values:
         if len(bindings) != 1 or not isinstance(bindings[0], Other) or not isinstance(bindings[0].node, ir.Function):
             return UNKNOWN_KIND
         function = bindings[0].node
-        param = next((each for each in function.params if each.name == value.name), None)
+        param = function.param(value.name)
         if param is not None and param.annotation is not None and param.kind in ("positional", "keyword"):
             if self._module.names.of(param.annotation) == {"torch.Tensor"}:
                 return A_TENSOR

@@ -372,6 +372,10 @@ class Function(Statement):
     is_async: bool = False
     is_generator: bool = False
 
+    def param(self, name: str) -> Param | None:
+        """The parameter of that name."""
+        return next((each for each in self.params if each.name == name), None)
+
     def values(self) -> Iterator[Value]:
         yield from self.decorators
         for param in self.params:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.kinds import A_NUMBER, NUMBER, Kind, join
+from amplint.model.operators import COMPUTES
 from amplint.model.reaching import reaching
 from amplint.model.scopes import Assigned, Other, owner_class
 
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _COMPUTES: dict[str, Callable[[float, float], float]] = {
-    "Add": operator.add,
-    "Subtract": operator.sub,
-    "Multiply": operator.mul,
+    **COMPUTES,
     "Divide": operator.truediv,
     "FloorDivide": operator.floordiv,
     "Power": operator.pow,
@@ -113,7 +112,7 @@ def _of_name(module: Module, value: ir.Name, depth: int) -> Kind | None:
 
 def parameter(module: Module, function: ir.Function, name: str, depth: int = _FOLLOW) -> Kind | None:
     """The number that a parameter is where nothing else is given, or by its annotation."""
-    param = next((each for each in function.params if each.name == name), None)
+    param = function.param(name)
     if param is None or param.kind in ("*", "**"):
         return None
     default = number(module, param.default, depth - 1) if param.default is not None else None
@@ -202,7 +201,7 @@ def _is_nothing(module: Module, value: ir.Value) -> bool:
         return False
     for binding in reaching(module.names, value):
         if isinstance(binding, Other) and isinstance(binding.node, ir.Function):
-            param = next((each for each in binding.node.params if each.name == value.name), None)
+            param = binding.node.param(value.name)
             if param is not None and isinstance(param.default, ir.Constant) and param.default.value is None:
                 continue
         return False

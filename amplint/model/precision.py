@@ -126,7 +126,9 @@ def _called(module: Module, call: ir.Call, depth: int) -> Iterator[Dtype]:
     names = module.names.of(call.func)
     given = call.positional
     if names == {"builtins.getattr"} and len(given) >= 2 and module.names.of(given[0]) == {"torch"}:
-        yield from (each._replace(kind="dtype") if each.kind == "str" else each for each in dtypes(module, given[1]))
+        yield from (
+            each._replace(kind="dtype") if each.kind == "str" else each for each in _dtypes(module, given[1], depth - 1)
+        )
     elif isinstance(call.func, ir.Attribute) and call.func.attr == "get" and given:
         yield from _items(module, call.func.base, given[0], depth)
         if len(given) > 1:
@@ -144,7 +146,7 @@ def _bound(module: Module, name: ir.Name, depth: int) -> Iterator[Dtype]:
         if isinstance(binding, Assigned):
             yield from (_chosen(each, binding.target) for each in _dtypes(module, binding.value, depth - 1))
         elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
-            param = next((each for each in binding.node.params if each.name == name.name), None)
+            param = binding.node.param(name.name)
             yield Dtype("other", None, name)
             if param is not None and param.default is not None:
                 yield from _dtypes(module, param.default, depth - 1)

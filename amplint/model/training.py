@@ -15,7 +15,7 @@ from amplint.model.events import Event, Events, events
 from amplint.model.formulas import Formula, both
 from amplint.model.frozen import frozen
 from amplint.model.objects import objects
-from amplint.model.reaching import reaching
+from amplint.model.reaching import reaching, returned
 from amplint.model.scopes import Assigned, Other
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class _Slice:
             self.entered += entered
             self.unseen = self.unseen or unseen
         callee = self._calls.find(call) if depth else None
-        for each in ir.walk_statements(callee.function.body, into=False) if callee is not None else ():
-            if isinstance(each, ir.Return) and each.value is not None:
+        for each in returned(callee.function) if callee is not None else ():
+            if each.value is not None:
                 self.follow(each.value, depth - 1)
 
     def _variable(self, value: ir.Name, depth: int) -> None:
@@ -115,13 +115,8 @@ class _Slice:
                     self.follow(given, depth - 1)
             elif isinstance(binding, Other) and (source := taken_from(binding.node)) is not None:
                 self.follow(source, depth)
-        function = ir.function_of(value)
-        for each in (
-            ir.walk_statements(function.body, into=False) if function is not None else self._module.whole.statements
-        ):
-            if isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name):
-                if self._known.own_key(each.target) == self._known.own_key(value):
-                    self.follow(each.value, depth)
+        for added in self._module.once(_increments).get(self._known.own_key(value), ()):
+            self.follow(added, depth)
 
     def _is_traced(self, call: ir.Call) -> bool:
         """Whether gradients flow through a call, going by the contexts round it."""
@@ -170,6 +165,15 @@ class _Slice:
                 found.add(key)
             value = None if isinstance(value, ir.Name) else value.func if isinstance(value, ir.Call) else value.base
         return found
+
+
+def _increments(module: Module) -> dict[str, list[ir.Value]]:
+    """What is added to variables, or multiplied with them, in place: by their keys."""
+    found: dict[str, list[ir.Value]] = {}
+    for each in module.whole.statements:
+        if isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name):
+            found.setdefault(objects(module).own_key(each.target), []).append(each.value)
+    return found
 
 
 def _contexts_round(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Node]]:
