@@ -535,3 +535,22 @@ class Trainer:
     # Selected alone, too: the rule's words stand in the other file.
     path, alone = found.root / "main.py", Settings(frozenset({"AMP413"}), isolated=True)
     assert [each.code for each in check_bytes(path.read_bytes(), str(path), alone).findings] == ["AMP413"]
+
+
+@pytest.mark.parametrize(
+    ("imports", "called"), [("import helpers", "helpers.shifted"), ("from helpers import shifted", "shifted")]
+)
+def test_half_precision_is_followed_into_another_file(project: Project, imports: str, called: str) -> None:
+    helper = "def shifted(other, loss):\n    return (loss + 1e-8).log()\n"
+    main = f"""\
+import torch
+{imports}
+
+
+def run(x):
+    layer = torch.nn.Linear(4, 4)
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = layer(x)
+        return {called}(x, loss)
+"""
+    assert project({"helpers.py": helper, "main.py": main}).codes("main.py") == [(row_of(main, "return"), "AMP501")]

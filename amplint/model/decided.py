@@ -41,6 +41,11 @@ class Alternative(NamedTuple):
     when: Formula
 
 
+def _vague(node: ir.Node) -> Formula:
+    """A fact that can't be told from others."""
+    return fact(f"{_VAGUE}{node.id}")
+
+
 def is_vague(formula: Formula) -> bool:
     """Whether it hangs on something that can't be told from other facts."""
     return any(name.startswith(_VAGUE) for name in formula.facts())
@@ -163,9 +168,8 @@ class Decided:
         if isinstance(value, ir.Name):
             bindings = reaching(self._module.names, value)
             only = bindings[0] if len(bindings) == 1 else None
-            source = only.value if isinstance(only, Assigned) else None
             given = self.given(only, value.name) if isinstance(only, Other) and value.id not in self._active else []
-            inner = source if isinstance(source, (ir.Name, ir.Attribute, ir.Subscript)) else next(iter(given), None)
+            inner = only.value if isinstance(only, Assigned) else next(iter(given), None)
             followed = self._deeper(value, inner, depth)
             return followed or self._objects.raw_variable(value.scope, value.name)
         if isinstance(value, ir.Attribute):
@@ -183,7 +187,7 @@ class Decided:
         return None
 
     def _deeper(self, value: ir.Value, inner: ir.Value | None, depth: int) -> str | None:
-        if inner is None or not isinstance(inner, (ir.Name, ir.Attribute, ir.Subscript)) or value.id in self._active:
+        if not isinstance(inner, (ir.Name, ir.Attribute, ir.Subscript)) or value.id in self._active:
             return None
         self._active.add(value.id)
         found = self.path(inner, depth - 1)
@@ -197,7 +201,7 @@ class Decided:
         if test is None:
             return TRUE
         if self._depth >= _DEEP:
-            return fact(f"{_VAGUE}{test.id}")
+            return _vague(test)
         self._depth += 1
         try:
             return self._of(test)
@@ -226,10 +230,15 @@ class Decided:
 
     def _open(self, test: ir.Value) -> Formula:
         """A fact of its own."""
-        path = self.path(test)
-        name = path if path is not None else self._objects.render(test)
-        found = fact(name if name is not None else f"{_VAGUE}{test.id}")
-        self.tests.setdefault(found.name, test)
+        return self._asked(fact(self._text(test)), test)
+
+    def _text(self, value: ir.Value) -> str:
+        """Where a value comes from, or how it is written."""
+        return self.path(value) or self._objects.render(value) or f"{_VAGUE}{value.id}"
+
+    def _asked(self, found: Formula, value: ir.Value) -> Formula:
+        """A fact, kept with a value that it is about."""
+        self.tests.setdefault(found.name, value)
         return found
 
     def _called(self, call: ir.Call) -> Formula:
@@ -243,7 +252,7 @@ class Decided:
         if names & _NOT_ON_CUDA:
             return negated(ON_CUDA)
         if names == {"builtins.isinstance"}:
-            return fact(f"{_VAGUE}{call.id}")
+            return _vague(call)
         if isinstance(call.func, ir.Attribute):
             if call.func.attr == "startswith" and call.positional and isinstance(call.positional[0], ir.Constant):
                 return self._is(call.func.base, call.positional[0], call)
@@ -298,10 +307,7 @@ class Decided:
     def _equal(self, left: ir.Value, value: object) -> Formula:
         if isinstance(left, ir.Constant):
             return TRUE if left.value == value else FALSE
-        path = self.path(left) or self._objects.render(left)
-        found = equals(path if path is not None else f"{_VAGUE}{left.id}", value)
-        self.tests.setdefault(found.name, left)
-        return found
+        return self._asked(equals(self._text(left), value), left)
 
     def present(self, value: ir.Value) -> Formula:
         """`value is not None`."""
@@ -312,9 +318,7 @@ class Decided:
         if isinstance(value, (ir.Constant, ir.Call)):
             return FALSE if isinstance(value, ir.Constant) and value.value is None else TRUE
         path = self.path(value)
-        found = fact(f"present({path})" if path is not None else f"{_VAGUE}{value.id}")
-        self.tests.setdefault(found.name, value)
-        return found
+        return self._asked(fact(f"present({path})") if path is not None else _vague(value), value)
 
     # --- switches ----------------------------------------------------------------------------------------------------
 
@@ -327,7 +331,7 @@ class Decided:
         for each, tests in zip(found, formulas, strict=True):
             when = tests if tests != TRUE else rest
             if always > 1 and tests == TRUE:
-                when = fact(f"{_VAGUE}{each.value.id}")
+                when = _vague(each.value)
             if each.name is None:
                 equal = self._equal(each.value, name)
                 self.dtypes |= equal.facts()
@@ -343,10 +347,10 @@ class Decided:
 
     def region_runs_in(self, region: Region, name: str) -> Formula:
         """That a region is on, and runs in the dtype `name`."""
+        if region.opaque:
+            return _vague(region.call)
         types = {each.type for each in region_devices(self._module, region)}
         found = region_dtypes(self._module, region)
-        if region.opaque:
-            return fact(f"{_VAGUE}{region.call.id}")
         on = self.of(region.enabled)
         if types == {"cuda"}:
             return both(on, ON_CUDA, self.runs_in(found, name))
@@ -355,7 +359,7 @@ class Decided:
         default = any(each.value is region.call for each in found)
         if default and name == "float16":  # elsewhere than on cuda it is another
             return both(on, ON_CUDA)
-        return both(on, fact(f"{_VAGUE}{region.call.id}")) if default else both(on, self.runs_in(found, name))
+        return both(on, _vague(region.call)) if default else both(on, self.runs_in(found, name))
 
     def scaler_on(self, value: ir.Value) -> Formula:
         """That a scaler is there, and switched on."""
@@ -364,10 +368,10 @@ class Decided:
             if isinstance(each.value, ir.Call) and self._module.names.of(each.value.func) & SCALERS:
                 unpacked = each.value.unpacks("*") or each.value.unpacks("**")
                 enabled = each.value.keyword("enabled")
-                on = fact(f"{_VAGUE}{each.value.id}") if unpacked else self.of(enabled)
+                on = _vague(each.value) if unpacked else self.of(enabled)
                 parts.append(both(each.when, on))
             elif not (isinstance(each.value, ir.Constant) and each.value.value is None):
-                parts.append(both(each.when, fact(f"{_VAGUE}{each.value.id}")))
+                parts.append(both(each.when, _vague(each.value)))
         return either(*parts)
 
     # --- places ------------------------------------------------------------------------------------------------------

@@ -30,7 +30,22 @@ def _frozen(module: Module) -> frozenset[str]:
         if "freeze" in name or ("requires_grad" in name and off):
             found |= {known.key(arg.value) for arg in call.args}
     for statement in module.whole.statements:
-        if isinstance(statement, ir.For) and (roots := known.parameters_roots(statement.iter)):
-            if "requires_grad" in module.text(statement):
-                found |= roots
+        if isinstance(statement, ir.For) and _may_freeze(statement.body):
+            found |= known.parameters_roots(statement.iter)
     return frozenset(each for each in found if each is not None)
+
+
+def _may_freeze(body: ir.Block) -> bool:
+    """Whether a suite sets `requires_grad` of something, to anything but True."""
+    for each in ir.walk_statements(body, into=False):
+        if isinstance(each, ir.Assign) and any(ir.last_name(target) == "requires_grad" for target in each.targets):
+            if not _is_true(each.value):
+                return True
+    calls = (each for each in ir.values_below(body) if isinstance(each, ir.Call) and each.positional)
+    return any(
+        ir.last_name(each.func) in ("requires_grad_", "setattr") and not _is_true(each.positional[-1]) for each in calls
+    )
+
+
+def _is_true(value: ir.Value | None) -> bool:
+    return isinstance(value, ir.Constant) and value.value is True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.half_values import Env, Given, Met, Values
@@ -30,15 +29,12 @@ from amplint.model.kinds import (
     promoted,
     widest,
 )
-from amplint.model.made import constructions
-from amplint.model.numerals import number
+from amplint.model.made import GIVES_ITSELF, constructions
+from amplint.model.numerals import number, parameter
 from amplint.model.oplists import Cast
 from amplint.model.spellings import CASTS, CLASSES, SPELLINGS, UPSAMPLING, WITH_DIMENSION, Gives, Spelling, spelled
 from amplint.model.unseen import local_class, local_function, method
 from amplint.model.where import ON, SOMEWHERE, Where, is_listed
-
-if TYPE_CHECKING:
-    pass
 
 _FLOATING = (HALF, FLOAT32)
 # Methods that give a tensor's numbers away, and such that leave it as it is.
@@ -58,10 +54,6 @@ class Calls(Values):
 
     def follow(self, function: ir.Function, given: Mapping[str, Kind], env: Env) -> Kind:
         """What a call of a function of this file returns; `given` are its arguments by name."""
-        raise NotImplementedError
-
-    def parameters(self, function: ir.Function) -> dict[str, Kind]:
-        """What is known of a function's parameters where nothing is given for them."""
         raise NotImplementedError
 
     def call(self, call: ir.Call, env: Env) -> Kind:
@@ -96,7 +88,7 @@ class Calls(Values):
         """A call of a function of this file, or of a layer."""
         function = local_function(self._module, func)
         if function is not None:
-            is_bound = isinstance(func, ir.Attribute) and not _is_static(function)
+            is_bound = isinstance(func, ir.Attribute) and function.cls is not None and not _is_static(function)
             return self._follow(function, 1 if is_bound else 0, met)
         known = isinstance(func, (ir.Name, ir.Attribute, ir.Subscript, ir.Call))
         kind = self.kind(func, met.env) if known else UNKNOWN_KIND
@@ -109,8 +101,11 @@ class Calls(Values):
     def _follow(self, function: ir.Function, skip: int, met: Met) -> Kind:
         """A call of a function of this file; `skip`: whether its first parameter is the object."""
         names = [each.name for each in function.params if each.kind == "positional"][skip:]
-        known = self.parameters(function)
-        arguments = {each.name: known.get(each.name, UNKNOWN_KIND) for each in function.params if each.default}
+        arguments = {
+            each.name: parameter(self._module, function, each.name) or UNKNOWN_KIND
+            for each in function.params
+            if each.default
+        }
         arguments |= {name: kind for name, (_, kind) in zip(names, met.given, strict=False)}
         arguments |= {name: kind for name, (_, kind) in met.keywords.items()}
         params = {each.name for each in function.params if each.kind in ("positional", "keyword")}
@@ -285,7 +280,7 @@ class Calls(Values):
 
     def _of_module(self, name: str, base: Kind, met: Met) -> Kind:
         """A method of a model: one of the file's classes', or one that gives the model itself."""
-        if name in ("to", "cuda", "train", "eval", "float", "xpu", "requires_grad_"):
+        if name in GIVES_ITSELF:
             return base
         cls = local_class(self._module, base.made[0].func) if len(base.made) == 1 else None
         function = method(self._module, cls, name) if cls is not None else None

@@ -9,7 +9,6 @@ from amplint.model import ir
 from amplint.model.half_calls import Calls
 from amplint.model.half_values import Env, Frame, Met
 from amplint.model.kinds import A_NUMBER, LIST, MODULE, NUMBER, TUPLE, UNKNOWN_KIND, Kind, join
-from amplint.model.numerals import parameter
 from amplint.model.state import Opened
 
 if TYPE_CHECKING:
@@ -143,27 +142,18 @@ class Run(Calls):
         target, value = self.kind(statement.target, env), self.kind(statement.value, env)
         self.arithmetic(statement.target, statement.op, (statement.target, target), (statement.value, value), env)
         if not target.is_tensor:  # a tensor keeps its dtype in place
-            both_known = target.what == NUMBER and (value.is_tensor or value.what == NUMBER)
-            self.bind(statement.target, value if both_known and value.is_tensor else A_NUMBER, env)
-            if not both_known:
-                self.bind(statement.target, UNKNOWN_KIND, env)
+            found = value if value.is_tensor else A_NUMBER if value.what == NUMBER else UNKNOWN_KIND
+            self.bind(statement.target, found if target.what == NUMBER else UNKNOWN_KIND, env)
 
     def _if(self, statement: ir.If, env: Env) -> Env | None:
         self.kind(statement.test, env)
         then, other = env.copy(), env.copy()
-        if self._asks_for_dtype(statement.test):
+        if any(_ASKS.search(ir.last_name(each)) for each in ir.walk_values(statement.test)):
             then.forget_tensors()
             other.forget_tensors()
         after = self._block(statement.then, then)
         otherwise = self._block(statement.orelse, other) if statement.orelse is not None else other
         return _joined([after, otherwise])
-
-    def _asks_for_dtype(self, test: ir.Value) -> bool:
-        return any(
-            bool(_ASKS.search(each.attr if isinstance(each, ir.Attribute) else each.name))
-            for each in ir.walk_values(test)
-            if isinstance(each, (ir.Attribute, ir.Name))
-        )
 
     def _loop(self, statement: ir.For | ir.While, env: Env) -> Env | None:
         each = UNKNOWN_KIND
@@ -244,15 +234,6 @@ class Run(Calls):
             items = [self.item(kind) if kind.what == LIST or kind.is_tensor else UNKNOWN_KIND] * len(target.items)
         for each, item in zip(target.items, items, strict=True):
             self.bind(each, item, env)
-
-    def parameters(self, function: ir.Function) -> dict[str, Kind]:
-        """What is known of a function's parameters where nothing is given for them."""
-        found = {}
-        for param in function.params:
-            kind = parameter(self._module, function, param.name)
-            if kind is not None:
-                found[param.name] = kind
-        return found
 
 
 def _joined(envs: Iterable[Env | None]) -> Env | None:

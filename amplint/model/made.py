@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 # Methods of a module that give the module itself.
-_SAME = ("to", "cuda", "train", "eval", "float", "requires_grad_", "xpu", "cpu")
+GIVES_ITSELF = ("to", "cuda", "train", "eval", "float", "requires_grad_", "xpu", "cpu")
 _WRAPPERS = {
     "torch.compile",
     "torch.nn.DataParallel",
@@ -40,7 +40,7 @@ def _made(module: Module, value: ir.Value, depth: int) -> Iterator[ir.Call | Non
         yield None
     elif isinstance(value, ir.Call):
         func = value.func
-        if isinstance(func, ir.Attribute) and func.attr in _SAME:
+        if isinstance(func, ir.Attribute) and func.attr in GIVES_ITSELF:
             yield from _made(module, func.base, depth - 1)
         elif module.names.of(func) & _WRAPPERS:
             inner = value.positional[0] if value.positional else value.keyword("module")
@@ -88,7 +88,7 @@ def _of_attribute(module: Module, value: ir.Attribute, depth: int) -> Iterator[i
 def _is_itself(value: ir.Value, source: ir.Value) -> bool:
     """`model = model.to(device)`, `model = DataParallel(model)`: nothing new."""
     while isinstance(source, ir.Call):
-        if isinstance(source.func, ir.Attribute) and source.func.attr in _SAME:
+        if isinstance(source.func, ir.Attribute) and source.func.attr in GIVES_ITSELF:
             source = source.func.base
         elif source.positional and _is_wrapped(source):
             source = source.positional[0]

@@ -56,12 +56,7 @@ class Regions:
     @staticmethod
     def may_switch(context: ir.Value) -> bool:
         """Whether a context that can't be seen is about precision, going by its name: `with disable_autocast():`."""
-        words = (
-            each.attr if isinstance(each, ir.Attribute) else each.name
-            for each in ir.walk_values(context)
-            if isinstance(each, (ir.Attribute, ir.Name))
-        )
-        return any(_PRECISION.search(word) for word in words)
+        return any(_PRECISION.search(ir.last_name(each)) for each in ir.walk_values(context))
 
     def may_hold(self, context: ir.Value) -> bool:
         """Whether a variable that is entered can hold a region: one that is off, one of several, one out of sight."""

@@ -1,0 +1,31 @@
+"""Which models a file freezes."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint.model.frozen import frozen
+from amplint.source import Source
+from amplint.verify.files import lowered
+
+LOOP = "model = make()\nfor p in model.parameters():\n    "
+
+
+@pytest.mark.parametrize(
+    ("text", "is_frozen"),
+    [
+        ("model = make().requires_grad_(False)", True),
+        ("model = make()\nmodel.requires_grad_(False)", True),
+        ("model = make()\nmodel.requires_grad_(True)", False),
+        ("model = make()\nfreeze(model)", True),
+        ("model = make()\nset_requires_grad(model, False)", True),
+        (LOOP + "p.requires_grad = False", True),
+        (LOOP + "p.requires_grad = train", True),
+        (LOOP + "p.requires_grad_(False)", True),
+        (LOOP + "setattr(p, 'requires_grad', False)", True),
+        (LOOP + "p.requires_grad = True", False),
+        (LOOP + "count += p.numel() if p.requires_grad else 0", False),
+    ],
+)
+def test_a_model_is_frozen_where_its_weights_get_no_gradients(text: str, is_frozen: bool) -> None:
+    assert bool(frozen(lowered(Source("train.py", text + "\n")))) is is_frozen
