@@ -34,16 +34,11 @@ def _casts(module: Module) -> list[Cast]:
     known = objects(module)
     found = []
     for statement in module.whole.statements:
-        if isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
+        if isinstance(statement, (ir.Expr, ir.Assign)) and isinstance(statement.value, ir.Call):
             call, root = _last_cast(module, statement.value)
-            key = known.key(root)
-            if call is not None and key is not None:
-                found.append(Cast(call, key, cast_to(module, call)))
-        elif isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
-            call, _ = _last_cast(module, statement.value)
-            for target in statement.targets if call is not None else ():
-                key = known.key(target)
-                if key is not None and call is not None:
+            for kept in statement.targets if isinstance(statement, ir.Assign) else (root,):
+                key = known.key(kept) if call is not None else None
+                if call is not None and key is not None:
                     found.append(Cast(call, key, cast_to(module, call)))
     return found
 
