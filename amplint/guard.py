@@ -27,6 +27,8 @@ LENGTH = 2_000_000
 RECURSION = 50_000
 # 512 MiB is address space, not memory; 64 MiB, where that is limited, still holds what DEPTH allows.
 STACKS = (512 << 20, 64 << 20)
+# Words of a frame, which Python reserves and doesn't touch.
+_LARGE_FRAME = 1 << 20
 
 _PYTHON = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
 _LINE_END = re.compile(rb"\r\n|\r|\n")
@@ -143,6 +145,10 @@ def with_room(function: Callable[[], T]) -> T:
         except BaseException as error:  # raised again below
             errors.append(error)
 
+    # Python takes room for frames from the system 16 KiB at a time, and gives it back at once: where calls in a loop
+    # pass the end of a piece, that costs more than they do. A frame that is larger than that gets a piece of its own,
+    # with as much room behind it for the frames of what it calls.
+    call.__code__ = call.__code__.replace(co_stacksize=_LARGE_FRAME)
     with _one_at_a_time:  # these settings are the whole process's
         limit, collects = sys.getrecursionlimit(), gc.isenabled()
         sys.setrecursionlimit(max(limit, RECURSION))

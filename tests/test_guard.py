@@ -183,6 +183,23 @@ def test_less_stack_is_taken_where_there_is_no_room_for_much(monkeypatch: pytest
     assert sizes == [512 << 20, 64 << 20]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="counts pages as Linux does")
+def test_calls_take_no_memory_from_the_system_wherever_the_stack_ends() -> None:
+    resource = pytest.importorskip("resource")
+
+    def leaf() -> None: ...
+
+    def pages(depth: int) -> int:
+        if depth:
+            return pages(depth - 1)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(2_000):
+            leaf()
+        return int(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+
+    assert with_room(lambda: max(map(pages, range(200)))) < 1_000
+
+
 def test_threads_wait_for_each_other() -> None:
     limits: list[int] = []
     before = sys.getrecursionlimit()
