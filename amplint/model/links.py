@@ -10,10 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import libcst as cst
 
 from amplint.guard import refusal
 from amplint.model import ir, outline
+from amplint.model.module import CannotRead, lower, parse
 from amplint.model.outline import Place
 from amplint.model.scopes import Imported, Scope
 from amplint.source import Source
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _MOST_LINES = 4_000
+_MOST_TREES = 16
 # Where one of these words stands, what is called there may matter.
 _NAMES = re.compile(r"autocast|[sS]caler$|^backward$|^clip_grad|unscale|^grad$|zero_grad|optim")
 
@@ -162,18 +167,22 @@ def _closure(own: str, places: list[Place]) -> list[Place]:
 
 def _take(module: Module, path: str, names: set[str], changed: set[str]) -> ir.Program | None:
     """Lower some of a file's functions and classes into the module; None where they can't be read."""
-    from amplint.model.module import CannotRead, lower  # noqa: PLC0415 - it imports this module
-
     text = outline.folded(path, names - changed, changed)
-    source = Source(path, text) if text is not None else None
-    if source is None or refusal(source) is not None:
+    tree = _parsed(path, text) if text is not None else None
+    if text is None or tree is None:
         return None
+    lowered = lower(tree, module.last_of_all)
+    module.take(Source(path, text), lowered)
+    return lowered.program
+
+
+@lru_cache(maxsize=_MOST_TREES)
+def _parsed(path: str, text: str) -> cst.Module | None:
+    """The tree of what is taken from a file: each trial of a fix takes the same. None where it can't be parsed."""
     try:
-        lowered = lower(source.text, module.last_of_all)
+        return parse(text) if refusal(Source(path, text)) is None else None
     except CannotRead:
         return None
-    module.take(source, lowered)
-    return lowered.program
 
 
 def _bind(path: str, scope: Scope, taken: dict[Place, ir.Function | ir.Class]) -> None:

@@ -209,8 +209,8 @@ class Lowered(NamedTuple):
     last_id: int
 
 
-def lower(text: str, last_id: int = 0) -> Lowered:
-    """Parse and lower a text; the ids of its nodes come behind `last_id`.
+def parse(text: str) -> cst.Module:
+    """The tree of a text.
 
     Raises:
         CannotRead: libcst does not take the text, or does not keep all of it.
@@ -223,6 +223,11 @@ def lower(text: str, last_id: int = 0) -> Lowered:
         raise CannotRead(_EXPECTED.sub("", error.message), int(where[1]) if where else error.raw_line) from None
     if ("\f" in text or _LONE_BACKSLASH.search(text)) and tree.code != text:
         raise CannotRead("a form feed or a lone backslash stands where libcst loses it", 1)
+    return tree
+
+
+def lower(tree: cst.Module, last_id: int = 0) -> Lowered:
+    """Lower a text's tree, which stays as it is; the ids of the nodes come behind `last_id`."""
     lowering = Lowering(last_id=last_id)
     tree.visit(lowering)
     return Lowered(lowering.program, tree, lowering.next_id())
@@ -238,4 +243,4 @@ def build(
     """
     # libcst drops form feeds, and positions would shift; on a line of its own a space does the same.
     text = _FORM_FEED.sub(lambda found: " " * len(found[0]), source.text) if "\f" in source.text else source.text
-    return Module(source, target, lower(text, last_id), frameworks)
+    return Module(source, target, lower(parse(text), last_id), frameworks)
