@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Finding
 from amplint.model import ir
 from amplint.model.calls import Calls
 from amplint.model.flow import Flow, flows
-from amplint.paths import seen_from
+from amplint.paths import seen_from, version
 from amplint.source import Source, SourceError
 
 if TYPE_CHECKING:
     from amplint.model import Module
     from amplint.rules.base import Rule
     from amplint.target import Target
+
+_MOST = 16  # files that are kept with what they mean
 
 
 def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
@@ -35,9 +35,7 @@ def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
     path, row = module.place(finding.start)
     assert path is not None
     call = _call(module, finding.start)
-    if call is None or any(
-        (path, row) in _told(other, _version(other), rule, module.target) for other, _, _ in module.parts
-    ):
+    if call is None or any(_told(part.filename, (path, row), rule, module.target) for part in module.parts):
         return None
     start, end = module.span(call)
     where = _where(module, finding.start)
@@ -95,24 +93,44 @@ def _function(module: Module, start: int) -> ir.Function | None:
     return found
 
 
-def _version(path: str) -> tuple[int, int]:
-    known = os.stat(path)
-    return known.st_mtime_ns, known.st_size
-
-
-@lru_cache(maxsize=4096)
-def _told(path: str, _version: tuple[int, int], rule: Rule, target: Target) -> frozenset[tuple[str, int]]:
-    """The files and lines of what a rule finds in a file by itself, or in another one from there."""
-    from amplint.analysis import UnreadableError, read  # noqa: PLC0415 - it imports this module
+def _told(path: str, place: tuple[str, int], rule: Rule, target: Target) -> bool:
+    """Whether a rule finds something at a place, a file and line, in another file by itself, or from there."""
+    from amplint.analysis import UnreadableError  # noqa: PLC0415 - it imports this module
 
     try:
+        alone = _alone(path, place[0], target)
+    except (OSError, SourceError, UnreadableError):
+        return False
+    if rule.code not in alone.told:
+        module = alone.module
+        found = [each.start for each in rule.run(module)] if rule.run is not None else []
+        places = [module.place(each) for each in found if each <= module.own_length or _call(module, each) is not None]
+        alone.told[rule.code] = {(other or path, row) for other, row in places}
+    return place in alone.told[rule.code]
+
+
+class _Alone(NamedTuple):
+    """What a file means by itself, the versions of the files that this depends on, and what rules find there."""
+
+    module: Module
+    files: dict[str, tuple[int, int, int]]
+    told: dict[str, set[tuple[str, int]]]
+
+
+_known: dict[tuple[str, Target], _Alone] = {}  # the last asked for at the end
+
+
+def _alone(path: str, other: str, target: Target) -> _Alone:
+    """What a file means by itself, with what it takes from `other`; read again where one of its files has changed."""
+    from amplint.analysis import read  # noqa: PLC0415 - see above
+
+    known = _known.pop((path, target), None)
+    if known is None or other not in known.files or any(version(each) != was for each, was in known.files.items()):
         with open(path, "rb") as file:
             module = read(Source.from_bytes(file.read(), path), target)
-    except (OSError, SourceError, UnreadableError):
-        return frozenset()
-    found: set[tuple[str, int]] = set()
-    for each in rule.run(module) if rule.run is not None else ():
-        other, row = module.place(each.start)
-        if other is None or _call(module, each.start) is not None:
-            found.add((other or path, row))
-    return frozenset(found)
+        files = {path, other, *(part.filename for part in module.parts), *(known.files if known is not None else ())}
+        known = _Alone(module, {each: version(each) for each in files}, {})
+    _known[path, target] = known
+    if len(_known) > _MOST:
+        del _known[next(iter(_known))]
+    return known

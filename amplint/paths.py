@@ -24,6 +24,16 @@ def shown(path: str) -> str:
     return path[len(below) :] if path.startswith(below) else path
 
 
+def version(path: str) -> tuple[int, int, int]:
+    """What changes when a file's bytes do.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    known = os.stat(path)
+    return known.st_mtime_ns, known.st_size, known.st_ino
+
+
 def seen_from(path: str, other: str) -> str:
     """A path relative to the folder of another file."""
     return os.path.relpath(path, os.path.dirname(absolute(other)))

@@ -554,3 +554,45 @@ def run(x):
         return {called}(x, loss)
 """
     assert project({"helpers.py": helper, "main.py": main}).codes("main.py") == [(row_of(main, "return"), "AMP501")]
+
+
+def test_a_file_that_changes_while_others_are_linted(project: Project) -> None:
+    """What was read of it is read again: of itself, of what takes it, and whether it is there at all."""
+    engine = "from losses import weighted\nimport torch\n\n\ndef run(model, x, y):\n    with torch.autocast('cuda'):\n"
+    engine += "        return weighted(model(x).sigmoid(), y)\n"
+    main = "import torch\nfrom engine import run\n\nscaler = torch.amp.GradScaler('cuda')\nrun(model, x, y)\n"
+    safe = LOSSES.replace("binary_cross_entropy(", "binary_cross_entropy_with_logits(")
+    found = project({"engine.py": engine, "main.py": main})
+    seen = [(found.codes("main.py"), found.codes("engine.py"))]
+    for text in (LOSSES, f"# One line more.\n{LOSSES}", safe, LOSSES):
+        (found.root / "losses.py").write_text(text)
+        seen.append((found.codes("main.py"), found.codes("engine.py")))
+    there = [], [(7, "AMP304")]
+    assert seen == [([], []), there, there, ([], []), there]
+
+
+def test_a_name_that_another_file_comes_to_offer(project: Project) -> None:
+    step = "clip(model.parameters(), 1.0)"
+    main = LOOP.format(imports="from helpers import clip", before=step)
+    found = project({"helpers.py": "from more import clip\nfrom most import *\n", "more.py": HELPER, "main.py": main})
+    (found.root / "most.py").write_text("")
+    codes = [found.codes("main.py")]
+    (found.root / "most.py").write_text("def clip(parameters, bound): ...\n")
+    codes.append(found.codes("main.py"))
+    assert codes == [[(row_of(main, "clip(model"), "AMP401")], []]
+
+
+def test_fixing_a_project_leaves_what_another_run_finds(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files that a run has fixed are seen as they are then by the files that take something from them."""
+    old = "scaler = torch.cuda.amp.GradScaler()\n\n\ndef clip(optimizer, parameters, bound):\n"
+    helper = f"import torch\n\n{old}    torch.nn.utils.clip_grad_norm_(parameters, bound)\n    scaler.step(optimizer)\n"
+    main = LOOP.format(imports="from helpers import clip", before="clip(optimizer, model.parameters(), 1.0)")
+    found = project({"helpers.py": helper, "main.py": main, "also.py": main})
+
+    def lint(*arguments: str) -> str:
+        cli.main([*arguments, "--isolated", "--output-format", "concise", "--jobs", "1", str(found.root)])
+        return "".join(line for line in capsys.readouterr().out.splitlines(keepends=True) if ": AMP" in line)
+
+    remaining = lint("--fix", "--unsafe-fixes")
+    assert "torch.amp.GradScaler" in (found.root / "helpers.py").read_text()
+    assert lint() == remaining

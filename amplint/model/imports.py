@@ -19,6 +19,7 @@ def module_file(filename: str, module: str) -> str | None:
 
     Looked for as Python does: relative ones in the package, others in the file's folder and in those above, up to the
     project's, and in `src` there. None where there is none, and for the folder of a package without `__init__.py`.
+    The answer is remembered until `module_file.cache_clear()`.
     """
     path = os.path.abspath(filename)
     if not os.path.isfile(path):

@@ -17,6 +17,7 @@ import libcst as cst
 
 from amplint.guard import refusal
 from amplint.model import ir, outline
+from amplint.model.imports import module_file
 from amplint.model.module import CannotRead, lower, parse
 from amplint.model.outline import Place
 from amplint.model.scopes import Imported, Scope
@@ -36,6 +37,7 @@ def link(module: Module) -> None:
     path = os.path.abspath(module.source.filename)
     if not os.path.isfile(path):
         return
+    module_file.cache_clear()  # files come and go
     names: dict[str, set[str]] = {}
     for place in _closure(path, sorted(set(_uses(module, path)))):
         names.setdefault(place.path, set()).add(place.name)

@@ -6,14 +6,15 @@ Python's own parser reads a file ten times as fast as libcst, and most of what i
 from __future__ import annotations
 
 import ast
-import os
 import re
 import warnings
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
+from math import inf
 from typing import NamedTuple
 
 from amplint.model.imports import module_file
+from amplint.paths import version
 from amplint.source import LINE_END, Source, SourceError
 
 _LARGEST = 1 << 19  # bytes of a file that is read
@@ -70,19 +71,23 @@ class Outline:
         for node in tree.body:
             for name, what in _bound(node):
                 self.bound.setdefault(name, []).append(what)
-        self._sure: dict[str, bool] = {}
+        self._known: dict[str, float] = {}
 
     def is_sure(self, name: str) -> bool:
         """Whether a name can stand for one thing only: the last of its functions and classes, or one import."""
-        if name not in self._sure:
-            bound = self.bound.get(name, [])
-            meanings = {_meaning(each, name) for each in bound}
-            if name in self.units and all(isinstance(each, _DEFINED) and each in self.tree.body for each in bound):
-                meanings = {("", "")}  # the last of them
-            after = max((each.lineno for each in bound if isinstance(each, ast.stmt)), default=0)
-            hidden = any(row > after and offers(self.source.filename, module, name) for row, module in self.stars)
-            self._sure[name] = len(meanings) == 1 and None not in meanings and not hidden
-        return self._sure[name]
+        if name not in self._known:
+            self._known[name] = self._known_from(name)
+        after = self._known[name]
+        return after < inf and not any(row > after and offers(self.source.filename, of, name) for row, of in self.stars)
+
+    def _known_from(self, name: str) -> float:
+        """The line from which on a name stands for one thing, star imports aside; beyond all where it never does."""
+        bound = self.bound.get(name, [])
+        meanings = {_meaning(each, name) for each in bound}
+        if name in self.units and all(isinstance(each, _DEFINED) and each in self.tree.body for each in bound):
+            meanings = {("", "")}  # the last of them
+        sure = len(meanings) == 1 and None not in meanings
+        return max((each.lineno for each in bound if isinstance(each, ast.stmt)), default=0) if sure else inf
 
     @cached_property
     def sets(self) -> frozenset[tuple[str, str]]:
@@ -175,20 +180,20 @@ def _last(value: ast.AST) -> str:
 def outline(path: str) -> Outline | None:
     """A file of the project; None where it can't be read."""
     try:
-        known = os.stat(path)
+        return _outline(path, version(path))
     except OSError:
         return None
-    return _outline(path, known.st_mtime_ns, known.st_size) if known.st_size <= _LARGEST else None
 
 
 @lru_cache(maxsize=512)
-def _outline(path: str, _time: int, _size: int) -> Outline | None:
-    try:
-        with open(path, "rb") as file:
-            source = Source.from_bytes(file.read(), path)
-    except (OSError, SourceError):
+def _outline(path: str, _version: tuple[int, int, int]) -> Outline | None:
+    with open(path, "rb") as file:
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST or b"\f" in data:
         return None
-    if "\f" in source.text:
+    try:
+        source = Source.from_bytes(data, path)
+    except SourceError:
         return None
     try:
         with warnings.catch_warnings():
