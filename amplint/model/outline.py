@@ -26,18 +26,28 @@ WORDS = re.compile(
 )
 # What a call that is out of sight may do something to, by its name.
 HANDED = re.compile(r"(?i)optim|^opt$|scaler|loss")
+_DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
 
-class Unit(NamedTuple):
-    """A function or class at the top of a file: its lines, from 1, and the names and attributes that it mentions."""
+class Unit:
+    """A function or class at the top of a file: its lines, from 1, and whether it says one of the words."""
 
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    first: int
-    last: int
-    says: bool  # one of the words
-    mentions: frozenset[tuple[str, str]]  # (name, attribute or "")
-    hands: frozenset[tuple[str, str]]  # those of them that are called with an optimizer, a scaler or a loss
+    def __init__(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, lines: list[str]) -> None:
+        self.node = node
+        self.first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+        self.last = node.end_lineno or node.lineno
+        self.says = WORDS.search("\n".join(lines[self.first - 1 : self.last])) is not None
+
+    @cached_property
+    def mentions(self) -> frozenset[tuple[str, str]]:
+        """The names and attributes in it: (name, attribute or "")."""
+        return frozenset(_mentions(self.node))
+
+    @cached_property
+    def hands(self) -> frozenset[tuple[str, str]]:
+        """Those of them that are called with an optimizer, a scaler or a loss."""
+        return frozenset(_hands(self.node))
 
 
 class Outline:
@@ -51,13 +61,8 @@ class Outline:
         self.units: dict[str, Unit] = {}
         self.lines = LINE_END.split(source.text)
         for node in tree.body:
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-                last = node.end_lineno or node.lineno
-                says = WORDS.search("\n".join(self.lines[first - 1 : last])) is not None
-                self.units[node.name] = Unit(
-                    node, first, last, says, frozenset(_mentions(node)), frozenset(_hands(node))
-                )
+            if isinstance(node, _DEFINED):
+                self.units[node.name] = Unit(node, self.lines)
         for statement in _imports(tree.body):
             for alias in statement.names:
                 if isinstance(statement, ast.ImportFrom):
@@ -98,9 +103,6 @@ class Outline:
             for each in found
             if not isinstance(each.ctx, ast.Load) and isinstance(each.value, ast.Name)
         )
-
-
-_DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def _bound(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
@@ -225,9 +227,7 @@ def find(filename: str, module: str, name: str, depth: int = _DEPTH) -> Place | 
 def within(path: str, name: str, depth: int = _DEPTH) -> Place | str | None:
     """What a name of a module stands for, if it is the project's own."""
     of = outline(path)
-    if of is None:
-        return None
-    if not of.is_sure(name):
+    if of is None or not of.is_sure(name):
         return None
     if name in of.units:
         return Place(path, name)
@@ -244,13 +244,7 @@ def targets(place: Place) -> Iterator[tuple[Place, bool]]:
         return
     unit = of.units[place.name]
     for name, attribute in sorted(unit.mentions):
-        found: Place | str | None = None
-        if (name in of.units or name in of.imports) and not of.is_sure(name):
-            continue
-        if name in of.units:
-            found = Place(place.path, name)
-        elif name in of.imports:
-            found = find(place.path, *of.imports[name])
+        found = within(place.path, name)
         if isinstance(found, str):
             found = within(found, attribute) if attribute else None
         if isinstance(found, Place) and found != place:
@@ -260,8 +254,10 @@ def targets(place: Place) -> Iterator[tuple[Place, bool]]:
 def changed(path: str) -> Iterator[Place]:
     """What a file sets of others: functions that it replaces, and variables."""
     of = outline(path)
-    for name, attribute in sorted(of.sets) if of is not None else ():
-        found = find(path, *of.imports[name]) if of is not None and name in of.imports else None
+    if of is None:
+        return
+    for name, attribute in sorted(of.sets):
+        found = find(path, *of.imports[name]) if name in of.imports else None
         if isinstance(found, str):
             yield Place(found, attribute)
 
@@ -295,7 +291,7 @@ def folded(path: str, names: set[str], changed: set[str]) -> str | None:
         return None
     kept: list[str] = [""] * len(of.lines)
     for node in of.tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if isinstance(node, _DEFINED):
             keep = node.name in names and of.units[node.name].node is node
             first = of.units[node.name].first
         else:
