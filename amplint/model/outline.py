@@ -187,7 +187,7 @@ def outline(path: str) -> Outline | None:
         return None
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def _outline(path: str, _version: tuple[int, int, int]) -> Outline | None:
     with open(path, "rb") as file:
         data = file.read(_LARGEST + 1)
@@ -244,7 +244,7 @@ def targets(place: Place) -> Iterator[tuple[Place, bool]]:
         return
     unit = of.units[place.name]
     for name, attribute in sorted(unit.mentions):
-        found = within(place.path, name)
+        found = within(place.path, name) if name in of.bound else None
         if isinstance(found, str):
             found = within(found, attribute) if attribute else None
         if isinstance(found, Place) and found != place:
