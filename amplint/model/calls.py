@@ -8,6 +8,7 @@ from amplint.model import ir
 from amplint.model.dtypes import region_of
 from amplint.model.events import Events
 from amplint.model.objects import given, objects
+from amplint.model.reaching import returned
 from amplint.model.scopes import Assigned, owner_class
 from amplint.model.slices import asked_attributes
 from amplint.model.unseen import bases_in_sight, local_class, local_function, method
@@ -133,7 +134,7 @@ class Calls:
         maker = self.find(made)
         if maker is None or maker.function.is_generator or maker.function.is_async or maker.function.decorators:
             return None
-        returns = [each for each in ir.walk_statements(maker.function.body, into=False) if isinstance(each, ir.Return)]
+        returns = returned(maker.function)
         value = returns[0].value if len(returns) == 1 else None
         function = local_function(self._module, value) if isinstance(value, ir.Name) else None
         nested = function is not None and function.outer is maker.function
