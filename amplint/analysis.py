@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from amplint.edits import validate
 from amplint.findings import Finding
-from amplint.guard import refusal
+from amplint.guard import Refusal, parse
 from amplint.rules import all_rules
 from amplint.source import Source
 from amplint.target import nothing_declared
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Callable
 
     from amplint.model import Module
@@ -33,42 +34,64 @@ class UnreadableError(Exception):
         self.finding = finding
 
 
-def read(source: Source, target: Target, frameworks: Callable[[str], Target] = nothing_declared) -> Module:
+class UnfoldableError(Exception):
+    """libcst can't read a piece of a text: it has to read, or refuse, the whole."""
+
+
+def read(
+    source: Source, target: Target, frameworks: Callable[[str], Target] = nothing_declared, *, fold: bool = True
+) -> Module:
     """What a text means, with what it takes from other files of its project; `frameworks` is asked for their targets.
+
+    Without `fold` libcst reads all of it at once, and not what is asked for (`amplint.model.folding`).
 
     Raises:
         UnreadableError: Python or libcst can't parse it, or amplint fails on it.
     """
-    module = read_alone(source, target, frameworks=frameworks)
+    module = read_alone(source, target, frameworks=frameworks, fold=fold)
     try:
         from amplint.model.links import link  # noqa: PLC0415 - see below
 
         link(module)
     except Exception as error:
-        raise UnreadableError(internal_error(source, "the model", error)) from error
+        raise _failed(source, error, fold) from error
     return module
 
 
 def read_alone(
-    source: Source, target: Target, last_id: int = 0, frameworks: Callable[[str], Target] = nothing_declared
+    source: Source,
+    target: Target,
+    last_id: int = 0,
+    frameworks: Callable[[str], Target] = nothing_declared,
+    *,
+    fold: bool = False,
 ) -> Module:
     """What a text by itself means; the ids of its nodes come behind `last_id`.
 
     Raises:
         UnreadableError: Python or libcst can't parse it, or amplint fails on it.
     """
-    check_syntax(source)
+    tree = check_syntax(source)
     try:
         # Not at the top: importing libcst takes longer than to lint most files.
-        from amplint.model import CannotRead, build  # noqa: PLC0415
+        from amplint.model import build  # noqa: PLC0415
     except Exception as error:
         raise UnreadableError(internal_error(source, "amplint", error)) from error
     try:
-        return build(source, target, last_id, frameworks)
-    except CannotRead as error:
-        raise UnreadableError(invalid_syntax(source, error.row, f"amplint can't read it yet: {error}")) from None
+        return build(source, tree, target, last_id, frameworks, fold=fold)
     except Exception as error:
-        raise UnreadableError(internal_error(source, "the model", error)) from error
+        raise _failed(source, error, fold) from error
+
+
+def _failed(source: Source, error: Exception, fold: bool) -> Exception:
+    """What to raise when a text can't be read."""
+    from amplint.model import CannotRead  # noqa: PLC0415 - see above
+
+    if not isinstance(error, CannotRead):
+        return UnreadableError(internal_error(source, "the model", error))
+    if fold:
+        return UnfoldableError()
+    return UnreadableError(invalid_syntax(source, error.row, f"amplint can't read it yet: {error}"))
 
 
 def given_up(module: Module) -> tuple[str, ...]:
@@ -78,20 +101,26 @@ def given_up(module: Module) -> tuple[str, ...]:
     return tuple(functions(module))
 
 
-def check_syntax(source: Source) -> None:
-    """Refuse what can't be parsed, without importing libcst.
+def check_syntax(source: Source) -> ast.Module:
+    """What Python makes of a text; refuses what can't be parsed, without importing libcst.
 
     Raises:
         UnreadableError: it can't.
     """
-    if refused := refusal(source):
-        message = refused.message
-        raise UnreadableError(all_rules()[INVALID_SYNTAX].finding((refused.start, refused.end), message))
+    tree = parse(source)
+    if isinstance(tree, Refusal):
+        raise UnreadableError(all_rules()[INVALID_SYNTAX].finding((tree.start, tree.end), tree.message))
+    return tree
 
 
 def run(rules: list[Rule], module: Module) -> tuple[list[Finding], set[str]]:
-    """What rules find, AMP000 for each that fails, and the codes of those."""
+    """What rules find, AMP000 for each that fails, and the codes of those.
+
+    Raises:
+        UnfoldableError: the module has to be read without folding.
+    """
     from amplint.crossing import at_home  # noqa: PLC0415 - see above
+    from amplint.model import CannotRead  # noqa: PLC0415 - see above
 
     findings: list[Finding] = []
     failed: set[str] = set()
@@ -104,6 +133,8 @@ def run(rules: list[Rule], module: Module) -> tuple[list[Finding], set[str]]:
                 if each is not None:
                     validate(each, module.own_length)
                     findings.append(each)
+        except CannotRead as error:
+            raise UnfoldableError from error
         except Exception as error:
             failed.add(rule.code)
             findings.append(internal_error(module.source, rule.code, error))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from amplint import analysis, gate
 from amplint.analysis import INTERNAL_ERROR, UnreadableError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from amplint.rules.base import Rule
     from amplint.settings import Settings
 
+T = TypeVar("T")
 # Whether a finding is to be fixed: of the text, and where in it the finding starts.
 Wanted = Callable[[str, int], bool]
 # A file settles after two or three rounds; one whose fixes undo each other never would.
@@ -110,7 +111,7 @@ def _check(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
     comments = Suppressions(source, noqa=noqa)
     if comments.whole_file:
         return Result(source.filename, source, ())
-    findings, given_up = with_room(lambda: _find(source, settings, comments))
+    findings, given_up = with_room(lambda: _folded(lambda fold: _find(source, settings, comments, fold)))
     return _result(source, findings, settings)._replace(given_up=given_up)
 
 
@@ -119,7 +120,17 @@ def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> 
     return Result(source.filename, source, tuple(sorted(chosen, key=lambda each: (each.start, each.end, each.code))))
 
 
-def _find(source: Source, settings: Settings, comments: Suppressions) -> tuple[list[Finding], tuple[str, ...]]:
+def _folded(work: Callable[[bool], T]) -> T:
+    """What `work` makes of a file that is read in pieces; at once, where it can't be."""
+    try:
+        return work(True)
+    except analysis.UnfoldableError:
+        return work(False)
+
+
+def _find(
+    source: Source, settings: Settings, comments: Suppressions, fold: bool
+) -> tuple[list[Finding], tuple[str, ...]]:
     """What the rules find, less what comments silence, and the comments that silence nothing; and what was given up."""
     opened = _touched(source, gate.opening(settings.codes))
     raw: list[Finding] = []
@@ -127,7 +138,7 @@ def _find(source: Source, settings: Settings, comments: Suppressions) -> tuple[l
     given_up: tuple[str, ...] = ()
     try:
         if opened:
-            module = _read(source, settings)
+            module = _read(source, settings, fold)
             rules = _touched(module.source, settings.codes)  # with what it takes from other files
             raw, failed = analysis.run(rules, module)
             given_up = analysis.given_up(module)
@@ -140,7 +151,7 @@ def _find(source: Source, settings: Settings, comments: Suppressions) -> tuple[l
     if to_try:
         others = _touched(module.source, _counting(settings) - settings.codes)
         before = Counter(each.code for each in (*raw, *analysis.run(others, module)[0]))
-        tried = try_out(source.text, to_try, before, lambda text: _count(_like(source, text), settings))
+        tried = try_out(source.text, to_try, before, lambda text: _tried(_like(source, text), settings))
         kept = [each for each in kept if each not in to_try] + tried
     if gate.UNUSED in settings.codes:
         kept += comments.keep(list(comments.unused(settings.codes - failed)))
@@ -151,10 +162,9 @@ def _touched(source: Source, codes: frozenset[str]) -> list[Rule]:
     return gate.touched(source.text.encode("utf-8", "replace"), codes)
 
 
-def _read(source: Source, settings: Settings) -> Module:
-    return analysis.read(
-        source, settings.target(source.filename), frameworks=lambda name: settings.target(source.filename, name)
-    )
+def _read(source: Source, settings: Settings, fold: bool) -> Module:
+    target = settings.target(source.filename)
+    return analysis.read(source, target, lambda name: settings.target(source.filename, name), fold=fold)
 
 
 def _counting(settings: Settings) -> frozenset[str]:
@@ -162,11 +172,15 @@ def _counting(settings: Settings) -> frozenset[str]:
     return frozenset(code for code, rule in all_rules().items() if rule.default) | settings.codes
 
 
-def _count(source: Source, settings: Settings) -> Counter[str]:
+def _tried(source: Source, settings: Settings) -> Counter[str]:
+    return _folded(lambda fold: _count(source, settings, fold))
+
+
+def _count(source: Source, settings: Settings, fold: bool) -> Counter[str]:
     """How often each code that counts is found in a text."""
     try:
         if _touched(source, _counting(settings)):
-            module = _read(source, settings)
+            module = _read(source, settings, fold)
             found, _ = analysis.run(_touched(module.source, _counting(settings)), module)
             return Counter(each.code for each in found)
         analysis.check_syntax(source)

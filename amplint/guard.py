@@ -48,6 +48,12 @@ class Refusal(NamedTuple):
 
 def refusal(source: Source) -> Refusal | None:
     """Why `source` can't be parsed, by Python or, as far as that is known without trying, by libcst."""
+    tree = parse(source)
+    return tree if isinstance(tree, Refusal) else None
+
+
+def parse(source: Source) -> ast.Module | Refusal:
+    """What Python makes of `source`, or why it can't be parsed, by Python or, as far as that is known, by libcst."""
     if (nul := source.text.find("\0")) >= 0:
         return Refusal("source code cannot contain null bytes", nul, nul + 1)
     if (length := len(source.text)) > LENGTH:
@@ -64,7 +70,7 @@ def refusal(source: Source) -> Refusal | None:
     except (RecursionError, MemoryError, ValueError) as error:
         what = str(error) or "too complex to parse"
         return _at(source, 1, 1, f"{_PYTHON} can't read it: {what}")
-    return _too_deep(tree, source) if len(source.text) > DEPTH else None
+    return (_too_deep(tree, source) if len(source.text) > DEPTH else None) or tree
 
 
 def _at(source: Source, row: int | None, column: int | None, message: str) -> Refusal:

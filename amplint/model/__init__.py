@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from amplint.model.folding import CannotRead
     from amplint.model.layout import Span
-    from amplint.model.module import CannotRead, Module, build
+    from amplint.model.module import Module, build
 
 __all__ = ["CannotRead", "Module", "Span", "build"]
 
@@ -20,4 +21,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - see above
 
-    return getattr(import_module(f"{__name__}.module"), name)
+    return getattr(import_module(f"{__name__}.{'folding' if name == 'CannotRead' else 'module'}"), name)

@@ -177,7 +177,7 @@ class Decided:
             if cls is None:
                 base = self.path(value.base, depth - 1)
                 return f"{base}.{value.attr}" if base is not None else None
-            stored = cls.attributes.get(value.attr, [])
+            stored = cls.stored(value.attr)
             inner = stored[0] if len(stored) == 1 else None
             followed = self._deeper(value, inner, depth)
             return followed or f"self{cls.id}.{value.attr}"

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Alias", "Arg", "Assert", "Assign", "Attribute", "AugAssign", "Binary", "Block", "Bool", "Call", "Case",
     "Class", "Clause", "Compare", "Comprehension", "Conditional", "Constant", "Declare", "Delete", "Expr",
-    "FString", "For", "Function", "Handler", "If", "Import", "Item", "Jump", "Lambda", "Mapping", "Match", "Name",
+    "FString", "FoldedClass", "FoldedFunction", "For", "Function", "Handler", "If", "Import", "Item", "Jump", "Lambda", "Mapping", "Match", "Name",
     "Node", "Param", "Program", "Quoted", "Raise", "Return", "Sequence", "Slice", "Starred", "Statement",
     "Subscript", "Suspend", "Try", "Unary", "Value", "Walrus", "While", "With", "function_of", "last_name",
     "statement_of", "values_below", "walk_statements", "walk_values",
@@ -173,6 +173,7 @@ class Jump(Statement):
 class Alias:
     """One name of an import: the dotted `name`, and what it is bound as."""
 
+    id: int
     name: str
     asname: str | None
     node: Any = field(repr=False)
@@ -392,22 +393,72 @@ class Function(Statement):
 
 @dataclass(eq=False, slots=True)
 class Class(Statement):
-    """A class; `attributes` are the values stored to an attribute of its instances (None: not a plain assignment)."""
+    """A class; `attributes` are the values that methods which were lowered store in an attribute of its instances.
+
+    Each with the id of the target; None is not a plain assignment.
+    """
 
     name: str = ""
     bases: tuple[Arg, ...] = ()
     decorators: tuple[Value, ...] = ()
     body: Block = None  # type: ignore[assignment]
     scope: Scope = field(default=None, repr=False)  # type: ignore[assignment]
-    attributes: dict[str, list[Value | None]] = field(default_factory=dict, repr=False)
+    attributes: dict[str, list[tuple[int, Value | None]]] = field(default_factory=dict, repr=False)
 
     def values(self) -> Iterator[Value]:
         yield from self.decorators
         for base in self.bases:
             yield base.value
 
+    def stored(self, attribute: str) -> list[Value | None]:
+        """What the methods store in an attribute of instances, in the order of the text."""
+        self._unfold(attribute)
+        return [value for _, value in self.attributes.get(attribute, ())]
+
+    def stores(self) -> Iterator[tuple[str, list[Value | None]]]:
+        """The attributes of instances that the methods store to, and what."""
+        self._unfold("")
+        for attribute, stored in self.attributes.items():
+            yield attribute, [value for _, value in stored]
+
+    def _unfold(self, word: str) -> None:
+        for statement in self.body.statements:
+            if isinstance(statement, FoldedFunction) and word in statement.node.text:
+                statement.node.unfold()
+
     def blocks(self) -> Iterator[Block]:
         yield self.body
+
+
+def _on_demand(name: str) -> property:
+    def get(self: Function | Class) -> Any:
+        self.node.unfold()  # makes a Function or Class of it
+        return getattr(self, name)
+
+    return property(get)
+
+
+class FoldedFunction(Function):
+    """A function of which only the name is known until something else is asked for (`amplint.model.folding`)."""
+
+    __slots__ = ()
+    params = _on_demand("params")
+    decorators = _on_demand("decorators")
+    returns = _on_demand("returns")
+    body = _on_demand("body")
+    scope = _on_demand("scope")
+    is_generator = _on_demand("is_generator")
+
+
+class FoldedClass(Class):
+    """A class of which only the name is known until something else is asked for."""
+
+    __slots__ = ()
+    bases = _on_demand("bases")
+    decorators = _on_demand("decorators")
+    body = _on_demand("body")
+    scope = _on_demand("scope")
+    attributes = _on_demand("attributes")
 
 
 @dataclass(eq=False, slots=True)

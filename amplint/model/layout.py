@@ -1,13 +1,11 @@
 """Where things stand in the text: spans of IR nodes, and of the pieces of syntax that fixes need.
 
-Positions are computed on the first question only, so a file without findings never pays for them.
-Spans are in the parsed text's characters, mapped to the original's by `SpanMap`: the one place where folding and
-notebook cells have to be undone.
+Positions are computed on the first question only, and for the piece that is asked about (`amplint.model.folding`), so a
+file without findings never pays for them.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -16,24 +14,11 @@ import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from amplint.model import ir
+from amplint.model.folding import Folded, Piece
 from amplint.model.lower_values import Embedded
 from amplint.source import LINE_END, Source
 
 Span = tuple[int, int]
-
-
-class SpanMap:
-    """Maps offsets in the parsed text to the original text; `pieces` are (parsed start, original start), ascending."""
-
-    def __init__(self, pieces: tuple[tuple[int, int], ...] = ((0, 0),)) -> None:
-        self._pieces = pieces
-        self._starts = [parsed for parsed, _ in pieces]
-
-    def __call__(self, span: Span) -> Span:
-        """The span's place in the original text."""
-        parsed, original = self._pieces[bisect_right(self._starts, span[0]) - 1]
-        shift = original - parsed
-        return span[0] + shift, span[1] + shift
 
 
 class _Wrapper(MetadataWrapper):
@@ -49,74 +34,82 @@ def _positions_in(tree: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
 
 
 class _Text:
-    """One parsed text and its tree."""
+    """One piece's tree."""
 
-    def __init__(self, tree: cst.Module, text: str, to_original: SpanMap) -> None:
-        self._tree = tree
-        self._text = text
-        self.to_original = to_original
-
-    @cached_property
-    def positions(self) -> Mapping[cst.CSTNode, CodeRange]:
-        return _positions_in(self._tree)
-
-    @cached_property
-    def line_starts(self) -> list[int]:
+    def __init__(self, piece: Piece, start: int) -> None:
+        self.positions = _positions_in(piece.tree)
         # The tree's text is the parsed text: libcst keeps every character.
-        return [0, *(end.end() for end in LINE_END.finditer(self._text))]
+        starts = [0, *(end.end() for end in LINE_END.finditer(piece.parsed))]
+        self._starts = [start + piece.shift + each for each in starts]
+        self.end = start + piece.end if piece.end is not None else None
+
+    def span(self, node: cst.CSTNode) -> Span:
+        found = self.positions[node]
+        return self._starts[found.start.line - 1] + found.start.column, self._starts[found.end.line - 1] + found.end.column
 
 
 class Layout:
     """Answers where a node of one module stands; those that it takes from other files stand behind its own text."""
 
-    def __init__(self, tree: cst.Module, source: Source, to_original: SpanMap) -> None:
+    def __init__(self, source: Source, folded: Folded) -> None:
         self.source = source
-        self._texts = [_Text(tree, source.text, to_original)]
+        self._files = [(0, folded)]
+        self._texts: dict[int, _Text] = {}  # by the first ids of the pieces
         self._quoted: dict[int, Mapping[cst.CSTNode, CodeRange]] = {}
 
-    def add(self, tree: cst.Module, text: str, start: int) -> None:
+    def add(self, folded: Folded, start: int) -> None:
         """Another text, which stands at `start` of the source's."""
-        self._texts.append(_Text(tree, text, SpanMap(((0, start),))))
+        self._files.append((start, folded))
 
-    def _handle(self, node: Any) -> Span:
+    def _text(self, node: ir.Node | ir.Arg | ir.Alias | ir.Item) -> _Text:
+        node_id = node.value.id if isinstance(node, ir.Arg) else node.context.id if isinstance(node, ir.Item) else node.id
+        start, folded = next(each for each in self._files if node_id <= each[1].last_id)
+        piece = folded.piece_of(node_id)
+        if piece.first_id not in self._texts:
+            self._texts[piece.first_id] = _Text(piece, start)
+        return self._texts[piece.first_id]
+
+    def _handle(self, of: ir.Node | ir.Arg | ir.Alias | ir.Item, node: Any) -> Span:
+        """Where a node of libcst's stands that belongs to one of ours."""
+        text = self._text(of)
         if isinstance(node, Embedded):
             positions = self._quoted.get(id(node.module))
             if positions is None:
                 positions = self._quoted[id(node.module)] = _positions_in(node.module)
             inside = positions[node.node]
-            start = self._handle(node.string)[0] + len(node.string.quote)
+            start = text.span(node.string)[0] + len(node.string.quote)
             return start + inside.start.column, start + inside.end.column
-        text = next((each for each in self._texts[:-1] if node in each.positions), self._texts[-1])
-        found, starts = text.positions[node], text.line_starts
-        return text.to_original(
-            (starts[found.start.line - 1] + found.start.column, starts[found.end.line - 1] + found.end.column)
-        )
+        return text.span(node)
 
     def span(self, node: ir.Node | ir.Arg | ir.Alias | ir.Item) -> Span:
         """Start and end of a value, argument, alias, with-item or statement, without surrounding space or parentheses.
 
         A decorated function or class starts at its first decorator, an elif at `elif`.
         """
-        start, end = self._handle(node.node)
-        if isinstance(node, (ir.Function, ir.Class)) and node.decorators:
-            start = self._handle(node.node.decorators[0])[0]
-        return start, end
+        if isinstance(node, (ir.Function, ir.Class)):
+            first = node.decorators[0] if node.decorators else None  # asked first: it unfolds
+            start, end = self._handle(node, node.node)
+            if first is not None:
+                start = self._handle(node, node.node.decorators[0])[0]
+            text = self._text(node)
+            return start, text.end if text.end is not None and isinstance(node, ir.Class) else end
+        return self._handle(node, node.node)
 
     def name(self, node: ir.Function | ir.Class) -> Span:
         """The name in a def or class statement."""
-        return self._handle(node.node.name)
+        return self._handle(node, node.node.name)
 
     def attr(self, node: ir.Attribute) -> Span:
         """The name after the last dot."""
-        return self._handle(node.node.attr)
+        return self._handle(node, node.node.attr)
 
     def keyword(self, arg: ir.Arg) -> Span:
         """The name before the `=` of a keyword argument."""
-        return self._handle(arg.node.keyword)
+        return self._handle(arg, arg.node.keyword)
 
     def inside_parens(self, call: ir.Call) -> Span:
         """What stands between the parentheses of a call."""
-        start = self._handle(call.node.whitespace_before_args)[0]
+        start = self._handle(call, call.node.whitespace_before_args)[0]
         end = self.source.text.rindex(")", start, self.span(call)[1])
         return start, end
 
@@ -125,31 +118,31 @@ class Layout:
         node = value.node
         if isinstance(node, Embedded) or not getattr(node, "lpar", ()):
             return self.span(value)
-        return self._handle(node.lpar[0])[0], self._handle(node.rpar[-1])[1]
+        return self._handle(value, node.lpar[0])[0], self._handle(value, node.rpar[-1])[1]
 
     def decorator(self, value: ir.Value, owner: ir.Function | ir.Class) -> Span:
         """The line of the decorator `value`, from its `@`."""
         each = next(d for d in owner.node.decorators if d.decorator is value.node)
-        return self._handle(each)
+        return self._handle(value, each)
 
     def comma(self, item: ir.Arg | ir.Alias | ir.Item) -> Span | None:
         """The comma behind an argument, an alias or a with-item."""
         comma = item.node.comma
-        return self._handle(comma) if isinstance(comma, cst.Comma) else None
+        return self._handle(item, comma) if isinstance(comma, cst.Comma) else None
 
     def import_module(self, statement: ir.Import) -> Span:
         """The module's name in `from module import ...`."""
-        return self._handle(statement.node.module)
+        return self._handle(statement, statement.node.module)
 
     def parenthesised(self, statement: ir.Import | ir.With) -> Span | None:
         """The parentheses round the names of an import or the items of a with statement, themselves included."""
         if statement.node.lpar in (None, cst.MaybeSentinel.DEFAULT):
             return None
-        return self._handle(statement.node.lpar)[0], self._handle(statement.node.rpar)[1]
+        return self._handle(statement, statement.node.lpar)[0], self._handle(statement, statement.node.rpar)[1]
 
     def star(self, statement: ir.Import) -> Span:
         """The `*` of a star import."""
-        return self._handle(statement.node.names)
+        return self._handle(statement, statement.node.names)
 
     def body(self, block: ir.Block) -> Span:
         """From the first statement of a suite to the end of its last."""

@@ -7,18 +7,17 @@ are the same by itself and with its project. What can't be resolved stays what i
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
-from amplint.guard import refusal
+from amplint.guard import Refusal, parse
 from amplint.model import ir, outline
+from amplint.model.folding import CannotRead, Folded
 from amplint.model.imports import module_file
-from amplint.model.module import CannotRead, lower, parse
 from amplint.model.outline import Place
 from amplint.model.scopes import Imported, Scope
 from amplint.source import Source
@@ -173,18 +172,19 @@ def _take(module: Module, path: str, names: set[str], changed: set[str]) -> ir.P
     tree = _parsed(path, text) if text is not None else None
     if text is None or tree is None:
         return None
-    lowered = lower(tree, module.last_of_all)
-    module.take(Source(path, text), lowered)
-    return lowered.program
+    try:
+        folded = Folded(text, tree, module.last_of_all)
+    except CannotRead:
+        return None
+    module.take(Source(path, text), folded)
+    return folded.program
 
 
 @lru_cache(maxsize=_MOST_TREES)
-def _parsed(path: str, text: str) -> cst.Module | None:
-    """The tree of what is taken from a file: each trial of a fix takes the same. None where it can't be parsed."""
-    try:
-        return parse(text) if refusal(Source(path, text)) is None else None
-    except CannotRead:
-        return None
+def _parsed(path: str, text: str) -> ast.Module | None:
+    """What is taken from a file as Python reads it: each trial of a fix takes the same. None where it can't be read."""
+    tree = parse(Source(path, text))
+    return None if isinstance(tree, Refusal) else tree
 
 
 def _bind(path: str, scope: Scope, taken: dict[Place, ir.Function | ir.Class]) -> None:

@@ -5,7 +5,9 @@ It returns early from everything it has lowered itself, so libcst's own traversa
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 import libcst as cst
 
@@ -15,20 +17,29 @@ from amplint.model.scopes import Assigned, Defined, Imported, Other, Scope
 
 
 class Lowering(ValueLowering, cst.CSTVisitor):
-    """Lowers one module; `program` holds the result after `module.visit(lowering)`."""
+    """Lowers one piece of a file by `tree.visit(lowering)`.
 
-    def __init__(self, package: str = "", last_id: int = 0) -> None:
+    What stands in it goes into `block`, in `scope`; with `known`, a function or class that was not lowered yet, into
+    that. The lines of a class's body come in a class around them.
+    """
+
+    def __init__(self, last_id: int, scope: Scope, block: ir.Block, known: ir.Function | ir.Class | None = None) -> None:
         cst.CSTVisitor.__init__(self)
-        ValueLowering.__init__(self, last_id)
-        self.package = package
-        self.program: ir.Program
+        ValueLowering.__init__(self, last_id, scope)
+        self._block = block
+        self._known = known
 
     def visit_Module(self, node: cst.Module) -> bool:  # noqa: N802
-        """Lower the whole module; libcst need not go further."""
-        self.program = ir.Program(self.next_id(), node, None)
-        self.program.scope = self.scope
-        self.program.body = ir.Block(self.program, "body")
-        self._statements(node.body, self.program.body)
+        """Lower the whole piece; libcst need not go further."""
+        nodes: Sequence[cst.CSTNode] = node.body
+        if isinstance(self._block.owner, ir.Class):
+            nodes = cst.ensure_type(nodes[0], cst.ClassDef).body.body
+        if self._known is None:
+            self._statements(cast("Sequence[cst.BaseStatement]", nodes), self._block)
+        elif isinstance(self._known, ir.Function):
+            self._fill_function(cst.ensure_type(nodes[0], cst.FunctionDef), self._known)
+        else:
+            self._fill_class(cst.ensure_type(nodes[0], cst.ClassDef), self._known)
         return False
 
     def _suite(self, suite: cst.BaseSuite, owner: ir.Node, role: str) -> ir.Block:
@@ -131,7 +142,7 @@ class Lowering(ValueLowering, cst.CSTVisitor):
     def _importfrom(self, node: cst.ImportFrom, block: ir.Block) -> None:
         module = "." * len(node.relative) + (dotted(node.module) if node.module is not None else "")
         if isinstance(node.names, cst.ImportStar):
-            aliases: tuple[ir.Alias, ...] = (ir.Alias("*", None, node.names),)
+            aliases: tuple[ir.Alias, ...] = (ir.Alias(self.next_id(), "*", None, node.names),)
         else:
             aliases = tuple(self._alias(each) for each in node.names)
         statement = ir.Import(self.next_id(), node, None, block, module, aliases)
@@ -146,7 +157,7 @@ class Lowering(ValueLowering, cst.CSTVisitor):
 
     def _alias(self, node: cst.ImportAlias) -> ir.Alias:
         asname = node.asname.name if node.asname is not None else None
-        return ir.Alias(dotted(node.name), asname.value if isinstance(asname, cst.Name) else None, node)
+        return ir.Alias(self.next_id(), dotted(node.name), asname.value if isinstance(asname, cst.Name) else None, node)
 
     # --- compound statements ----------------------------------------------------------------------------------------
 
@@ -230,31 +241,40 @@ class Lowering(ValueLowering, cst.CSTVisitor):
         statement.cases = tuple(cases)
 
     def _functiondef(self, node: cst.FunctionDef, block: ir.Block) -> None:
-        function = ir.Function(self.next_id(), node, None, block, node.name.value)
+        function = ir.Function(self.next_id(), None, None, block, node.name.value)
         self._add(function, block)
-        function.decorators = tuple(self.adopt(function, self.value(each.decorator)) for each in node.decorators)
         function.cls = block.owner if isinstance(block.owner, ir.Class) else self.class_around(block)
         function.outer = self.function
         function.is_async = node.asynchronous is not None
-        function.returns = self.adopt(function, self.annotation(node.returns)) if node.returns is not None else None
         self.scope.bind(function.name, Defined(function))
+        self._fill_function(node, function)
+
+    def _fill_function(self, node: cst.FunctionDef, function: ir.Function) -> None:
+        function.node = node
+        function.decorators = tuple(self.adopt(function, self.value(each.decorator)) for each in node.decorators)
+        function.returns = self.adopt(function, self.annotation(node.returns)) if node.returns is not None else None
         function.params = self.params(node.params, function)
         with self.inside(function):
             function.body = self._suite(node.body, function, "body")
 
     def _classdef(self, node: cst.ClassDef, block: ir.Block) -> None:
-        cls = ir.Class(self.next_id(), node, None, block, node.name.value)
+        cls = ir.Class(self.next_id(), None, None, block, node.name.value)
         self._add(cls, block)
+        self.scope.bind(cls.name, Defined(cls))
+        self._fill_class(node, cls)
+        outer, self.scope = self.scope, cls.scope
+        cls.body = self._suite(node.body, cls, "body")
+        self.scope = outer
+
+    def _fill_class(self, node: cst.ClassDef, cls: ir.Class) -> None:
+        """All but the body."""
+        cls.node = node
         cls.decorators = tuple(self.adopt(cls, self.value(each.decorator)) for each in node.decorators)
         cls.bases = tuple(
             ir.Arg(self.adopt(cls, self.value(arg.value)), arg.keyword.value if arg.keyword else None, arg.star, arg)
             for arg in (*node.bases, *node.keywords)
         )
-        self.scope.bind(cls.name, Defined(cls))
         cls.scope = Scope("class", self.scope)
-        outer, self.scope = self.scope, cls.scope
-        cls.body = self._suite(node.body, cls, "body")
-        self.scope = outer
 
     @staticmethod
     def class_around(block: ir.Block) -> ir.Class | None:
@@ -293,7 +313,7 @@ class Lowering(ValueLowering, cst.CSTVisitor):
         while function is not None:
             if function.params and isinstance(target.base, ir.Name) and function.params[0].name == target.base.name:
                 if function.cls is not None:
-                    function.cls.attributes.setdefault(target.attr, []).append(value)
+                    insort(function.cls.attributes.setdefault(target.attr, []), (target.id, value), key=_first)
                 return
             function = function.outer
 
@@ -302,6 +322,10 @@ class Lowering(ValueLowering, cst.CSTVisitor):
         for value in statement.values() if not isinstance(statement, _FILLED_LATER) else ():
             value.parent = statement
         block.statements.append(statement)
+
+
+def _first(stored: tuple[int, ir.Value | None]) -> int:
+    return stored[0]
 
 
 _FILLED_LATER = (ir.If, ir.For, ir.While, ir.With, ir.Try, ir.Match, ir.Function, ir.Class)

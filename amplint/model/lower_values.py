@@ -38,9 +38,9 @@ def dotted(node: cst.BaseExpression) -> str:
 class ValueLowering:
     """Lowers expressions in the current scope and function."""
 
-    def __init__(self, last_id: int = 0) -> None:
+    def __init__(self, last_id: int, scope: Scope) -> None:
         self._last_id = last_id
-        self.scope = Scope("module", None)
+        self.scope = scope
         self.function: ir.Function | None = None
         self._annotating = False
         self._embedded: tuple[cst.SimpleString, cst.Module] | None = None

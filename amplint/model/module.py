@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-import libcst as cst
-
 from amplint.model import ir
-from amplint.model.layout import Layout, Span, SpanMap
-from amplint.model.lower import Lowering
+from amplint.model.folding import CannotRead, Folded
+from amplint.model.layout import Layout, Span
 from amplint.model.scopes import Names
 from amplint.paths import seen_from
 from amplint.source import Joined, Source
@@ -23,16 +22,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _FORM_FEED = re.compile(r"(?m)^[ \t\f]*\f[ \t\f]*$")
 _LONE_BACKSLASH = re.compile(r"(?m)^[ \t\f]*\\\r?$")
-_ERROR_ROW = re.compile(r"error at (\d+):")
-_EXPECTED = re.compile(r": expected one of .*", re.DOTALL)
-
-
-class CannotRead(Exception):
-    """libcst refuses a text that Python accepts; `row` is the line (from 1) where it stopped."""
-
-    def __init__(self, message: str, row: int) -> None:
-        super().__init__(message)
-        self.row = row
 
 
 class Part(NamedTuple):
@@ -44,15 +33,15 @@ class Part(NamedTuple):
 
 
 class Nodes:
-    """The nodes below some suites."""
+    """The nodes of some files."""
 
-    def __init__(self, bodies: tuple[ir.Block, ...]) -> None:
-        self.bodies = bodies
+    def __init__(self, files: tuple[Folded, ...]) -> None:
+        self.files = files
 
     @cached_property
     def statements(self) -> list[ir.Statement]:
         """Every statement, in the order of the text."""
-        return [each for body in self.bodies for each in ir.walk_statements(body)]
+        return [each for file in self.files for each in ir.walk_statements(file.program.body)]
 
     @cached_property
     def values(self) -> list[ir.Value]:
@@ -91,15 +80,15 @@ class Module:
     The text of the latter stands behind the file's own in `source`.
     """
 
-    def __init__(self, source: Source, target: Target, lowered: Lowered, frameworks: Callable[[str], Target]) -> None:
+    def __init__(self, source: Source, target: Target, folded: Folded, frameworks: Callable[[str], Target]) -> None:
         self.source = source
         self.target = target
         self.target_of = frameworks  # of lightning, transformers: looked for on the first question
-        self.program = lowered.program
-        self.last_id = self.last_of_all = lowered.last_id  # of the file's own nodes, and of all
+        self.program = folded.program
+        self.last_id = self.last_of_all = folded.last_id  # of the file's own nodes, and of all
         self.names = Names()
-        self.layout = Layout(lowered.tree, source, SpanMap())
-        self.own = self.whole = Nodes((self.program.body,))
+        self.layout = Layout(source, folded)
+        self.own = self.whole = Nodes((folded,))
         self.parts: list[Part] = []
         self._made: dict[Any, Any] = {}
 
@@ -108,14 +97,14 @@ class Module:
         """How many characters the file itself has."""
         return self.parts[0].start - 1 if self.parts else len(self.source.text)
 
-    def take(self, source: Source, lowered: Lowered) -> None:
+    def take(self, source: Source, folded: Folded) -> None:
         """Put what is used of another file behind the file's own."""
         joined = Joined(self.source, source)
         self.parts.append(Part(source.filename, len(self.source.text) + 1, joined.row(len(self.source.text) + 1)))
-        self.layout.add(lowered.tree, source.text, self.parts[-1].start)
+        self.layout.add(folded, self.parts[-1].start)
         self.source = self.layout.source = joined
-        self.whole = Nodes((*self.whole.bodies, lowered.program.body))
-        self.last_of_all = lowered.last_id
+        self.whole = Nodes((*self.whole.files, folded))
+        self.last_of_all = folded.last_id
 
     def is_own(self, node: ir.Node) -> bool:
         """Whether a node stands in the file itself."""
@@ -201,46 +190,24 @@ class Module:
         return self.source.row(self.layout.span(node)[0])
 
 
-class Lowered(NamedTuple):
-    """A text's IR and tree, and the last of the ids."""
-
-    program: ir.Program
-    tree: cst.Module
-    last_id: int
-
-
-def parse(text: str) -> cst.Module:
-    """The tree of a text.
-
-    Raises:
-        CannotRead: libcst does not take the text, or does not keep all of it.
-    """
-    try:
-        tree = cst.parse_module(text)
-    except cst.ParserSyntaxError as error:
-        # `raw_line` counts from another start in some errors; the message does not.
-        where = _ERROR_ROW.search(error.message)
-        raise CannotRead(_EXPECTED.sub("", error.message), int(where[1]) if where else error.raw_line) from None
-    if ("\f" in text or _LONE_BACKSLASH.search(text)) and tree.code != text:
-        raise CannotRead("a form feed or a lone backslash stands where libcst loses it", 1)
-    return tree
-
-
-def lower(tree: cst.Module, last_id: int = 0) -> Lowered:
-    """Lower a text's tree, which stays as it is; the ids of the nodes come behind `last_id`."""
-    lowering = Lowering(last_id=last_id)
-    tree.visit(lowering)
-    return Lowered(lowering.program, tree, lowering.next_id())
-
-
 def build(
-    source: Source, target: Target, last_id: int = 0, frameworks: Callable[[str], Target] = nothing_declared
+    source: Source,
+    tree: ast.Module,
+    target: Target,
+    last_id: int = 0,
+    frameworks: Callable[[str], Target] = nothing_declared,
+    *,
+    fold: bool = True,
 ) -> Module:
-    """Parse and lower a file; the ids of its nodes come behind `last_id`.
+    """Lower a file of which Python's own parser made `tree`; the ids of its nodes come behind `last_id`.
 
     Raises:
         CannotRead: libcst does not take the text, or does not keep all of it.
     """
     # libcst drops form feeds, and positions would shift; on a line of its own a space does the same.
     text = _FORM_FEED.sub(lambda found: " " * len(found[0]), source.text) if "\f" in source.text else source.text
-    return Module(source, target, lower(parse(text), last_id), frameworks)
+    loses = "\f" in text or _LONE_BACKSLASH.search(text) is not None
+    folded = Folded(text, tree, last_id, fold=fold and not loses)
+    if loses and folded.pieces and folded.pieces[0].tree.code != text:
+        raise CannotRead("a form feed or a lone backslash stands where libcst loses it", 1)
+    return Module(source, target, folded, frameworks)

@@ -392,7 +392,7 @@ def _kept_parameters(module: Module) -> dict[tuple[int, str], str]:
             if len(statement.targets) != 1 or not isinstance(target, ir.Attribute) or owner_class(target) is not cls:
                 continue
             once = (
-                len(function.scope.bindings.get(value.name, ())) == 1 and len(cls.attributes.get(target.attr, ())) == 1
+                len(function.scope.bindings.get(value.name, ())) == 1 and len(cls.stored(target.attr)) == 1
             )
             if once and any(param.name == value.name for param in function.params[1:]):
                 found[id(function.scope), value.name] = f"self{cls.id}.{target.attr}"

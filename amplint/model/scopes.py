@@ -259,7 +259,7 @@ class Names:
         """What the enclosing class's methods store in `self.attr` (None: something that can't be followed)."""
         cls = owner_class(value)
         if cls is not None:
-            yield from cls.attributes.get(value.attr, ())
+            yield from cls.stored(value.attr)
 
 
 def owner_class(value: ir.Attribute) -> ir.Class | None:

@@ -148,7 +148,7 @@ class Unseen:
         while isinstance(first.base, ir.Attribute):
             first = first.base
         cls = owner_class(first)
-        if cls is None or first.attr in cls.attributes:
+        if cls is None or cls.stored(first.attr):
             return False
         return method(self._module, cls, first.attr) is None and not bases_in_sight(self._module, cls)
 

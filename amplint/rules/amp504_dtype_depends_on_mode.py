@@ -123,7 +123,7 @@ def _mode(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool | None:
         return None
     if isinstance(value, ir.Attribute):
         cls = owner_class(value)
-        own = cls is not None and value.attr in cls.attributes  # no module's mode, but a flag that the class sets
+        own = cls is not None and bool(cls.stored(value.attr))  # no module's mode, but a flag that the class sets
         return True if value.attr == "training" and isinstance(value.base, ir.Name) and not own else None
     if isinstance(value, ir.Call):
         names = module.names.of(value.func)

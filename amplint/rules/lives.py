@@ -217,4 +217,4 @@ def text_at(module: Module, life: Life, place: ir.Node) -> str | None:
     function = ir.function_of(place)
     if not isinstance(name, ir.Attribute) or function is None or function.cls is None or not function.params:
         return None
-    return f"{function.params[0].name}.{name.attr}" if len(function.cls.attributes.get(name.attr, ())) == 1 else None
+    return f"{function.params[0].name}.{name.attr}" if len(function.cls.stored(name.attr)) == 1 else None

@@ -161,7 +161,7 @@ def spelled(module: Module, value: ir.Value, at: ir.Node) -> str | None:
         return None
     if isinstance(value, ir.Attribute) and owner_class(value) is function.cls:
         return f"{function.params[0].name}.{value.attr}"
-    for attr, stored in function.cls.attributes.items():
+    for attr, stored in function.cls.stores():
         if len(stored) == 1 and stored[0] is not None and known.path(stored[0]) == path:
             return f"{function.params[0].name}.{attr}"
     return None

@@ -102,7 +102,7 @@ class Files:
         if isinstance(value, ir.Name):
             made = [each.value for each in code.module.names.bindings(value) if isinstance(each, Assigned)]
         elif isinstance(value, ir.Attribute) and (cls := owner_class(value)) is not None:
-            made = list(cls.attributes.get(value.attr, ()))
+            made = cls.stored(value.attr)
         for each in made:
             place = self.of(code, each.func) if isinstance(each, ir.Call) else None
             if place is not None and isinstance(place.what, ir.Class):

@@ -216,7 +216,7 @@ class Lookup:
                         return self.apply(closure, [], {})
                     return closure
                 if isinstance(statement, ir.Assign) and statement.value is not None:
-                    if each.cls.attributes.get(name):
+                    if each.cls.stored(name):
                         continue  # methods store something else in it
                     if any(isinstance(t, ir.Name) and t.name == name for t in statement.targets):
                         return self.evaluate(statement.value, Frame(code, each.cls.scope, each.frame, lazy=True))
@@ -226,7 +226,7 @@ class Lookup:
         """What the methods of a class store in an attribute, the constructor first; `_MISSING`: nothing in sight."""
         for each in self.bases(cls):
             code = each.frame.code
-            values = _telling(each.cls.attributes.get(name, ()))[::-1]
+            values = _telling(each.cls.stored(name))[::-1]
             matters = any(map(code.value_matters, values))
             ordered = sorted(values, key=lambda value: _method_name(value) != "__init__")
             for value in ordered:

@@ -1,0 +1,208 @@
+"""Folding: a file is taken apart before libcst reads it, and each piece is read when something asks for it.
+
+libcst reads half a megabyte a second, and most functions of most files have nothing to do with AMP. Python's own parser,
+which has to accept the file first anyway, is fifteen times as fast and says where statements stand. The pieces are the
+functions at the top of a file, the classes there without their methods, the methods, and the statements in between.
+The statements at the top are lowered at once. A function or class knows its name, and is lowered on the first question
+about anything else; what nobody asks about is never read. But for the time nobody can tell: who walks over everything
+gets everything.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from amplint.model import ir
+from amplint.model.lower import Lowering
+from amplint.model.scopes import Defined, Scope
+from amplint.source import LINE_END
+
+# Ids are handed out by where a piece stands, so that they grow with the text in whatever order the pieces are read.
+# There are fewer nodes than characters.
+_IDS = 2
+# Puts the lines of a class's body, which are indented, into a class; and gives one a body whose own is in other pieces.
+_AROUND, _BODY = "class _:\n", " 0\n"
+_GLOBAL = re.compile(r"\bglobal\b")
+_ERROR_ROW = re.compile(r"error at (\d+):")
+_EXPECTED = re.compile(r": expected one of .*", re.DOTALL)
+
+
+class CannotRead(Exception):
+    """libcst refuses a text that Python accepts; `row` is the line (from 1) where it stopped."""
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+class Piece:
+    """Whole lines that are parsed by themselves, with something before and behind them that makes a program of them.
+
+    `shift` is what has to be added to an offset in `parsed` to get one in the file.
+    """
+
+    def __init__(self, text: str, start: int, first_id: int, before: str = "", behind: str = "") -> None:
+        self.text = text
+        self.first_id = first_id
+        self.parsed = f"{before}{text}{behind}"
+        self.shift = start - len(before)
+        self.end: int | None = None  # of a class whose body is in other pieces
+        self.owner: ir.Class | None = None  # the class in whose body the lines are
+        self.statements: list[ir.Statement] = []  # of the piece; empty until its owner is unfolded
+        self.unfold: Callable[[], None]  # of a function or class
+
+    @cached_property
+    def tree(self) -> cst.Module:
+        """The tree of `parsed`.
+
+        Raises:
+            CannotRead: libcst does not take it.
+        """
+        try:
+            return cst.parse_module(self.parsed)
+        except cst.ParserSyntaxError as error:
+            # `raw_line` counts from another start in some errors; the message does not.
+            where = _ERROR_ROW.search(error.message)
+            raise CannotRead(_EXPECTED.sub("", error.message), int(where[1]) if where else error.raw_line) from None
+
+
+class Folded:
+    """A text in pieces; `program` is what it means.
+
+    Raises:
+        CannotRead: libcst does not take what stands at the top of the file.
+    """
+
+    def __init__(self, text: str, tree: ast.Module, last_id: int = 0, *, fold: bool = True) -> None:
+        self._text = text
+        self._starts = [0, *(end.end() for end in LINE_END.finditer(text)), len(text)]
+        self._last_id = last_id + 1
+        self.last_id = self._id(len(text)) + _IDS
+        self.pieces: list[Piece] = []  # in the order of the text
+        self.program = ir.Program(self._last_id, None, None)
+        self.program.scope = Scope("module", None)
+        self.program.body = block = ir.Block(self.program, "body")
+        if fold:
+            for nodes in _groups(tree.body, ast.ClassDef):
+                self._top(nodes, block, self.program.scope)
+        elif tree.body:
+            self._lower(self._piece(1, len(self._starts) - 1), block, self.program.scope)
+
+    def piece_of(self, node_id: int) -> Piece:
+        """The piece that a node stands in."""
+        return self.pieces[bisect_right(self.pieces, node_id, key=_first_id) - 1]
+
+    def _id(self, offset: int) -> int:
+        return self._last_id + 1 + _IDS * offset
+
+    def _piece(self, first: int, last: int, before: str = "", behind: str = "") -> Piece:
+        """The lines from `first` to `last`, counted from 1."""
+        start = self._starts[first - 1]
+        piece = Piece(self._text[start : self._starts[last]], start, self._id(start), before, behind)
+        self.pieces.append(piece)
+        return piece
+
+    def _first(self, node: ast.stmt) -> int:
+        """The line on which a statement starts, with its decorators."""
+        decorators = getattr(node, "decorator_list", ())
+        if not decorators:
+            return node.lineno
+        first: int = min(each.lineno for each in decorators)
+        while not self._text.startswith("@", self._starts[first - 1]) and not self._line(first).startswith("@"):
+            first -= 1  # @( and the decorator in another line
+        return first
+
+    def _line(self, row: int) -> str:
+        return self._text[self._starts[row - 1] : self._starts[row]].lstrip()
+
+    def _top(self, nodes: list[ast.stmt], block: ir.Block, scope: Scope) -> None:
+        """A function, a class, or other statements next to each other, at the top of the file."""
+        only = nodes[0]
+        if isinstance(only, ast.ClassDef) and self._first(only.body[0]) > only.lineno:
+            self._class(only, block, scope)
+        else:
+            self._within(nodes, self._piece(self._first(only), nodes[-1].end_lineno or 0), block, scope)
+
+    def _within(self, nodes: list[ast.stmt], piece: Piece, block: ir.Block, scope: Scope) -> None:
+        only = nodes[0]
+        if isinstance(only, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            self._function(only, piece, block, scope)
+        else:
+            self._lower(piece, block, scope)
+
+    @staticmethod
+    def _lower(piece: Piece, block: ir.Block, scope: Scope) -> None:
+        count = len(block.statements)
+        piece.tree.visit(Lowering(piece.first_id, scope, block))
+        piece.statements = block.statements[count:]
+
+    @staticmethod
+    def _function(
+        node: ast.FunctionDef | ast.AsyncFunctionDef, piece: Piece, block: ir.Block, scope: Scope
+    ) -> None:
+        function = ir.Function(piece.first_id, piece, block.owner, block, node.name)
+        function.cls = piece.owner
+        function.is_async = isinstance(node, ast.AsyncFunctionDef)
+        block.statements.append(function)
+        scope.bind(node.name, Defined(function))
+        piece.statements = [function]
+        function.__class__ = ir.FoldedFunction
+
+        def unfold() -> None:
+            function.__class__ = ir.Function
+            piece.tree.visit(Lowering(piece.first_id, scope, block, function))
+
+        piece.unfold = unfold
+        if _GLOBAL.search(piece.text):
+            unfold()  # it may bind names of the module
+
+    def _class(self, node: ast.ClassDef, block: ir.Block, scope: Scope) -> None:
+        header = self._piece(self._first(node), self._first(node.body[0]) - 1, behind=_BODY)
+        line = self._starts[(node.end_lineno or 0) - 1]
+        header.end = line + len(self._text[line:].encode()[: node.end_col_offset].decode())
+        cls = ir.Class(header.first_id, header, block.owner, block, node.name)
+        block.statements.append(cls)
+        scope.bind(node.name, Defined(cls))
+        header.statements = [cls]
+        cls.__class__ = ir.FoldedClass
+        members = []
+        for nodes in _groups(node.body):
+            piece = self._piece(self._first(nodes[0]), nodes[-1].end_lineno or 0, _AROUND)
+            piece.owner = cls
+            members.append((nodes, piece))
+
+        def unfold() -> None:
+            cls.__class__ = ir.Class
+            header.tree.visit(Lowering(header.first_id, scope, block, cls))
+            cls.body = ir.Block(cls, "body")
+            for nodes, piece in members:
+                self._within(nodes, piece, cls.body, cls.scope)
+
+        header.unfold = unfold
+        if any(_GLOBAL.search(piece.text) for _, piece in members):
+            unfold()
+
+
+def _first_id(piece: Piece) -> int:
+    return piece.first_id
+
+
+def _groups(nodes: list[ast.stmt], *alone: type[ast.stmt]) -> Iterator[list[ast.stmt]]:
+    """Each function by itself, and what else is `alone`; the statements between them together."""
+    group: list[ast.stmt] = []
+    for node in nodes:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, *alone)):
+            if group:
+                yield group
+                group = []
+            yield [node]
+        else:
+            group.append(node)
+    if group:
+        yield group
