@@ -78,7 +78,7 @@ def read_alone(
     except Exception as error:
         raise UnreadableError(internal_error(source, "amplint", error)) from error
     try:
-        return build(source, tree, target, last_id, frameworks, fold=fold)
+        return build(source, target, last_id, frameworks, tree if fold else None)
     except Exception as error:
         raise _failed(source, error, fold) from error
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from amplint.model import Module, build, ir
-from amplint.model.layout import SpanMap
 from amplint.source import Source
 from amplint.target import nothing_declared
 
@@ -121,14 +120,3 @@ def test_inside_a_quoted_annotation() -> None:
     module = lower(text)
     found = [module.text(each) for each in module.values if isinstance(each, ir.Attribute)]
     assert found == ["torch.amp", "torch.amp . GradScaler"]
-
-
-def test_spans_are_mapped_piece_by_piece() -> None:
-    mapped = SpanMap(((0, 0), (10, 25), (20, 50)))
-    assert [mapped(span) for span in ((0, 3), (9, 10), (10, 14), (19, 20), (25, 26))] == [
-        (0, 3),
-        (9, 10),
-        (25, 29),
-        (34, 35),
-        (55, 56),
-    ]

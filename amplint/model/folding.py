@@ -1,6 +1,6 @@
 """Folding: a file is taken apart before libcst reads it, and each piece is read when something asks for it.
 
-libcst reads half a megabyte a second, and most functions of most files have nothing to do with AMP. Python's own parser,
+libcst reads half a megabyte a second, and most functions of most files have nothing to do with AMP. Python's parser,
 which has to accept the file first anyway, is fifteen times as fast and says where statements stand. The pieces are the
 functions at the top of a file, the classes there without their methods, the methods, and the statements in between.
 The statements at the top are lowered at once. A function or class knows its name, and is lowered on the first question
@@ -73,13 +73,13 @@ class Piece:
 
 
 class Folded:
-    """A text in pieces; `program` is what it means.
+    """A text in pieces, in one where there is no `tree` of it; `program` is what it means.
 
     Raises:
         CannotRead: libcst does not take what stands at the top of the file.
     """
 
-    def __init__(self, text: str, tree: ast.Module, last_id: int = 0, *, fold: bool = True) -> None:
+    def __init__(self, text: str, tree: ast.Module | None, last_id: int = 0) -> None:
         self._text = text
         self._starts = [0, *(end.end() for end in LINE_END.finditer(text)), len(text)]
         self._last_id = last_id + 1
@@ -88,11 +88,10 @@ class Folded:
         self.program = ir.Program(self._last_id, None, None)
         self.program.scope = Scope("module", None)
         self.program.body = block = ir.Block(self.program, "body")
-        if fold:
-            for nodes in _groups(tree.body, ast.ClassDef):
-                self._top(nodes, block, self.program.scope)
-        elif tree.body:
+        if tree is None:
             self._lower(self._piece(1, len(self._starts) - 1), block, self.program.scope)
+        for nodes in _groups(tree.body, ast.ClassDef) if tree is not None else ():
+            self._top(nodes, block, self.program.scope)
 
     def piece_of(self, node_id: int) -> Piece:
         """The piece that a node stands in."""
@@ -143,9 +142,7 @@ class Folded:
         piece.statements = block.statements[count:]
 
     @staticmethod
-    def _function(
-        node: ast.FunctionDef | ast.AsyncFunctionDef, piece: Piece, block: ir.Block, scope: Scope
-    ) -> None:
+    def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, piece: Piece, block: ir.Block, scope: Scope) -> None:
         function = ir.Function(piece.first_id, piece, block.owner, block, node.name)
         function.cls = piece.owner
         function.is_async = isinstance(node, ast.AsyncFunctionDef)

@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Alias", "Arg", "Assert", "Assign", "Attribute", "AugAssign", "Binary", "Block", "Bool", "Call", "Case",
     "Class", "Clause", "Compare", "Comprehension", "Conditional", "Constant", "Declare", "Delete", "Expr",
-    "FString", "FoldedClass", "FoldedFunction", "For", "Function", "Handler", "If", "Import", "Item", "Jump", "Lambda", "Mapping", "Match", "Name",
-    "Node", "Param", "Program", "Quoted", "Raise", "Return", "Sequence", "Slice", "Starred", "Statement",
-    "Subscript", "Suspend", "Try", "Unary", "Value", "Walrus", "While", "With", "function_of", "last_name",
-    "statement_of", "values_below", "walk_statements", "walk_values",
+    "FString", "FoldedClass", "FoldedFunction", "For", "Function", "Handler", "If", "Import", "Item", "Jump",
+    "Lambda", "Mapping", "Match", "Name", "Node", "Param", "Program", "Quoted", "Raise", "Return", "Sequence",
+    "Slice", "Starred", "Statement", "Subscript", "Suspend", "Try", "Unary", "Value", "Walrus", "While", "With",
+    "function_of", "last_name", "statement_of", "values_below", "walk_statements", "walk_values",
 ]  # fmt: skip
 
 

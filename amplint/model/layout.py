@@ -7,7 +7,6 @@ file without findings never pays for them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import libcst as cst
@@ -45,7 +44,9 @@ class _Text:
 
     def span(self, node: cst.CSTNode) -> Span:
         found = self.positions[node]
-        return self._starts[found.start.line - 1] + found.start.column, self._starts[found.end.line - 1] + found.end.column
+        return self._starts[found.start.line - 1] + found.start.column, self._starts[
+            found.end.line - 1
+        ] + found.end.column
 
 
 class Layout:
@@ -62,9 +63,9 @@ class Layout:
         self._files.append((start, folded))
 
     def _text(self, node: ir.Node | ir.Arg | ir.Alias | ir.Item) -> _Text:
-        node_id = node.value.id if isinstance(node, ir.Arg) else node.context.id if isinstance(node, ir.Item) else node.id
-        start, folded = next(each for each in self._files if node_id <= each[1].last_id)
-        piece = folded.piece_of(node_id)
+        of = node.value if isinstance(node, ir.Arg) else node.context if isinstance(node, ir.Item) else node
+        start, folded = next(each for each in self._files if of.id <= each[1].last_id)
+        piece = folded.piece_of(of.id)
         if piece.first_id not in self._texts:
             self._texts[piece.first_id] = _Text(piece, start)
         return self._texts[piece.first_id]

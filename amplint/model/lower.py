@@ -23,7 +23,9 @@ class Lowering(ValueLowering, cst.CSTVisitor):
     that. The lines of a class's body come in a class around them.
     """
 
-    def __init__(self, last_id: int, scope: Scope, block: ir.Block, known: ir.Function | ir.Class | None = None) -> None:
+    def __init__(
+        self, last_id: int, scope: Scope, block: ir.Block, known: ir.Function | ir.Class | None = None
+    ) -> None:
         cst.CSTVisitor.__init__(self)
         ValueLowering.__init__(self, last_id, scope)
         self._block = block

@@ -192,14 +192,12 @@ class Module:
 
 def build(
     source: Source,
-    tree: ast.Module,
     target: Target,
     last_id: int = 0,
     frameworks: Callable[[str], Target] = nothing_declared,
-    *,
-    fold: bool = True,
+    tree: ast.Module | None = None,
 ) -> Module:
-    """Lower a file of which Python's own parser made `tree`; the ids of its nodes come behind `last_id`.
+    """Lower a file; the ids of its nodes come behind `last_id`. With Python's own `tree` of it, in pieces.
 
     Raises:
         CannotRead: libcst does not take the text, or does not keep all of it.
@@ -207,7 +205,7 @@ def build(
     # libcst drops form feeds, and positions would shift; on a line of its own a space does the same.
     text = _FORM_FEED.sub(lambda found: " " * len(found[0]), source.text) if "\f" in source.text else source.text
     loses = "\f" in text or _LONE_BACKSLASH.search(text) is not None
-    folded = Folded(text, tree, last_id, fold=fold and not loses)
-    if loses and folded.pieces and folded.pieces[0].tree.code != text:
+    folded = Folded(text, None if loses else tree, last_id)
+    if loses and folded.pieces[0].tree.code != text:
         raise CannotRead("a form feed or a lone backslash stands where libcst loses it", 1)
     return Module(source, target, folded, frameworks)

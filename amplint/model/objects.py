@@ -391,9 +391,7 @@ def _kept_parameters(module: Module) -> dict[tuple[int, str], str]:
             target = statement.targets[0]
             if len(statement.targets) != 1 or not isinstance(target, ir.Attribute) or owner_class(target) is not cls:
                 continue
-            once = (
-                len(function.scope.bindings.get(value.name, ())) == 1 and len(cls.stored(target.attr)) == 1
-            )
+            once = len(function.scope.bindings.get(value.name, ())) == 1 and len(cls.stored(target.attr)) == 1
             if once and any(param.name == value.name for param in function.params[1:]):
                 found[id(function.scope), value.name] = f"self{cls.id}.{target.attr}"
     return found

@@ -122,12 +122,15 @@ class Scope:
     def _outer(self, name: str) -> Scope:
         if self.outside[name] == "global":
             return self.module
+        functions = [scope for scope in self._above() if scope.kind == "function"]
+        # The function may bind it further down than the one nested in it.
+        return next((scope for scope in functions if name in scope.bindings), (*functions, self.module)[0])
+
+    def _above(self) -> Iterator[Scope]:
         scope = self.parent
-        while scope is not None and scope.parent is not None:
-            if scope.kind == "function" and name in scope.bindings:
-                return scope
+        while scope is not None:
+            yield scope
             scope = scope.parent
-        return self.module
 
     def home(self, name: str) -> Scope | None:
         """The scope that a read of `name` from here finds it in; None: in none (a builtin, or unbound)."""

@@ -1,0 +1,79 @@
+"""Folding: that nobody can tell it, but for what is never read."""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amplint import engine
+from amplint.analysis import UnreadableError, read_alone
+from amplint.engine import check, check_bytes
+from amplint.guard import with_room
+from amplint.model import Module, ir
+from amplint.rules import all_rules
+from amplint.settings import Settings
+from amplint.source import Source
+from amplint.target import nothing_declared
+from tests.test_fixtures import SILENT, VARIANTS
+from tests.test_lower import LIBRARY, SOURCES
+
+ODD = {
+    "one line": "class A: x = 1; y = 2\ndef f(): pass\nclass B(A): pass\n",
+    "decorators": "@a\n@b(\n    1\n)\ndef f(): pass\n\n\n@(\n    a\n)\nclass A:\n    @(\n        b\n    )\n    def m(self): pass\n",
+    "no end": "class A:\n    def f(self):\n        return 1",
+    "windows": "class A:\r\n\tdef f(self):\r\n\t\treturn 1\r\n\r\n\tx = 1\r\ndef g(): return 2",
+    "mac": "class A:\r  def f(self):\r    return 1\rx = 1\r",
+    "wide": "class Ä:\n    def ü(self):\n        return 'ß', ö\n    é = 'x' ; ñ = 1\n",
+    "comments": "class A:  # a\n    # b\n    '''doc'''\n\n    def f(self):  # c\n        pass  # d\n    # e\n# f\n",
+    "nested": "class A:\n    class B:\n        def f(self): pass\n    if x:\n        def g(self): self.y = 1\n    def h(self): self.y = 2\n",
+    "global": "x = 1\ndef f():\n    global x\n    x = 2\nx = 3\nclass A:\n    def g(self):\n        global x\n        x = 4\n",
+    "strings": 'class A:\n    def f(self):\n        return """\nclass B:\ndef g(): pass\n"""\n    x = 1\n',
+    "empty": "",
+    "comment": "# nothing",
+}
+TEXTS = [*ODD.values(), *(path.read_text("utf-8") for path in (*SOURCES, *LIBRARY))]
+
+
+def read(text: str, fold: bool) -> Module:
+    return with_room(lambda: read_alone(Source("x.py", text), nothing_declared(), fold=fold))
+
+
+def described(module: Module) -> Iterator[tuple[Any, ...]]:
+    """Every node in its order: its kind, where it stands, what it is part of."""
+    for each in (*module.statements, *module.values):
+        parent = each.parent
+        span = module.span(parent) if parent is not None and parent.parent is not None else None
+        yield type(each).__name__, module.span(each), type(parent).__name__, span
+        if isinstance(each, ir.Function):
+            yield each.name, [param.name for param in each.params], each.is_async, each.is_generator
+            yield each.cls and each.cls.name, each.outer and each.outer.name
+        if isinstance(each, ir.Class):
+            yield [(name, len(stored)) for name, stored in sorted(each.stores())]
+
+
+def scopes(module: Module) -> Iterator[tuple[Any, ...]]:
+    """What is bound in every scope, in its order."""
+    holders = [module.program, *(each for each in module.statements if isinstance(each, (ir.Function, ir.Class)))]
+    for holder in holders:
+        for name, bindings in holder.scope.bindings.items():
+            yield name, [type(each).__name__ for each in bindings]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=[*ODD, *(path.name for path in (*SOURCES, *LIBRARY))])
+def test_a_text_in_pieces_means_what_it_means_at_once(text: str) -> None:
+    mine, whole = read(text, fold=True), read(text, fold=False)
+    shuffled = [each for each in mine.program.body.statements if isinstance(each, (ir.FoldedClass, ir.FoldedFunction))]
+    random.Random(len(text)).shuffle(shuffled)
+    for each in shuffled:
+        assert each.decorators is not None
+    assert list(described(mine)) == list(described(whole))
+    assert list(scopes(mine)) == list(scopes(whole))
+    ids = [each.id for each in mine.statements]
+    assert ids == sorted(ids)
+    assert len({each.id for each in (*mine.statements, *mine.values)}) == len([*mine.statements, *mine.values])
+    assert max([0, *ids]) <= mine.last_id
