@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.gate import matters, opens, touched
+from amplint.gate import ROOTS, matters, opens, touched
 from amplint.rules import all_rules
 
 ALL = frozenset(all_rules())
@@ -49,3 +49,13 @@ def test_what_is_touched() -> None:
     assert "AMP102" not in codes
     assert "AMP301" not in codes
     assert "AMP301" in [rule.code for rule in touched(b"autocast, backward", all_rules())]
+
+
+def test_no_word_is_missed_that_a_rule_looks_for() -> None:
+    without = {
+        (rule.code, words)
+        for rule in all_rules().values()
+        for words in rule.triggers
+        if not any(root in word for root in ROOTS for word in words)
+    }
+    assert not without

@@ -49,13 +49,23 @@ class Piece:
 
     def __init__(self, text: str, start: int, first_id: int, before: str = "", behind: str = "") -> None:
         self.text = text
+        self.start = start
         self.first_id = first_id
         self.parsed = f"{before}{text}{behind}"
         self.shift = start - len(before)
         self.end: int | None = None  # of a class whose body is in other pieces
         self.owner: ir.Class | None = None  # the class in whose body the lines are
-        self.statements: list[ir.Statement] = []  # of the piece; empty until its owner is unfolded
+        self.top: list[ir.Statement] = []  # the statements of the lines; empty until the owner is unfolded
         self.unfold: Callable[[], None]  # of a function or class
+
+    def statements(self) -> Iterator[ir.Statement]:
+        """Every statement of the piece, in the order of the text."""
+        if self.owner is not None and isinstance(self.owner, ir.FoldedClass):
+            self.owner.node.unfold()
+        for each in self.top:
+            yield each
+            for block in each.blocks() if self.end is None else ():
+                yield from ir.walk_statements(block)
 
     @cached_property
     def tree(self) -> cst.Module:
@@ -92,6 +102,18 @@ class Folded:
             self._lower(self._piece(1, len(self._starts) - 1), block, self.program.scope)
         for nodes in _groups(tree.body, ast.ClassDef) if tree is not None else ():
             self._top(nodes, block, self.program.scope)
+
+    def pieces_with(self, words: tuple[str, ...]) -> list[Piece]:
+        """The pieces in whose text one of some words stands, in the order of the text."""
+        found: set[int] = set()
+        for word in words:
+            at = self._text.find(word)
+            while at >= 0:
+                number = bisect_right(self.pieces, at, key=_start) - 1
+                found.add(number)
+                last = number + 1 == len(self.pieces)
+                at = -1 if last else self._text.find(word, max(at + 1, self.pieces[number + 1].start))
+        return [self.pieces[number] for number in sorted(found - {-1})]
 
     def piece_of(self, node_id: int) -> Piece:
         """The piece that a node stands in."""
@@ -139,7 +161,7 @@ class Folded:
     def _lower(piece: Piece, block: ir.Block, scope: Scope) -> None:
         count = len(block.statements)
         piece.tree.visit(Lowering(piece.first_id, scope, block))
-        piece.statements = block.statements[count:]
+        piece.top = block.statements[count:]
 
     @staticmethod
     def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, piece: Piece, block: ir.Block, scope: Scope) -> None:
@@ -148,7 +170,7 @@ class Folded:
         function.is_async = isinstance(node, ast.AsyncFunctionDef)
         block.statements.append(function)
         scope.bind(node.name, Defined(function))
-        piece.statements = [function]
+        piece.top = [function]
         function.__class__ = ir.FoldedFunction
 
         def unfold() -> None:
@@ -166,7 +188,7 @@ class Folded:
         cls = ir.Class(header.first_id, header, block.owner, block, node.name)
         block.statements.append(cls)
         scope.bind(node.name, Defined(cls))
-        header.statements = [cls]
+        header.top = [cls]
         cls.__class__ = ir.FoldedClass
         members = []
         for nodes in _groups(node.body):
@@ -188,6 +210,10 @@ class Folded:
 
 def _first_id(piece: Piece) -> int:
     return piece.first_id
+
+
+def _start(piece: Piece) -> int:
+    return piece.start
 
 
 def _groups(nodes: list[ast.stmt], *alone: type[ast.stmt]) -> Iterator[list[ast.stmt]]:

@@ -33,15 +33,27 @@ class Part(NamedTuple):
 
 
 class Nodes:
-    """The nodes of some files."""
+    """The nodes of some files; with `words`, those of the pieces of them in which one of the words stands."""
 
-    def __init__(self, files: tuple[Folded, ...]) -> None:
+    def __init__(self, files: tuple[Folded, ...], words: tuple[str, ...] = ("",)) -> None:
         self.files = files
+        self._words = words
+        self._near: dict[tuple[str, ...], Nodes] = {}
+
+    def near(self, *words: str) -> Nodes:
+        """The nodes that a question about some words can be about.
+
+        Those of every piece (`amplint.model.folding`) in whose text one of the words stands, so that the others are not
+        read for it. A piece is a function, a method, or statements between; it is the more selective word that helps.
+        """
+        if words not in self._near:
+            self._near[words] = Nodes(self.files, words)
+        return self._near[words]
 
     @cached_property
     def statements(self) -> list[ir.Statement]:
         """Every statement, in the order of the text."""
-        return [each for file in self.files for each in ir.walk_statements(file.program.body)]
+        return [each for file in self.files for piece in file.pieces_with(self._words) for each in piece.statements()]
 
     @cached_property
     def values(self) -> list[ir.Value]:
@@ -158,23 +170,41 @@ class Module:
         """The values by their ids, those of other files too."""
         return {each.id: each for each in self.whole.values}
 
-    @cached_property
-    def _meanings(self) -> dict[str, list[ir.Value]]:
-        found: dict[str, list[ir.Value]] = {}
-        for value in self.values:
-            if isinstance(value, (ir.Name, ir.Attribute)):
-                for name in self.names.of(value):
-                    found.setdefault(name, []).append(value)
-        return found
-
     def references(self, *names: str) -> Iterator[ir.Value]:
-        """The names and attributes, read or bound, that can stand for one of the qualified `names`."""
+        """The file's names and attributes, read or bound, that can stand for one of the qualified `names`."""
+        return self._meaning(self.own, *names)
+
+    def calls_of(self, *names: str) -> list[ir.Call]:
+        """The calls, those in other files too, of what can be one of the qualified `names`."""
+        found = ((each, each.parent) for each in self._meaning(self.whole, *names))
+        return [call for value, call in found if isinstance(call, ir.Call) and call.func is value]
+
+    def _meaning(self, nodes: Nodes, *names: str) -> Iterator[ir.Value]:
         seen: set[int] = set()
         for name in names:
-            for value in self._meanings.get(name, ()):
-                if value.id not in seen:
-                    seen.add(value.id)
-                    yield value
+            words = self._known_as(nodes, name)
+            for value in nodes.near(*sorted(words)).values:
+                if isinstance(value, (ir.Name, ir.Attribute)) and ir.last_name(value) in words:
+                    if value.id not in seen and name in self.names.of(value):
+                        seen.add(value.id)
+                        yield value
+
+    def _known_as(self, nodes: Nodes, name: str) -> set[str]:
+        """The words under which a qualified name goes: its last, and what it is imported or assigned as."""
+        words: set[str] = set()
+        more = {name.rpartition(".")[2]}
+        while more - words:
+            words |= more
+            near = nodes.near(*sorted(words))
+            for value in near.values:
+                if isinstance(value, (ir.Name, ir.Attribute)) and ir.last_name(value) in words:
+                    if name in self.names.of(value):
+                        more.update(_assigned(value))
+            for statement in near.statements:
+                for alias in statement.aliases if isinstance(statement, ir.Import) else ():
+                    if alias.asname is not None and alias.name.rpartition(".")[2] in words:
+                        more.add(alias.asname)
+        return words
 
     def span(self, node: ir.Node) -> Span:
         """Where a node stands in the original text."""
@@ -209,3 +239,15 @@ def build(
     if loses and folded.pieces[0].tree.code != text:
         raise CannotRead("a form feed or a lone backslash stands where libcst loses it", 1)
     return Module(source, target, folded, frameworks)
+
+
+def _assigned(value: ir.Value) -> Iterator[str]:
+    """The names and attributes that a value is assigned to, by itself or as one of several."""
+    up, node = value.parent, value
+    while isinstance(up, (ir.Conditional, ir.Bool, ir.Walrus, ir.Quoted, ir.Sequence)):
+        if isinstance(up, ir.Walrus):
+            yield ir.last_name(up.target)
+        node, up = up, up.parent
+    if isinstance(up, ir.Assign) and up.value is node:
+        for target in up.targets:
+            yield from (ir.last_name(each) for each in ir.walk_values(target) if not isinstance(each, ir.Sequence))

@@ -60,9 +60,12 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
-    triggers=("xpu & amp & autocast", "xpu & amp & GradScaler", "xpu & amp & custom_", "npu & amp & autocast",
-              "mlu & amp & autocast", "mlu & amp & GradScaler", "mlu & amp & custom_",
-              "musa & amp & autocast", "musa & amp & GradScaler", "musa & amp & custom_"),
+    triggers=(
+        "xpu & amp & autocast", "xpu & amp & GradScaler", "xpu & amp & custom_fwd", "xpu & amp & custom_bwd",
+        "mlu & amp & autocast", "mlu & amp & GradScaler", "mlu & amp & custom_fwd", "mlu & amp & custom_bwd",
+        "musa & amp & autocast", "musa & amp & GradScaler", "musa & amp & custom_fwd", "musa & amp & custom_bwd",
+        "npu & amp & autocast",
+    ),
 )  # fmt: skip
 
 _SINCE = "2.4"

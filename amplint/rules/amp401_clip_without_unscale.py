@@ -70,11 +70,11 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=(
-        "clip_grad & scale( & backward",
+        "clip_grad & .scale( & backward",
         "clip_grad & scaler & step(",
-        "grad & clamp & scale( & backward",
-        "grad & clip & scale( & backward",
-        "grad & norm & scale( & backward",
+        "grad & clamp & .scale( & backward",
+        "grad & clip & .scale( & backward",
+        "grad & norm & .scale( & backward",
     ),
 )
 

@@ -78,7 +78,7 @@ from amplint.rules.statements import line_behind, own_statement, removed, says_t
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scale( & backward & step(",))
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=(".scale( & backward & step(",))
 
 # Classes that may take the scale out by themselves.
 _SCALES = re.compile(r"(?i)amp|fp16|half|scal|mixed|deepspeed|zero")

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(
-    __name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", "scale( & step( & backward", "unscale_")
+    __name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", ".scale( & step( & backward", "unscale_")
 )
 
 

@@ -57,7 +57,7 @@ from amplint.rules.statements import call_removed
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", "scale( & step( & backward"))
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", ".scale( & step( & backward"))
 
 
 @rule.check

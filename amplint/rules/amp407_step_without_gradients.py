@@ -83,10 +83,10 @@ rule = Rule(
     severity=Severity.ERROR,
     triggers=(
         "zero_grad & scaler",
-        "zero_grad & scale(",
-        "grad & None & scale( & step(",
+        "zero_grad & .scale(",
+        "grad & None & .scale( & step(",
         "grad & None & unscale_",
-        "requires_grad & scale( & step(",
+        "requires_grad & .scale( & step(",
     ),
 )
 

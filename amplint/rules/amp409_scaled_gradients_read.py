@@ -79,7 +79,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
-    triggers=("grad & scale( & backward", "grad & scaler & step("),
+    triggers=("grad & .scale( & backward", "grad & scaler & step("),
 )
 
 _ELSEWHERE = "what scales and what steps stands in other functions: unscale_ belongs before it, once for each update"

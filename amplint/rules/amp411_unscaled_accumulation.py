@@ -57,7 +57,7 @@ from amplint.rules.twins import CLEARS, differences
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scale( & backward & step(", "scale( & unscale_"))
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=(".scale( & backward & step(", ".scale( & unscale_"))
 
 _BOUNDS = ("clamp_", "clip_")  # leave gradients as they are, where they are small
 

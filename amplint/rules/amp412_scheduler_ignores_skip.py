@@ -67,7 +67,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.NOTE,
-    triggers=("scaler & sched & step(", "scale( & sched & step("),
+    triggers=("scaler & sched & step(", ".scale( & sched & step("),
     default=False,
 )
 

@@ -64,7 +64,7 @@ from amplint.rules.standing import upwards
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("create_graph & scale( & grad(",))
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("create_graph & .scale( & grad(",))
 
 
 @rule.check

@@ -57,7 +57,7 @@ from amplint.rules.order import always_off, visits
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", "scale( & step("))
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", ".scale( & step("))
 
 _SCALERS = {SCALER, *OLD_SCALER}
 

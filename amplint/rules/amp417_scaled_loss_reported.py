@@ -62,7 +62,7 @@ from amplint.rules.statements import says_the_same
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("scale( & backward",))
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=(".scale( & backward",))
 
 _WORDS = {"logged": "logged", "compared": "compared", "stored": "kept", "returned": "returned"}
 # Functions that ask for NaN and infinity, which are the same at every scale.

@@ -67,9 +67,9 @@ rule = Rule(
     severity=Severity.ERROR,
     triggers=(
         "clip_grad & scaler & step(",
-        "clip_grad & scale( & step(",
-        "grad & clamp & scale( & step(",
-        "grad & norm & scale( & step(",
+        "clip_grad & .scale( & step(",
+        "grad & clamp & .scale( & step(",
+        "grad & norm & .scale( & step(",
     ),
 )
 

@@ -67,7 +67,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
-    triggers=("scale( & backward & step( & else", "scale( & backward & step( & elif"),
+    triggers=(".scale( & backward & step( & else", ".scale( & backward & step( & elif"),
 )
 
 # What puts names where no binding shows them.

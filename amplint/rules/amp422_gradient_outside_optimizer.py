@@ -65,7 +65,7 @@ rule = Rule(
     __name__,
     __doc__,
     severity=Severity.WARNING,
-    triggers=(".grad & scale( & backward & requires_grad", ".grad & scale( & backward & Parameter("),
+    triggers=(".grad & .scale( & backward & requires_grad", ".grad & .scale( & backward & Parameter("),
 )
 
 _PARAMETERS = {"torch.nn.Parameter", "torch.nn.parameter.Parameter"}

@@ -60,7 +60,7 @@ rule = Rule(
     __doc__,
     severity=Severity.NOTE,
     default=False,
-    triggers=("isfinite & scale( & backward", "isnan & scale( & backward", "isinf & scale( & backward"),
+    triggers=("isfinite & .scale( & backward", "isnan & .scale( & backward", "isinf & .scale( & backward"),
 )
 
 _REDUCES = ("reduce", "gather")

@@ -67,9 +67,9 @@ rule = Rule(
     severity=Severity.NOTE,
     default=False,
     triggers=(
-        "clip_grad & scale( & backward",
+        "clip_grad & .scale( & backward",
         "clip_grad & scaler & step(",
-        "get_total_norm & scale( & backward",
+        "get_total_norm & .scale( & backward",
         "get_total_norm & scaler & step(",
     ),
 )

@@ -72,13 +72,13 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=(
-        "nan_to_num & scale( & backward",
+        "nan_to_num & .scale( & backward",
         "nan_to_num & grad & scaler & step(",
-        "isfinite & scale( & backward",
+        "isfinite & .scale( & backward",
         "isfinite & grad & scaler & step(",
-        "isnan & scale( & backward",
+        "isnan & .scale( & backward",
         "isnan & grad & scaler & step(",
-        "isinf & scale( & backward",
+        "isinf & .scale( & backward",
         "isinf & grad & scaler & step(",
     ),
 )
