@@ -20,7 +20,8 @@ UNUSED = "AMP002"
 # are few, and rare in code that has nothing to do with AMP.
 ROOTS = (
     b"autocast", b"caler", b".scale(", b"unscale_", b"custom_fwd", b"custom_bwd", b"apex", b".half(", b".bfloat16(",
-    b"clip_grad", b"ightning", b"TrainingArguments", b"32=self.training", b"32 = self.training", b"upcast=self.training",
+    b"clip_grad", b"ightning", b"TrainingArguments", b"32=self.training", b"32 = self.training",
+    b"upcast=self.training",
 )  # fmt: skip
 # As people write it: a search without regard to case is slow.
 _NOQA = (b"noqa", b"NOQA", b"NoQA")

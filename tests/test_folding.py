@@ -17,13 +17,13 @@ from tests.test_lower import LIBRARY, SOURCES
 
 ODD = {
     "one line": "class A: x = 1; y = 2\ndef f(): pass\nclass B(A): pass\n",
-    "decorators": "@a\n@b(\n    1\n)\ndef f(): pass\n@(\n  a\n)\nclass A:\n    @(\n      b\n    )\n    def m(self): pass\n",
+    "decorators": "@a\n@b(\n    1\n)\ndef f(): pass\n@(\n  a\n)\nclass A:\n  @(\n    b\n  )\n  def m(self): pass\n",
     "no end": "class A:\n    def f(self):\n        return 1",
     "windows": "class A:\r\n\tdef f(self):\r\n\t\treturn 1\r\n\r\n\tx = 1\r\ndef g(): return 2",
     "mac": "class A:\r  def f(self):\r    return 1\rx = 1\r",
     "wide": "class Ä:\n    def ü(self):\n        return 'ß', ö\n    é = 'x' ; ñ = 1\n",
     "comments": "class A:  # a\n    # b\n    '''doc'''\n\n    def f(self):  # c\n        pass  # d\n    # e\n# f\n",
-    "nested": "class A:\n  class B:\n    def f(self): pass\n  if x:\n    def g(self): self.y = 1\n  def h(self): self.y = 2\n",
+    "nested": "class A:\n  class B:\n    x = 1\n  if x:\n    def g(self): self.y = 1\n  def h(self): self.y = 2\n",
     "global": "x = 1\ndef f():\n  global x\n  x = 2\nx = 3\nclass A:\n  def g(self):\n    global x\n    x = 4\n",
     "strings": 'class A:\n    def f(self):\n        return """\nclass B:\ndef g(): pass\n"""\n    x = 1\n',
     "empty": "",
