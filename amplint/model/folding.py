@@ -14,7 +14,7 @@ import ast
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import libcst as cst
 
@@ -28,6 +28,8 @@ from amplint.source import LINE_END
 _IDS = 2
 # Puts the lines of a class's body, which are indented, into a class; and gives one a body whose own is in other pieces.
 _AROUND, _BODY = "class _:\n", " 0\n"
+# When a fix is tried, most pieces are what they were.
+_MOST_TREES = 256
 _GLOBAL = re.compile(r"\bglobal\b")
 _ERROR_ROW = re.compile(r"error at (\d+):")
 _EXPECTED = re.compile(r": expected one of .*", re.DOTALL)
@@ -74,12 +76,17 @@ class Piece:
         Raises:
             CannotRead: libcst does not take it.
         """
-        try:
-            return cst.parse_module(self.parsed)
-        except cst.ParserSyntaxError as error:
-            # `raw_line` counts from another start in some errors; the message does not.
-            where = _ERROR_ROW.search(error.message)
-            raise CannotRead(_EXPECTED.sub("", error.message), int(where[1]) if where else error.raw_line) from None
+        return _tree(self.parsed)
+
+
+@lru_cache(maxsize=_MOST_TREES)
+def _tree(text: str) -> cst.Module:
+    try:
+        return cst.parse_module(text)
+    except cst.ParserSyntaxError as error:
+        # `raw_line` counts from another start in some errors; the message does not.
+        where = _ERROR_ROW.search(error.message)
+        raise CannotRead(_EXPECTED.sub("", error.message), int(where[1]) if where else error.raw_line) from None
 
 
 class Folded:
