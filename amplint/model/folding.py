@@ -98,6 +98,9 @@ class Folded:
 
     def __init__(self, text: str, tree: ast.Module | None, last_id: int = 0) -> None:
         self._text = text
+        self.tree = tree
+        self._importing: list[Scope] = []  # the scopes of what was lowered that import something
+        self._on_import: Callable[[Scope], None] = self._importing.append
         self._starts = [0, *(end.end() for end in LINE_END.finditer(text)), len(text)]
         self._last_id = last_id + 1
         self.last_id = self._id(len(text)) + _IDS
@@ -109,6 +112,12 @@ class Folded:
             self._lower(self._piece(1, len(self._starts) - 1), block, self.program.scope)
         for nodes in _groups(tree.body, ast.ClassDef) if tree is not None else ():
             self._top(nodes, block, self.program.scope)
+
+    def on_import(self, tell: Callable[[Scope], None]) -> None:
+        """Tell of every scope that imports something: those that are known, and each that comes to be."""
+        self._on_import = tell
+        for scope in {id(each): each for each in self._importing}.values():
+            tell(scope)
 
     def pieces_with(self, words: tuple[str, ...]) -> list[Piece]:
         """The pieces in whose text one of some words stands, in the order of the text."""
@@ -164,14 +173,17 @@ class Folded:
         else:
             self._lower(piece, block, scope)
 
-    @staticmethod
-    def _lower(piece: Piece, block: ir.Block, scope: Scope) -> None:
+    def _lower(self, piece: Piece, block: ir.Block, scope: Scope, known: ir.Function | ir.Class | None = None) -> None:
+        lowering = Lowering(piece.first_id, scope, block, known)
         count = len(block.statements)
-        piece.tree.visit(Lowering(piece.first_id, scope, block))
-        piece.top = block.statements[count:]
+        piece.tree.visit(lowering)
+        piece.top += block.statements[count:]
+        for each in lowering.importing:
+            self._on_import(each)
 
-    @staticmethod
-    def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, piece: Piece, block: ir.Block, scope: Scope) -> None:
+    def _function(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef, piece: Piece, block: ir.Block, scope: Scope
+    ) -> None:
         function = ir.Function(piece.first_id, piece, block.owner, block, node.name)
         function.cls = piece.owner
         function.is_async = isinstance(node, ast.AsyncFunctionDef)
@@ -182,7 +194,7 @@ class Folded:
 
         def unfold() -> None:
             function.__class__ = ir.Function
-            piece.tree.visit(Lowering(piece.first_id, scope, block, function))
+            self._lower(piece, block, scope, function)
 
         piece.unfold = unfold
         if _GLOBAL.search(piece.text):
@@ -205,7 +217,7 @@ class Folded:
 
         def unfold() -> None:
             cls.__class__ = ir.Class
-            header.tree.visit(Lowering(header.first_id, scope, block, cls))
+            self._lower(header, block, scope, cls)
             cls.body = ir.Block(cls, "body")
             for nodes, piece in members:
                 self._within(nodes, piece, cls.body, cls.scope)

@@ -20,7 +20,7 @@ from amplint.model.folding import CannotRead, Folded
 from amplint.model.imports import module_file
 from amplint.model.outline import Place
 from amplint.model.scopes import Imported, Scope
-from amplint.source import Source
+from amplint.source import LINE_END, Source
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 _MOST_LINES = 4_000
 _MOST_TREES = 16
 # Where one of these words stands, what is called there may matter.
-_NAMES = re.compile(r"autocast|[sS]caler$|^backward$|^clip_grad|unscale|^grad$|zero_grad|optim")
+_NAMES = re.compile(r"autocast|[sS]caler\b|\bbackward\b|clip_grad|unscale|\bgrad\b|zero_grad|optim")
+_SET = re.compile(r"\b(\w+)\.(\w+)[ \t]*(?:=(?!=)|,)")
 
 
 def link(module: Module) -> None:
@@ -53,8 +54,7 @@ def link(module: Module) -> None:
         if isinstance(each, (ir.Function, ir.Class))
     }
     if taken:
-        for scope in (module.program.scope, *(each.scope for each in module.functions)):
-            _bind(path, scope, taken)
+        module.folded.on_import(lambda scope: _bind(path, scope, taken))
         for other, program in programs.items():
             _bind(other, program.scope, taken)
 
@@ -62,88 +62,81 @@ def link(module: Module) -> None:
 def _uses(module: Module, path: str) -> Iterator[Place]:
     """What of the project is called, or inherited, where the file has to do with AMP, as far as it can matter."""
     opens_regions = "autocast" in module.source.text  # where a model's own operations may run in half precision
-    for value in _concerned(module.program.body.statements):
-        used = value.func if isinstance(value, ir.Call) else value
-        place = _place(path, used) if used is not value or _is_base(value) or _is_asked_for(value) else None
-        if place is not None and place.path != path:
-            if _is_handed(value) or outline.matters(place) or (opens_regions and outline.is_class(place)):
-                yield place
+    tree = module.folded.tree or ast.parse(module.source.text)
+    nodes = [node for statement in _concerned(tree.body, module.source.text) for node in ast.walk(statement)]
+    imports: dict[str, list[Place | str | None]] = {}
+    for node in nodes:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            of = "." * node.level + (node.module or "") if isinstance(node, ast.ImportFrom) else None
+            for alias in node.names:
+                place = _stands_for(path, of, alias.name, alias.asname)
+                imports.setdefault(alias.asname or alias.name, []).append(place)
+    for node in nodes:
+        for used in _used(node):
+            found = _place(used, imports)
+            if found is not None and found.path != path:
+                handed = isinstance(node, ast.Call) and outline.is_handed(node)
+                if handed or outline.matters(found) or (opens_regions and outline.is_class(found)):
+                    yield found
 
 
-def _concerned(statements: list[ir.Statement]) -> Iterator[ir.Value]:
-    """The values of the code that has to do with AMP: the functions and classes that say so, and those they mention."""
-    defined = {each.name: each for each in statements if isinstance(each, (ir.Function, ir.Class))}
-    todo = [each for each in statements if each not in defined.values()]
-    todo += [each for each in defined.values() if any(_NAMES.search(ir.last_name(of)) for of in _values(each))]
+def _concerned(statements: list[ast.stmt], text: str) -> list[ast.stmt]:
+    """The code that has to do with AMP: the functions and classes that say so, and those they mention."""
+    lines = LINE_END.split(text)
+    defined = {each.name: each for each in statements if isinstance(each, outline.DEFINED)}
+    todo = [each for each in statements if not isinstance(each, outline.DEFINED)]
+    todo += [each for each in defined.values() if _NAMES.search("\n".join(lines[each.lineno - 1 : each.end_lineno]))]
     for statement in todo:  # grows
-        for value in _values(statement):
-            mentioned = defined.get(value.name) if isinstance(value, ir.Name) else None
+        for node in ast.walk(statement):
+            mentioned = defined.get(node.id) if isinstance(node, ast.Name) else None
             if mentioned is not None and mentioned not in todo:
                 todo.append(mentioned)
-            yield value
+    return todo
 
 
-def _is_handed(value: ir.Value) -> bool:
-    """Whether a call is given what it may do something to."""
-    if not isinstance(value, ir.Call):
-        return False
-    inside = (each for arg in value.args for each in ir.walk_values(arg.value))
-    return any(outline.HANDED.search(ir.last_name(each)) for each in inside)
+def _used(node: ast.AST) -> list[ast.expr]:
+    """What a node calls, inherits, or asks for by `isinstance`."""
+    if isinstance(node, ast.ClassDef):
+        return node.bases
+    if isinstance(node, ast.Call):
+        return [node.func, *(node.args[1:] if outline.last_word(node.func) == "isinstance" else ())]
+    return []
 
 
-def _values(statement: ir.Statement) -> Iterator[ir.Value]:
-    for value in statement.values():
-        yield from ir.walk_values(value)
-    for block in statement.blocks():
-        for each in ir.walk_statements(block):
-            for value in each.values():
-                yield from ir.walk_values(value)
-
-
-def _is_asked_for(value: ir.Value) -> bool:
-    """`isinstance(x, value)`."""
-    call = value.parent
-    return isinstance(call, ir.Call) and ir.last_name(call.func) == "isinstance" and value in call.positional[1:]
-
-
-def _is_base(value: ir.Value) -> bool:
-    return isinstance(value.parent, ir.Class) and any(value is base.value for base in value.parent.bases)
-
-
-def _place(path: str, value: ir.Value) -> Place | None:
+def _place(used: ast.expr, imports: dict[str, list[Place | str | None]]) -> Place | None:
     """The project's function or class that a name, or an imported module's attribute, stands for."""
-    name = value.base if isinstance(value, ir.Attribute) else value
-    found: set[Place | str | None] = set()
-    if isinstance(name, ir.Name) and (scope := name.scope.home(name.name)) is not None:
-        for binding in scope.bindings[name.name]:
-            found.add(_imported(path, scope, binding) if isinstance(binding, Imported) else None)
+    name = used.value if isinstance(used, ast.Attribute) else used
+    found = set(imports.get(name.id, ())) if isinstance(name, ast.Name) else set()
     only = found.pop() if len(found) == 1 else None
-    if isinstance(value, ir.Attribute):
-        only = outline.within(only, value.attr) if isinstance(only, str) else None
+    if isinstance(used, ast.Attribute):
+        only = outline.within(only, used.attr) if isinstance(only, str) else None
     return only if isinstance(only, Place) else None
 
 
 def _imported(path: str, scope: Scope, binding: Imported) -> Place | str | None:
-    """What an import binds, if it is the project's own: a function or class, or a module's path."""
+    """What an import surely binds, if it is the project's own: a function or class, or a module's path."""
     bound = binding.alias.asname or binding.alias.name
     if any(star.id > binding.statement.id and outline.offers(path, star.module or "", bound) for star in scope.stars):
         return None
-    if binding.statement.module is not None:
-        return outline.find(path, binding.statement.module, binding.alias.name)
-    if binding.alias.asname is None and "." in binding.alias.name:
+    return _stands_for(path, binding.statement.module, binding.alias.name, binding.alias.asname)
+
+
+def _stands_for(path: str, module: str | None, name: str, asname: str | None) -> Place | str | None:
+    """What `from module import name` means in a file; without a module, `import name`."""
+    if module is not None:
+        return outline.find(path, module, name)
+    if asname is None and "." in name:
         return None  # it binds the first package
-    return outline.find(path, binding.alias.name, "")
+    return outline.find(path, name, "")
 
 
 def _changed(module: Module, path: str) -> Iterator[Place]:
     """What the file sets of other files: `helpers.step = ...`."""
-    for statement in module.statements:
-        for target in statement.targets if isinstance(statement, ir.Assign) else ():
-            if isinstance(target, ir.Attribute) and isinstance(target.base, ir.Name):
-                for binding in module.names.bindings(target.base):
-                    other = _imported(path, module.program.scope, binding) if isinstance(binding, Imported) else None
-                    if isinstance(other, str):
-                        yield Place(other, target.attr)
+    for base, attribute in set(_SET.findall(module.source.text)):
+        for binding in module.program.scope.bindings.get(base, ()):
+            other = _imported(path, module.program.scope, binding) if isinstance(binding, Imported) else None
+            if isinstance(other, str):
+                yield Place(other, attribute)
 
 
 def _closure(own: str, places: list[Place]) -> list[Place]:

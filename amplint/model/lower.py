@@ -30,6 +30,7 @@ class Lowering(ValueLowering, cst.CSTVisitor):
         ValueLowering.__init__(self, last_id, scope)
         self._block = block
         self._known = known
+        self.importing: list[Scope] = []  # the scopes that import something, as often as they do
 
     def visit_Module(self, node: cst.Module) -> bool:  # noqa: N802
         """Lower the whole piece; libcst need not go further."""
@@ -136,6 +137,7 @@ class Lowering(ValueLowering, cst.CSTVisitor):
     def _import(self, node: cst.Import, block: ir.Block) -> None:
         aliases = tuple(self._alias(each) for each in node.names)
         statement = ir.Import(self.next_id(), node, None, block, None, aliases)
+        self.importing.append(self.scope)
         for alias in aliases:
             name = alias.name if alias.asname else alias.bound
             self.scope.bind(alias.bound, Imported(name, statement, alias))
@@ -148,6 +150,7 @@ class Lowering(ValueLowering, cst.CSTVisitor):
         else:
             aliases = tuple(self._alias(each) for each in node.names)
         statement = ir.Import(self.next_id(), node, None, block, module, aliases)
+        self.importing.append(self.scope)
         for alias in aliases:
             if alias.name == "*":
                 self.scope.module.stars.append(statement)

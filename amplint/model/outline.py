@@ -26,7 +26,7 @@ WORDS = re.compile(
 )
 # What a call that is out of sight may do something to, by its name.
 HANDED = re.compile(r"(?i)optim|^opt$|scaler|loss")
-_DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
 
@@ -61,7 +61,7 @@ class Outline:
         self.units: dict[str, Unit] = {}
         self.lines = LINE_END.split(source.text)
         for node in tree.body:
-            if isinstance(node, _DEFINED):
+            if isinstance(node, DEFINED):
                 self.units[node.name] = Unit(node, self.lines)
         for statement in _imports(tree.body):
             for alias in statement.names:
@@ -89,7 +89,7 @@ class Outline:
         """The line from which on a name stands for one thing, star imports aside; beyond all where it never does."""
         bound = self.bound.get(name, [])
         meanings = {_meaning(each, name) for each in bound}
-        if name in self.units and all(isinstance(each, _DEFINED) and each in self.tree.body for each in bound):
+        if name in self.units and all(isinstance(each, DEFINED) and each in self.tree.body for each in bound):
             meanings = {("", "")}  # the last of them
         sure = len(meanings) == 1 and None not in meanings
         return max((each.lineno for each in bound if isinstance(each, ast.stmt)), default=0) if sure else inf
@@ -110,9 +110,9 @@ def _bound(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
     Not those of `if __name__ == "__main__"`: who imports the file never gets there.
     """
-    if isinstance(node, ast.If) and any(_last(each) == "__name__" for each in ast.walk(node.test)):
+    if isinstance(node, ast.If) and any(last_word(each) == "__name__" for each in ast.walk(node.test)):
         return
-    if isinstance(node, _DEFINED):
+    if isinstance(node, DEFINED):
         yield node.name, node
         yield from ((name, each) for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names)
         return
@@ -168,13 +168,17 @@ def _mentions(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 def _hands(node: ast.AST) -> Iterator[tuple[str, str]]:
     for each in ast.walk(node):
-        if isinstance(each, ast.Call):
-            given = (*each.args, *(keyword.value for keyword in each.keywords))
-            if any(HANDED.search(_last(value)) for arg in given for value in ast.walk(arg)):
-                yield from _mentions(each.func)
+        if isinstance(each, ast.Call) and is_handed(each):
+            yield from _mentions(each.func)
 
 
-def _last(value: ast.AST) -> str:
+def is_handed(call: ast.Call) -> bool:
+    """Whether a call is given what it may do something to."""
+    given = (*call.args, *(keyword.value for keyword in call.keywords))
+    return any(HANDED.search(last_word(value)) for arg in given for value in ast.walk(arg))
+
+
+def last_word(value: ast.AST) -> str:
     """The last word of a name or dotted name."""
     return value.attr if isinstance(value, ast.Attribute) else value.id if isinstance(value, ast.Name) else ""
 
@@ -291,7 +295,7 @@ def folded(path: str, names: set[str], changed: set[str]) -> str | None:
         return None
     kept: list[str] = [""] * len(of.lines)
     for node in of.tree.body:
-        if isinstance(node, _DEFINED):
+        if isinstance(node, DEFINED):
             keep = node.name in names and of.units[node.name].node is node
             first = of.units[node.name].first
         else:
