@@ -54,10 +54,10 @@ class Around:
         """The ways in which a node runs with a region open, its own function's first."""
         for state, site in self._at(node, _DEEPEST):
             opened = self._regions.innermost(state, self._conditions)
-            made = self._module.value[opened.call] if opened is not None else None
+            made = self._module.value(opened.call) if opened is not None else None
             region = region_of(self._module, made) if isinstance(made, ir.Call) else None
             if opened is not None and region is not None:
-                yield Inside(region, self._module.value[opened.at], site)
+                yield Inside(region, self._module.value(opened.at), site)
 
     def _at(self, node: ir.Node, depth: int) -> list[_Way]:
         """The ways to a node."""

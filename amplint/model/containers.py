@@ -147,7 +147,7 @@ class Containers:
         if len(sources) == 1 and self._is_bound_once(value):
             return sources[0]
         key = self._objects.key(value) or ""
-        return self._module.value[int(key[1:])] if key.startswith("#") else self._displays.get(key, value)
+        return self._module.value(int(key[1:])) if key.startswith("#") else self._displays.get(key, value)
 
     def passed(self, value: ir.Value) -> str | None:
         """The key by which a callee knows a container that has no name: `clear([optimizer_a, optimizer_b])`."""

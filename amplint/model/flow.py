@@ -83,7 +83,7 @@ class Flow:
 
     def node(self, number: int) -> ir.Value:
         """The call with an id."""
-        return self._module.value[number]
+        return self._module.value(number)
 
     def follows(self, node: ir.Node) -> bool:
         """Whether a node stands in a function that is called from here."""

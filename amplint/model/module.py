@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -58,21 +58,7 @@ class Nodes:
     @cached_property
     def values(self) -> list[ir.Value]:
         """Every value, operands before what uses them; those of lambdas' bodies too."""
-        found: list[ir.Value] = []
-
-        def add(value: ir.Value) -> None:
-            for child in value.children():
-                add(child)
-            if isinstance(value, ir.Lambda):
-                for statement in ir.walk_statements(value.function.body):
-                    for each in statement.values():
-                        add(each)
-            found.append(value)
-
-        for statement in self.statements:
-            for value in statement.values():
-                add(value)
-        return found
+        return _values_of(self.statements)
 
     @cached_property
     def functions(self) -> list[ir.Function]:
@@ -83,6 +69,24 @@ class Nodes:
     def calls(self) -> list[ir.Call]:
         """Every call."""
         return [value for value in self.values if isinstance(value, ir.Call)]
+
+
+def _values_of(statements: Iterable[ir.Statement]) -> list[ir.Value]:
+    found: list[ir.Value] = []
+
+    def add(value: ir.Value) -> None:
+        for child in value.children():
+            add(child)
+        if isinstance(value, ir.Lambda):
+            for statement in ir.walk_statements(value.function.body):
+                for each in statement.values():
+                    add(each)
+        found.append(value)
+
+    for statement in statements:
+        for value in statement.values():
+            add(value)
+    return found
 
 
 class Module:
@@ -104,6 +108,7 @@ class Module:
         self.own = self.whole = Nodes((folded,))
         self.parts: list[Part] = []
         self._made: dict[Any, Any] = {}
+        self._by_id: dict[int, dict[int, ir.Value]] = {}  # by the first ids of the pieces
 
     @property
     def own_length(self) -> int:
@@ -166,10 +171,19 @@ class Module:
         """Every call of the file."""
         return self.own.calls
 
-    @cached_property
-    def value(self) -> dict[int, ir.Value]:
-        """The values by their ids, those of other files too."""
-        return {each.id: each for each in self.whole.values}
+    def value_of(self, number: int) -> ir.Value | None:
+        """The value with an id, in other files too."""
+        file = next(each for each in self.whole.files if number <= each.last_id)
+        piece = file.piece_of(number)
+        if piece.first_id not in self._by_id:
+            self._by_id[piece.first_id] = {each.id: each for each in _values_of(piece.statements())}
+        return self._by_id[piece.first_id].get(number)
+
+    def value(self, number: int) -> ir.Value:
+        """The value that has an id."""
+        found = self.value_of(number)
+        assert found is not None
+        return found
 
     def references(self, *names: str) -> Iterator[ir.Value]:
         """The file's names and attributes, read or bound, that can stand for one of the qualified `names`."""

@@ -74,7 +74,7 @@ class Regions:
             if region is None:
                 held = state.returned(value)
                 known = held is not None and held.kind == "region" and held.flag
-                return self._opened(self._module.value[int(held.key)], state, conditions) if held and known else None
+                return self._opened(self._module.value(int(held.key)), state, conditions) if held and known else None
             if region.enabled is None or region.opaque:
                 return Opened(value.id, True if not region.opaque else None)
             if is_false(region.enabled):
@@ -93,7 +93,7 @@ class Regions:
             held = state.look_up(key)
             if held is not None and held.kind == "region":
                 return (
-                    self._opened(self._module.value[int(held.key)], state, conditions)
+                    self._opened(self._module.value(int(held.key)), state, conditions)
                     if held.flag
                     else Opened(int(held.key), None)
                 )
@@ -193,7 +193,7 @@ class Regions:
             return None
         opened = state.regions[-1]
         if opened.enabled is None:
-            made = self._module.value[opened.call]
+            made = self._module.value(opened.call)
             region = region_of(self._module, made) if isinstance(made, ir.Call) else None
             if region is not None and region.enabled is not None and conditions.truth(region.enabled, state) is False:
                 return None

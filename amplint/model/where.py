@@ -47,7 +47,7 @@ def where(module: Module, opened: tuple[Opened, ...]) -> Where:
     if not opened:
         return Where(OUTSIDE)
     last = opened[-1]
-    made = module.value.get(last.call)
+    made = module.value_of(last.call)
     region = region_of(module, made) if isinstance(made, ir.Call) else None
     if region is None or region.opaque:
         return Where(SOMEWHERE)
@@ -71,7 +71,7 @@ def _is_on(region: Region) -> bool:
 
 def _devices(module: Module, call: int) -> tuple[str, ...]:
     """The devices that a region can be for: all that torch has lists for, where that isn't known."""
-    made = module.value.get(call)
+    made = module.value_of(call)
     region = region_of(module, made) if isinstance(made, ir.Call) else None
     if region is None:
         return ()

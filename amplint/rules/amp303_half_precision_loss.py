@@ -94,7 +94,7 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen, kind.region)
         yield rule.finding(
             module.span(seen.node),
-            f"{name} is {dtype_of(kind)} behind the region of {module.line(module.value[kind.region])}, and {why}; "
+            f"{name} is {dtype_of(kind)} behind the region of {module.line(module.value(kind.region))}, and {why}; "
             "compute the loss inside the region",
             fix=fix,
             withheld=withheld,

@@ -73,7 +73,7 @@ def check(module: Module) -> Iterator[Finding]:
     found: dict[int, tuple[ir.Call, ir.For | ir.While]] = {}
     for flow in flows(module):
         for loop, opened in _steps(module, flow):
-            region = module.value[opened]
+            region = module.value(opened)
             if isinstance(region, ir.Call) and _trains_in(flow, loop) and not _goes_without_cache(module, loop):
                 made = region_of(module, region)
                 if made is not None and made.cache_enabled is None:
@@ -109,7 +109,7 @@ def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, int]
             continue  # over tensors that are no model's weights, as far as can be seen
         for state in visit.states:
             # The cache lives until the outermost region ends, be it on or off.
-            if loop is not None and state.regions and not _stands_in(module.value[state.regions[0].at], loop):
+            if loop is not None and state.regions and not _stands_in(module.value(state.regions[0].at), loop):
                 if flow.regions.innermost(state, flow.conditions) is not None or _opens_regions(module, loop):
                     yield loop, state.regions[0].call
 

@@ -106,6 +106,6 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _message(module: Module, visit: Visit, issue: Issue) -> str:
     known = issue.cause and issue.how != "again"
-    since = f" (scaled on {module.line(module.value[issue.cause])})" if known else ""
+    since = f" (scaled on {module.line(module.value(issue.cause))})" if known else ""
     call = unscale_first(module, visit)
     return f"gradients are still multiplied by the loss scale when clipped{since}; call {call} first"

@@ -136,7 +136,7 @@ def _feeds_clip(module: Module, visit: Visit) -> bool:
 
 
 def _message(module: Module, visit: Visit, origin: int, change: bool) -> str:
-    since = f" (scaled on {module.line(module.value[origin])})" if origin else ""
+    since = f" (scaled on {module.line(module.value(origin))})" if origin else ""
     if change:
         what = f"when this changes them{since}, and what it adds or compares with is not"
     else:

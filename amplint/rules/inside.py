@@ -65,13 +65,13 @@ def _all_inside(module: Module) -> list[Inside]:
 
 def region_line(module: Module, region: Opened) -> str:
     """The line of the place where the region is entered."""
-    return module.line(module.value[region.at])
+    return module.line(module.value(region.at))
 
 
 def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
     """The fix that ends the region before its first backward or step, or why there is none."""
     within = [each for each in module.once(_all_inside) if each.region.at == found.region.at]
-    place = ir.function_of(module.value[found.region.at])
+    place = ir.function_of(module.value(found.region.at))
     if any(ir.function_of(each.event.call) is not place for each in within):
         return None, "region and step stand in different functions: end the region before that call"
     holder = enclosing_with(found.event.call, lambda item: item.context.id == found.region.at)
