@@ -64,12 +64,8 @@ def regions(module: Module) -> list[Region]:
 
 
 def _regions(module: Module) -> list[Region]:
-    found = []
-    for call in module.whole.calls:
-        region = region_of(module, call)
-        if region is not None:
-            found.append(region)
-    return found
+    made = (region_of(module, call) for call in module.calls_of(AUTOCAST, *OLD_AUTOCAST))
+    return [each for each in made if each is not None]
 
 
 def region_of(module: Module, call: ir.Call) -> Region | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from amplint.model import ir
 from amplint.model.folding import CannotRead, Folded
 from amplint.model.layout import Layout, Span
+from amplint.model.nodes import Nodes, meaning, values_of
 from amplint.model.scopes import Names
 from amplint.paths import seen_from
 from amplint.source import Joined, Source
@@ -32,63 +32,6 @@ class Part(NamedTuple):
     row: int
 
 
-class Nodes:
-    """The nodes of some files; with `words`, those of the pieces of them in which one of the words stands."""
-
-    def __init__(self, files: tuple[Folded, ...], words: tuple[str, ...] = ("",)) -> None:
-        self.files = files
-        self._words = words
-        self._near: dict[tuple[str, ...], Nodes] = {}
-
-    def near(self, *words: str) -> Nodes:
-        """The nodes that a question about some words can be about.
-
-        Those of every piece (`amplint.model.folding`) in whose text one of the words stands, so that the others are not
-        read for it. A piece is a function, a method, or statements between; it is the more selective word that helps.
-        """
-        if words not in self._near:
-            self._near[words] = Nodes(self.files, words)
-        return self._near[words]
-
-    @cached_property
-    def statements(self) -> list[ir.Statement]:
-        """Every statement, in the order of the text."""
-        return [each for file in self.files for piece in file.pieces_with(self._words) for each in piece.statements()]
-
-    @cached_property
-    def values(self) -> list[ir.Value]:
-        """Every value, operands before what uses them; those of lambdas' bodies too."""
-        return _values_of(self.statements)
-
-    @cached_property
-    def functions(self) -> list[ir.Function]:
-        """Every function that is a statement, in the order of the text."""
-        return [each for each in self.statements if isinstance(each, ir.Function)]
-
-    @cached_property
-    def calls(self) -> list[ir.Call]:
-        """Every call."""
-        return [value for value in self.values if isinstance(value, ir.Call)]
-
-
-def _values_of(statements: Iterable[ir.Statement]) -> list[ir.Value]:
-    found: list[ir.Value] = []
-
-    def add(value: ir.Value) -> None:
-        for child in value.children():
-            add(child)
-        if isinstance(value, ir.Lambda):
-            for statement in ir.walk_statements(value.function.body):
-                for each in statement.values():
-                    add(each)
-        found.append(value)
-
-    for statement in statements:
-        for value in statement.values():
-            add(value)
-    return found
-
-
 class Module:
     """One file: its IR, its names, its layout, and what the readers make of them.
 
@@ -108,6 +51,7 @@ class Module:
         self.own = self.whole = Nodes((folded,))
         self.parts: list[Part] = []
         self._made: dict[Any, Any] = {}
+        self._meanings: dict[tuple[str, ...], list[ir.Value]] = {}
         self._by_id: dict[int, dict[int, ir.Value]] = {}  # by the first ids of the pieces
 
     @property
@@ -176,7 +120,7 @@ class Module:
         file = next(each for each in self.whole.files if number <= each.last_id)
         piece = file.piece_of(number)
         if piece.first_id not in self._by_id:
-            self._by_id[piece.first_id] = {each.id: each for each in _values_of(piece.statements())}
+            self._by_id[piece.first_id] = {each.id: each for each in values_of(piece.statements())}
         return self._by_id[piece.first_id].get(number)
 
     def value(self, number: int) -> ir.Value:
@@ -187,39 +131,22 @@ class Module:
 
     def references(self, *names: str) -> Iterator[ir.Value]:
         """The file's names and attributes, read or bound, that can stand for one of the qualified `names`."""
-        return self._meaning(self.own, *names)
+        return (each for each in self.meaning(*names) if self.is_own(each))
 
     def calls_of(self, *names: str) -> list[ir.Call]:
-        """The calls, those in other files too, of what can be one of the qualified `names`."""
-        found = ((each, each.parent) for each in self._meaning(self.whole, *names))
-        return [call for value, call in found if isinstance(call, ir.Call) and call.func is value]
+        """The calls, those in other files too, of what can be one of the qualified `names`; in the text's order."""
+        parents = ((each, each.parent) for each in self.meaning(*names))
+        found = (call for value, call in parents if isinstance(call, ir.Call) and call.func is value)
+        return sorted(found, key=lambda call: call.id)
 
-    def _meaning(self, nodes: Nodes, *names: str) -> Iterator[ir.Value]:
-        seen: set[int] = set()
-        for name in names:
-            words = self._known_as(nodes, name)
-            for value in nodes.near(*sorted(words)).values:
-                if isinstance(value, (ir.Name, ir.Attribute)) and ir.last_name(value) in words:
-                    if value.id not in seen and name in self.names.of(value):
-                        seen.add(value.id)
-                        yield value
+    def meaning(self, *names: str) -> list[ir.Value]:
+        """The names and attributes that can stand for one of the qualified `names`; `torch.optim.*` is all in there.
 
-    def _known_as(self, nodes: Nodes, name: str) -> set[str]:
-        """The words under which a qualified name goes: its last, and what it is imported or assigned as."""
-        words: set[str] = set()
-        more = {name.rpartition(".")[2]}
-        while more - words:
-            words |= more
-            near = nodes.near(*sorted(words))
-            for value in near.values:
-                if isinstance(value, (ir.Name, ir.Attribute)) and ir.last_name(value) in words:
-                    if name in self.names.of(value):
-                        more.update(_assigned(value))
-            for statement in near.statements:
-                for alias in statement.aliases if isinstance(statement, ir.Import) else ():
-                    if alias.asname is not None and alias.name.rpartition(".")[2] in words:
-                        more.add(alias.asname)
-        return words
+        Only what is written with the last word of one of the names, or with a word that stands for it, is looked at.
+        """
+        if names not in self._meanings:
+            self._meanings[names] = meaning(self.whole, self.names, names)
+        return self._meanings[names]
 
     def span(self, node: ir.Node) -> Span:
         """Where a node stands in the original text."""
@@ -254,15 +181,3 @@ def build(
     if loses and folded.pieces[0].tree.code != text:
         raise CannotRead("a form feed or a lone backslash stands where libcst loses it", 1)
     return Module(source, target, folded, frameworks)
-
-
-def _assigned(value: ir.Value) -> Iterator[str]:
-    """The names and attributes that a value is assigned to, by itself or as one of several."""
-    up, node = value.parent, value
-    while isinstance(up, (ir.Conditional, ir.Bool, ir.Walrus, ir.Quoted, ir.Sequence)):
-        if isinstance(up, ir.Walrus):
-            yield ir.last_name(up.target)
-        node, up = up, up.parent
-    if isinstance(up, ir.Assign) and up.value is node:
-        for target in up.targets:
-            yield from (ir.last_name(each) for each in ir.walk_values(target) if not isinstance(each, ir.Sequence))

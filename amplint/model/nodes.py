@@ -1,0 +1,119 @@
+"""The nodes of a file that a question can be about: what is not is not read (`amplint.model.folding`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from amplint.model import ir
+from amplint.model.folding import Folded
+from amplint.model.scopes import Names, canonical
+
+
+class Nodes:
+    """The nodes of some files; with `words`, those of the pieces of them in which one of the words stands."""
+
+    def __init__(self, files: tuple[Folded, ...], words: tuple[str, ...] = ("",)) -> None:
+        self.files = files
+        self._words = words
+        self._near: dict[tuple[str, ...], Nodes] = {}
+
+    def near(self, *words: str) -> Nodes:
+        """The nodes that a question about some words can be about.
+
+        Those of every piece (`amplint.model.folding`) in whose text one of the words stands, so that the others are not
+        read for it. A piece is a function, a method, or statements between; it is the more selective word that helps.
+        """
+        if words not in self._near:
+            self._near[words] = Nodes(self.files, words)
+        return self._near[words]
+
+    @cached_property
+    def statements(self) -> list[ir.Statement]:
+        """Every statement, in the order of the text."""
+        return [each for file in self.files for piece in file.pieces_with(self._words) for each in piece.statements()]
+
+    @cached_property
+    def values(self) -> list[ir.Value]:
+        """Every value, operands before what uses them; those of lambdas' bodies too."""
+        return values_of(self.statements)
+
+    @cached_property
+    def functions(self) -> list[ir.Function]:
+        """Every function that is a statement, in the order of the text."""
+        return [each for each in self.statements if isinstance(each, ir.Function)]
+
+    @cached_property
+    def calls(self) -> list[ir.Call]:
+        """Every call."""
+        return [value for value in self.values if isinstance(value, ir.Call)]
+
+
+def values_of(statements: Iterable[ir.Statement]) -> list[ir.Value]:
+    """Every value of some statements, operands before what uses them; those of lambdas' bodies too."""
+    found: list[ir.Value] = []
+
+    def add(value: ir.Value) -> None:
+        for child in value.children():
+            add(child)
+        if isinstance(value, ir.Lambda):
+            for statement in ir.walk_statements(value.function.body):
+                for each in statement.values():
+                    add(each)
+        found.append(value)
+
+    for statement in statements:
+        for value in statement.values():
+            add(value)
+    return found
+
+
+def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> list[ir.Value]:
+    """The names and attributes that can stand for one of the qualified names, in the order of the text.
+
+    `package.*` is every name of a package. What stands for one of them is written with its last word, or with a word
+    that an import or an assignment gives it.
+    """
+    exact = {each for each in sought if not each.endswith("*")}
+    within = tuple(each.removesuffix("*") for each in sought if each.endswith("*"))
+
+    def is_sought(name: str) -> bool:
+        return name in exact or name.startswith(within)
+
+    words: set[str] = set()
+    more = {each.rpartition(".")[2] for each in exact} | {each.split(".")[-2] for each in within}
+    while more - words:
+        words |= more
+        near = nodes.near(*sorted(words))
+        for statement in near.statements:
+            if isinstance(statement, ir.Import):
+                more.update(
+                    alias.bound for alias in statement.aliases if is_sought(_imported(statement, alias, within))
+                )
+        found: list[ir.Value] = [
+            value
+            for value in near.values
+            if isinstance(value, (ir.Name, ir.Attribute))
+            and (within or ir.last_name(value) in words)
+            and any(map(is_sought, names.of(value)))
+        ]
+        more.update(word for value in found for word in _assigned(value))
+    return found
+
+
+def _imported(statement: ir.Import, alias: ir.Alias, packages: tuple[str, ...]) -> str:
+    """The qualified name that an import binds; a package's with its dot."""
+    name = alias.name if statement.module is None else canonical(f"{statement.module}.{alias.name}")
+    return f"{name}." if f"{name}." in packages else name
+
+
+def _assigned(value: ir.Value) -> Iterator[str]:
+    """The names and attributes that a value is assigned to, by itself or as one of several."""
+    up, node = value.parent, value
+    while isinstance(up, (ir.Conditional, ir.Bool, ir.Walrus, ir.Quoted, ir.Sequence)):
+        if isinstance(up, ir.Walrus):
+            yield ir.last_name(up.target)
+        node, up = up, up.parent
+    if isinstance(up, ir.Assign) and up.value is node:
+        for target in up.targets:
+            yield from (ir.last_name(each) for each in ir.walk_values(target) if not isinstance(each, ir.Sequence))
