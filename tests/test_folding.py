@@ -70,3 +70,92 @@ def test_a_text_in_pieces_means_what_it_means_at_once(text: str) -> None:
     assert ids == sorted(ids)
     assert len({each.id for each in (*mine.statements, *mine.values)}) == len([*mine.statements, *mine.values])
     assert max([0, *ids]) <= mine.last_id
+
+
+ASKED = """\
+import torch
+import torch.optim as O
+from torch.amp import autocast as entered
+from torch.optim import AdamW
+
+region = torch.autocast
+
+
+class Trainer:
+    def __init__(self, model):
+        self.made = torch.cuda.amp.autocast if model else entered
+        self.optimizer = AdamW(model.parameters())
+
+    def step(self):
+        with self.made("cuda"):
+            pass
+
+    def other(self):
+        return [number for number in range(3)]
+
+
+def first():
+    return region("cuda")
+
+
+def second(model):
+    return O.SGD(model.parameters(), lr=0.1)
+
+
+def third():
+    return entered("cpu")
+
+
+def unasked():
+    return range(3)
+"""
+
+
+def unread(module: Module) -> set[str]:
+    """The functions and methods that were not read."""
+    methods = [each for of in module.program.body.statements if isinstance(of, ir.Class) for each in of.body.statements]
+    every = (*module.program.body.statements, *methods)
+    return {each.name for each in every if isinstance(each, ir.FoldedFunction)}
+
+
+@pytest.mark.parametrize(
+    ("names", "calls", "left"),
+    [
+        (
+            ("torch.amp.autocast",),
+            ["self.made('cuda')", "region('cuda')", "entered('cpu')"],
+            {"other", "second", "unasked"},
+        ),
+        (("torch.optim.*",), ["AdamW(model.parameters())", "O.SGD(model.parameters(), lr=0.1)"], {"other", "unasked"}),
+        (
+            ("torch.optim.SGD",),
+            ["O.SGD(model.parameters(), lr=0.1)"],
+            {"other", "first", "third", "unasked", "step", "__init__"},
+        ),
+        (("torch.amp.GradScaler",), [], {"first", "second", "third", "unasked"}),
+        (("builtins.range",), ["range(3)", "range(3)"], {"first", "second", "third", "step", "__init__"}),
+    ],
+)
+def test_what_a_name_means_is_found_under_all_that_stands_for_it(
+    names: tuple[str, ...], calls: list[str], left: set[str]
+) -> None:
+    module = read(ASKED, fold=True)
+    assert [module.text(each).replace('"', "'") for each in module.calls_of(*names)] == calls
+    assert left <= unread(module)
+    whole = read(ASKED, fold=False)
+    found = [each for each in whole.values if isinstance(each, (ir.Name, ir.Attribute))]
+    assert [module.span(each) for each in module.meaning(*names)] == [
+        whole.span(each)
+        for each in found
+        if any(name in whole.names.of(each) for name in names if "*" not in name)
+        or any(of.startswith("torch.optim.") for of in whole.names.of(each) for name in names if "*" in name)
+    ]
+
+
+def test_nearness_is_a_matter_of_pieces() -> None:
+    module = read(ASKED, fold=True)
+    assert [each.name for each in module.whole.near("range").functions] == ["other", "unasked"]
+    assert unread(module) == {"__init__", "step", "first", "second", "third"}
+    assert module.whole.near("no such word").statements == []
+    assert len(module.whole.statements) == len(read(ASKED, fold=False).statements)
+    assert unread(module) == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
@@ -81,7 +82,7 @@ def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> list[ir.Valu
         return name in exact or name.startswith(within)
 
     words: set[str] = set()
-    more = {each.rpartition(".")[2] for each in exact} | {each.split(".")[-2] for each in within}
+    more = {re.split(r"\W", each)[-1] for each in exact} | {each.split(".")[-2] for each in within}
     while more - words:
         words |= more
         near = nodes.near(*sorted(words))
@@ -116,4 +117,5 @@ def _assigned(value: ir.Value) -> Iterator[str]:
         node, up = up, up.parent
     if isinstance(up, ir.Assign) and up.value is node:
         for target in up.targets:
-            yield from (ir.last_name(each) for each in ir.walk_values(target) if not isinstance(each, ir.Sequence))
+            items = target.items if isinstance(target, ir.Sequence) else (target,)
+            yield from (ir.last_name(each) for each in items if isinstance(each, (ir.Name, ir.Attribute)))
