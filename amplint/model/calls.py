@@ -10,7 +10,7 @@ from amplint.model.events import Events
 from amplint.model.objects import given, objects
 from amplint.model.reaching import returned
 from amplint.model.scopes import Assigned, owner_class
-from amplint.model.slices import asked_attributes
+from amplint.model.slices import Slices
 from amplint.model.unseen import bases_in_sight, local_class, local_function, method
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ class Calls:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._objects = objects(module)
-        self._functions = self._objects.functions
         self._matters: dict[int, bool] = {}
         self._trains: dict[int, bool] = {}
         self._methods: dict[str, list[ir.Function]] = {}
@@ -109,8 +108,9 @@ class Calls:
             if made is not None:
                 return made
         key = self._objects.key(func)
-        if key is not None and key in self._functions:
-            return Callee(self._functions[key])  # a function that was passed in
+        function = self._objects.function(key) if key is not None else None
+        if function is not None:
+            return Callee(function)  # a function that was passed in
         return self._of_instance(key, "__call__")
 
     def _defined(self, what: ir.Function | ir.Class, call: ir.Call) -> Callee | None:
@@ -193,7 +193,7 @@ class Calls:
         known = self._objects
         if key is None:
             return None
-        cls = known.frame.classes.get(key) or known.instances.get(key) or known.instances.get(known.original(key))
+        cls = known.frame.classes.get(key) or known.instance(key) or known.instance(known.original(key))
         return self._of_class(cls, name, key) if cls is not None else None
 
     def _of_class(self, cls: ir.Class, name: str, instance: str) -> Callee | None:
@@ -230,9 +230,11 @@ class Calls:
         function = callee.function
         if function.id not in self._matters:
             self._matters[function.id] = False  # a recursive call adds nothing
-            asked = self._module.once(asked_attributes)
+            asked = self._module.once(Slices)
             stores = function.cls is not None and any(
-                _stored(each) & asked for each in ir.walk_statements(function.body, into=False)
+                asked.is_asked_attribute(attribute)
+                for each in ir.walk_statements(function.body, into=False)
+                for attribute in _stored(each)
             )
             self._matters[function.id] = stores or any(self._is_word(value) for value in _values(function))
         return self._matters[function.id]

@@ -79,7 +79,7 @@ class Conditions:
             inner = key[8:-1]
             if inner.endswith(".grad"):
                 return state.has_gradients()
-            return True if state.known(inner) or inner in self._objects.functions else None  # what is true is not None
+            return True if state.known(inner) or self._objects.function(inner) else None  # what is true is not None
         if state.known(f"present({key})") is False:
             return False
         if key.startswith("Equal(") and key.endswith(",0)") and state.known(key[6:-3]) is not None:

@@ -55,7 +55,7 @@ class Containers:
         """Whether a function of this file is given a loop's variable."""
         own = [value for value in values if isinstance(value, ir.Name) and value.name == name.name]
         calls = [value.parent for value in own if isinstance(value.parent, ir.Call) and value.parent.func is not value]
-        return any(self._objects.key(call.func) in self._objects.functions for call in calls)
+        return any(self._objects.function(self._objects.key(call.func) or "") is not None for call in calls)
 
     def _in_sight(self, source: ir.Value) -> bool:
         """Whether what a loop runs over is written out in the file."""

@@ -9,13 +9,15 @@ many paths yields nothing at all.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.calls import Calls
-from amplint.model.events import Event, events
-from amplint.model.objects import objects
+from amplint.model.events import CLIPS, Event, events
+from amplint.model.objects import objects, word_of
 from amplint.model.regions import Regions
 from amplint.model.state import State
 from amplint.model.statements import Statements
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 24
 MUCH_WORK = 3_000
+
+
+# Where an event may be, aliases of functions aside.
+_EVENTS = re.compile(r"\.\s*(?:backward|scale|unscale_|step|zero_grad|grad)\b")
 
 
 class Flow:
@@ -163,9 +169,37 @@ def given_up(module: Module) -> list[str]:
     ]
 
 
+def _may_train(module: Module) -> list[ir.Function]:
+    """The functions of the file that may have events, or call one that does, going by names; in the text's order."""
+    whole, scalers = module.whole, {word_of(key) for key in objects(module).scalers}
+    aliased = {ir.function_of(each) for each in module.meaning(*CLIPS, "torch.autograd.backward")}
+    todo = [*whole.near(_EVENTS, *sorted(scalers)).functions, *(each for each in aliased if each is not None)]
+    found = {each.id: each for each in todo}
+    while todo:
+        function = todo.pop()
+        if function.name == "__call__":
+            return module.functions  # whatever its objects are called
+        names = {function.name, *(each.name for each in _around(function))}
+        for caller in whole.near(*sorted(names)).functions:
+            if caller.id not in found:
+                found[caller.id] = caller
+                todo.append(caller)
+    return sorted((each for each in found.values() if module.is_own(each)), key=lambda each: each.id)
+
+
+def _around(function: ir.Function) -> Iterator[ir.Function | ir.Class]:
+    """The functions that a function is nested in, and may be returned by; the class that a constructor makes."""
+    outer = function.outer
+    while outer is not None:
+        yield outer
+        outer = outer.outer
+    if function.cls is not None and function.name == "__init__":
+        yield function.cls
+
+
 def _flows(module: Module) -> list[Flow]:
     calls, recogniser = module.once(Calls), events(module)
-    every: list[ir.Function | ir.Program] = [module.program, *module.functions]
+    every: list[ir.Function | ir.Program] = [module.program, *_may_train(module)]
     containers = [each for each in every if calls.trains(each.body)]
     found: dict[int, Flow] = {}
     # Those that only call others come last: where the others were much work, there is no more to learn.

@@ -119,17 +119,26 @@ class Folded:
         for scope in {id(each): each for each in self._importing}.values():
             tell(scope)
 
-    def pieces_with(self, words: tuple[str, ...]) -> list[Piece]:
-        """The pieces in whose text one of some words stands, in the order of the text."""
+    def pieces_with(self, words: tuple[str | re.Pattern[str], ...]) -> list[Piece]:
+        """The pieces in whose text one of some words stands, or something that a pattern matches, as the text has them.
+
+        A pattern must not match more than a line.
+        """
         found: set[int] = set()
         for word in words:
-            at = self._text.find(word)
+            at = self._find(word, 0)
             while at >= 0:
                 number = bisect_right(self.pieces, at, key=_start) - 1
                 found.add(number)
                 last = number + 1 == len(self.pieces)
-                at = -1 if last else self._text.find(word, max(at + 1, self.pieces[number + 1].start))
+                at = -1 if last else self._find(word, max(at + 1, self.pieces[number + 1].start))
         return [self.pieces[number] for number in sorted(found - {-1})]
+
+    def _find(self, word: str | re.Pattern[str], start: int) -> int:
+        if isinstance(word, str):
+            return self._text.find(word, start)
+        found = word.search(self._text, start)
+        return found.start() if found is not None else -1
 
     def piece_of(self, node_id: int) -> Piece:
         """The piece that a node stands in."""

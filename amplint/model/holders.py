@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
-from amplint.model.objects import Objects, given, objects
+from amplint.model.objects import Objects, given, objects, word_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -24,7 +24,8 @@ def _holders(module: Module) -> set[str]:
     def is_scaler(value: ir.Value) -> bool:
         return known.is_scaler(value) is not None
 
-    for statement in module.whole.statements:
+    words = {word_of(key) for key in known.scalers}
+    for statement in module.whole.near(*sorted(words)).statements:
         if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
             call = statement.value
             if any(map(is_scaler, given(call))) and not _only_calls_it(known, call, is_scaler):
@@ -34,7 +35,7 @@ def _holders(module: Module) -> set[str]:
 
 def _only_calls_it(known: Objects, call: ir.Call, is_scaler: Callable[[ir.Value], bool], depth: int = 4) -> bool:
     """Whether a function of this file that is given a scaler does nothing with it but call its methods."""
-    function = known.functions.get(known.key(call.func) or "") if isinstance(call.func, ir.Name) else None
+    function = known.function(known.key(call.func) or "") if isinstance(call.func, ir.Name) else None
     if function is None or not depth or call.unpacks("*") or call.unpacks("**"):
         return False
     names = [param.name for param in function.params]

@@ -14,12 +14,12 @@ from amplint.model.scopes import Names, canonical
 class Nodes:
     """The nodes of some files; with `words`, those of the pieces of them in which one of the words stands."""
 
-    def __init__(self, files: tuple[Folded, ...], words: tuple[str, ...] = ("",)) -> None:
+    def __init__(self, files: tuple[Folded, ...], words: tuple[str | re.Pattern[str], ...] = ("",)) -> None:
         self.files = files
         self._words = words
-        self._near: dict[tuple[str, ...], Nodes] = {}
+        self._near: dict[tuple[str | re.Pattern[str], ...], Nodes] = {}
 
-    def near(self, *words: str) -> Nodes:
+    def near(self, *words: str | re.Pattern[str]) -> Nodes:
         """The nodes that a question about some words can be about.
 
         Those of every piece (`amplint.model.folding`) in whose text one of the words stands, so that the others are not

@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.dtypes import OLD_SCALER, SCALER
 from amplint.model.frames import Frame
-from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Binding, Imported, Scope, owner_class
+from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Binding, Imported, Other, Scope, owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 SCALERS = {SCALER, *OLD_SCALER, "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
 _OPTIMIZER_NAME = re.compile(r"(?i)optim|^opt$|^opt_|_opt$")
+# What is written where such a name is, where a scaler scales, and where something steps.
+_OPTIMIZERS = re.compile(r"(?i)optim|\bopt\b|\bopt_|_opt\b")
+_SCALES = re.compile(r"\bscale\s*\(")
+_STEPS = re.compile(r"\bstep\s*\(")
+_WORD = re.compile(r"[^\W\d]\w*")
 _FOLLOW = 5
 
 
@@ -31,6 +37,20 @@ class Made(NamedTuple):
     enabled: ir.Value | None
 
 
+@dataclass
+class _Constructed:
+    """What one object is made by: the classes of this file (None: something else), the names of all, and whether one
+    of those is a class that is neither torch's scaler nor an optimizer.
+    """
+
+    instances: list[ir.Class | None] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    is_foreign: bool = False
+
+
+_NOTHING_MADE = _Constructed()
+
+
 class Objects:
     """The scalers and optimizers of one module."""
 
@@ -38,25 +58,17 @@ class Objects:
         self._module = module
         self.frame = Frame()
         self._origins: dict[str, str] = {}  # keys that a frame gave -> as the callee has them
-        self.instances: dict[str, ir.Class | None] = {}  # key -> the class of this file it is made by; None: several
         self._scopes: dict[int, int] = {}
-        self._kept = _kept_parameters(module)
         self._keys: dict[int, str | None] = {}
+        self._kept_by: dict[int, dict[str, str]] = {}  # constructor -> what it keeps, see `_kept`
+        self._constructed: dict[str, dict[str, _Constructed]] = {}  # last word of keys -> what they are made by
+        self._functions: dict[str, ir.Function | None] = {}
         self.scalers: set[str] = set()
         self.optimizers: set[str] = set()
         self.made: dict[str, list[Made]] = {}
-        self.classes: dict[str, set[str]] = {}  # key -> the names of what it is made by
         self.constructed: set[str] = set()  # optimizers that the file makes
         self.owns: dict[str, set[str]] = {}
         self.wraps: dict[str, set[str]] = {}  # optimizers that were made of others -> those
-        self._foreign: set[str] = set()
-        # The functions of this file by their keys, where nothing else is bound to the name.
-        self.functions = {
-            self.raw_variable(scope, each.name): each
-            for each in module.whole.functions
-            if (scope := each.scope.parent) is not None and scope.kind != "class"
-            if len(scope.bindings.get(each.name, ())) == 1
-        }
         self._read_constructions()
         self._read_uses()
         self._read_wrappers()
@@ -142,8 +154,18 @@ class Objects:
 
     def kept(self, function: ir.Function, name: str) -> str | None:
         """The attribute's name in which a constructor keeps a parameter."""
-        key = self._kept.get((id(function.scope), name))
+        key = self._kept(function.scope, name)
         return key.partition(".")[2] if key is not None else None
+
+    def _kept(self, scope: Scope, name: str) -> str | None:
+        """The key of the attribute in which a constructor keeps a parameter as it is."""
+        parameters = (each.node for each in scope.bindings.get(name, ()) if isinstance(each, Other))
+        function = next((each for each in parameters if isinstance(each, ir.Function)), None)
+        if function is None or function.name != "__init__" or function.cls is None:
+            return None
+        if function.id not in self._kept_by:
+            self._kept_by[function.id] = _kept_parameters(function, function.cls)
+        return self._kept_by[function.id].get(name)
 
     def prefix(self, scope: Scope) -> str:
         """How the keys of a scope's own variables begin."""
@@ -207,7 +229,7 @@ class Objects:
 
     def _name_key(self, value: ir.Name, depth: int) -> str:
         home = value.scope.home(value.name)
-        if home is not None and (kept := self._kept.get((id(home), value.name))) is not None:
+        if home is not None and (kept := self._kept(home, value.name)) is not None:
             return kept
         bindings = home.bindings[value.name] if home is not None else []
         what = self._module.names.definition(value) if bindings and isinstance(bindings[0], Imported) else None
@@ -272,7 +294,7 @@ class Objects:
 
     def classes_of(self, key: str | None) -> set[str]:
         """The names of what an object is made by."""
-        return (self.classes.get(key) or self.classes.get(self.original(key), set())) if key is not None else set()
+        return (self.classes(key) or self.classes(self.original(key))) if key is not None else set()
 
     def is_optimizer(self, value: ir.Value) -> str | None:
         """The key of a value that is an optimizer, by how it is made, used or called."""
@@ -308,46 +330,97 @@ class Objects:
         return frozenset(found)
 
     def _read_constructions(self) -> None:
-        for statement in self._module.whole.statements:
-            if isinstance(statement, ir.Assign) and statement.value is not None:
-                for target in statement.targets:
-                    key = self.key(target)
-                    if key is not None:
-                        self._read_construction(key, statement.value)
-
-    def _read_construction(self, key: str, value: ir.Value) -> None:
-        if isinstance(value, ir.Conditional):
-            self._read_construction(key, value.then)
-            self._read_construction(key, value.other)
-            return
-        cls = self._local_class(value.func) if isinstance(value, ir.Call) else None
-        self.instances[key] = cls if self.instances.get(key, cls) is cls else None
-        if isinstance(value, ir.Call):
-            names = self._module.names.of(value.func)
-            self.classes.setdefault(key, set()).update(names)
-            if names & SCALERS:
+        module = self._module
+        for call in module.calls_of(*SCALERS):
+            for key in self._assigned_to(call):
                 self.scalers.add(key)
-                self.made.setdefault(key, []).append(Made(value, value.keyword("enabled")))
-            elif any(name.startswith("torch.optim.") and ".lr_scheduler" not in name for name in names):
+                self.made.setdefault(key, []).append(Made(call, call.keyword("enabled")))
+        for call in module.calls_of("torch.optim.*"):
+            names = module.names.of(call.func)
+            if names & SCALERS or not any(map(_is_optimizers_class, names)):
+                continue
+            for key in self._assigned_to(call):
                 self.optimizers.add(key)
                 self.constructed.add(key)
-                given = value.positional[0] if value.positional else value.keyword("params")
+                given = call.positional[0] if call.positional else call.keyword("params")
                 if given is not None and (roots := self.parameters_roots(given)):
                     self.owns.setdefault(key, set()).update(roots)
-            elif not names & {UNKNOWN, NOTHING} and any(_is_class(name) for name in names):
-                self._foreign.add(key)  # another class, in sight or imported: a scaler of its own kind, if one at all
+
+    def _assigned_to(self, value: ir.Value) -> Iterator[str]:
+        """The keys of what a value is assigned to, where it is all of it or an arm of a conditional."""
+        node: ir.Value = value
+        while isinstance(node.parent, ir.Conditional) and node is not node.parent.test:
+            node = node.parent
+        statement = node.parent
+        for target in statement.targets if isinstance(statement, ir.Assign) and statement.value is node else ():
+            key = self.key(target)
+            if key is not None:
+                yield key
+
+    def _construction(self, key: str) -> _Constructed:
+        """What an object is made by, in whatever place."""
+        word = word_of(key)
+        if word not in self._constructed:
+            found = self._constructed[word] = dict[str, _Constructed]()
+            for statement in self._module.whole.near(word).statements:
+                if isinstance(statement, ir.Assign) and statement.value is not None:
+                    for target in statement.targets:
+                        # As the file has it, whatever the frame.
+                        own = self._raw(target)
+                        if own is not None and word_of(own) == word:
+                            self._read_construction(found.setdefault(own, _Constructed()), statement.value)
+        return self._constructed[word].get(key, _NOTHING_MADE)
+
+    def _read_construction(self, made: _Constructed, value: ir.Value) -> None:
+        if isinstance(value, ir.Conditional):
+            self._read_construction(made, value.then)
+            self._read_construction(made, value.other)
+            return
+        cls = self._local_class(value.func) if isinstance(value, ir.Call) else None
+        made.instances.append(cls)
+        if isinstance(value, ir.Call):
+            names = self._module.names.of(value.func)
+            made.names.update(names)
+            if not names & SCALERS and not any(map(_is_optimizers_class, names)):
+                # Another class, in sight or imported: a scaler of its own kind, if one at all.
+                made.is_foreign |= not names & {UNKNOWN, NOTHING} and any(map(_is_class, names))
+
+    def instance(self, key: str) -> ir.Class | None:
+        """The class of this file that an object is made by; None where that is another, or several."""
+        instances = self._construction(key).instances
+        return instances[0] if instances and all(each is instances[0] for each in instances) else None
+
+    def classes(self, key: str) -> set[str]:
+        """The names of what an object is made by."""
+        return self._construction(key).names
+
+    def function(self, key: str) -> ir.Function | None:
+        """The function of this file that a key stands for, where nothing else is bound to the name."""
+        if key not in self._functions:
+            name = key.partition(":")[2]
+            self._functions[key] = next(
+                (
+                    each
+                    for each in (self._module.whole.near(name).functions if name.isidentifier() else ())
+                    if each.name == name and (scope := each.scope.parent) is not None and scope.kind != "class"
+                    if len(scope.bindings.get(name, ())) == 1 and self.raw_variable(scope, name) == key
+                ),
+                None,
+            )
+        return self._functions[key]
 
     def _local_class(self, func: ir.Value) -> ir.Class | None:
         found = self._module.names.definition(func)
         return found if isinstance(found, ir.Class) else None
 
     def _read_uses(self) -> None:
-        calls = [call for call in self._module.whole.calls if isinstance(call.func, ir.Attribute)]
+        near = self._module.whole.near("unscale_", "caler", _SCALES, _STEPS)
+        calls = [call for call in near.calls if isinstance(call.func, ir.Attribute)]
         for call in calls:
             assert isinstance(call.func, ir.Attribute)
             receiver, method = call.func.base, call.func.attr
             key = self.key(receiver)
-            if key is None or key in self._foreign or self._is_module(receiver):
+            if key is None or self._construction(key).is_foreign or self._is_module(receiver):
                 continue
             named = "scaler" in key.rpartition(".")[2].lower() or "scaler" in key.rpartition(":")[2].lower()
             backward = isinstance(call.parent, ir.Attribute) and call.parent.attr == "backward"
@@ -365,7 +438,8 @@ class Objects:
                     self.optimizers.add(optimizer)
 
     def _read_wrappers(self) -> None:
-        for statement in self._module.whole.statements:
+        words = {word_of(key) for key in self.optimizers}
+        for statement in self._module.whole.near(_OPTIMIZERS, *sorted(words)).statements:
             value = statement.value if isinstance(statement, ir.Assign) else None
             if not isinstance(statement, ir.Assign) or not isinstance(value, ir.Call):
                 continue
@@ -379,21 +453,19 @@ class Objects:
         return bool(self._module.names.of(value) - {UNKNOWN, NOTHING})
 
 
-def _kept_parameters(module: Module) -> dict[tuple[int, str], str]:
-    """The parameters of constructors that are kept in an attribute as they are: by scope and name, its key."""
+def _kept_parameters(function: ir.Function, cls: ir.Class) -> dict[str, str]:
+    """The parameters that a constructor keeps in an attribute as they are, and the attributes' keys."""
     found = {}
-    for function in module.whole.functions:
-        cls = function.cls if function.name == "__init__" else None
-        for statement in function.body.statements if cls is not None else ():
-            value = statement.value if isinstance(statement, ir.Assign) else None
-            if cls is None or not isinstance(statement, ir.Assign) or not isinstance(value, ir.Name):
-                continue
-            target = statement.targets[0]
-            if len(statement.targets) != 1 or not isinstance(target, ir.Attribute) or owner_class(target) is not cls:
-                continue
-            once = len(function.scope.bindings.get(value.name, ())) == 1 and len(cls.stored(target.attr)) == 1
-            if once and any(param.name == value.name for param in function.params[1:]):
-                found[id(function.scope), value.name] = f"self{cls.id}.{target.attr}"
+    for statement in function.body.statements:
+        value = statement.value if isinstance(statement, ir.Assign) else None
+        if not isinstance(statement, ir.Assign) or not isinstance(value, ir.Name):
+            continue
+        target = statement.targets[0]
+        if len(statement.targets) != 1 or not isinstance(target, ir.Attribute) or owner_class(target) is not cls:
+            continue
+        once = len(function.scope.bindings.get(value.name, ())) == 1 and len(cls.stored(target.attr)) == 1
+        if once and any(param.name == value.name for param in function.params[1:]):
+            found[value.name] = f"self{cls.id}.{target.attr}"
     return found
 
 
@@ -406,6 +478,16 @@ def given(call: ir.Call) -> Iterator[ir.Value]:
             todo += value.children()
         else:
             yield value
+
+
+def word_of(key: str) -> str:
+    """The word that is written wherever the object of a key is named."""
+    words = _WORD.findall(key)
+    return words[-1] if words else ""
+
+
+def _is_optimizers_class(name: str) -> bool:
+    return name.startswith("torch.optim.") and ".lr_scheduler" not in name
 
 
 def _is_class(name: str) -> bool:

@@ -99,8 +99,13 @@ class Statements:
         target = statement.targets[0]
         if len(statement.targets) != 1 or not isinstance(target, ir.Name):
             return False
-        key = self._objects.own_key(target)
-        return key in self._module.once(_asked)
+        key = self._objects.raw_variable(target.scope, target.name)
+        asked = self._module.once(_asked)
+        if key not in asked:
+            tests = _tests(self._module, target.name)
+            read = (each for test in tests for each in ir.walk_values(test) if isinstance(each, ir.Name))
+            asked[key] = any(self._objects.raw_variable(each.scope, each.name) == key for each in read)
+        return asked[key]
 
     def _flagged(self, statement: ir.Assign, value: ir.Bool, before: State) -> Iterator[State]:
         """`deferred = amp and not last`: the ways in which it comes out, kept apart."""
@@ -307,12 +312,16 @@ class Statements:
         return paths
 
 
-def _asked(module: Module) -> set[str]:
-    """The keys of the variables that conditions of the file read."""
-    known = objects(module)
-    tests = [each.test for each in module.whole.statements if isinstance(each, (ir.If, ir.While))]
-    tests += [each.test for each in module.whole.values if isinstance(each, ir.Conditional)]
-    return {known.own_key(each) for test in tests for each in ir.walk_values(test) if isinstance(each, ir.Name)}
+def _asked(_module: Module) -> dict[str, bool]:
+    """Variables, and whether conditions of the file read them, as far as that was asked."""
+    return {}
+
+
+def _tests(module: Module, name: str) -> Iterator[ir.Value]:
+    """The conditions round which a name is written."""
+    near = module.whole.near(name)
+    yield from (each.test for each in near.statements if isinstance(each, (ir.If, ir.While)))
+    yield from (each.test for each in near.values if isinstance(each, ir.Conditional))
 
 
 def _equality(subject: ir.Value, value: ir.Value) -> ir.Compare:

@@ -91,7 +91,7 @@ class Unseen:
         made = known.classes_of(key)
         if made and all(name.startswith("torch.") for name in made):
             return True
-        cls = known.instances.get(key) or known.instances.get(known.original(key))
+        cls = known.instance(key) or known.instance(known.original(key))
         return cls is not None and any("torch.nn.Module" in self._module.names.of(base.value) for base in cls.bases)
 
     def runs_by_reading(self, value: ir.Attribute) -> bool:

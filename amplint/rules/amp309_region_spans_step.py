@@ -105,7 +105,7 @@ def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, int]
     for visit in visits(flow, "step", "optimizer_step"):
         loop = loop_of(visit.event.call)
         optimizer, known = str(visit.event.optimizer), objects(module)
-        if known.classes.get(optimizer) and not known.owns.get(optimizer):
+        if known.classes(optimizer) and not known.owns.get(optimizer):
             continue  # over tensors that are no model's weights, as far as can be seen
         for state in visit.states:
             # The cache lives until the outermost region ends, be it on or off.

@@ -80,7 +80,7 @@ def check(module: Module) -> Iterator[Finding]:
     if not wrapped or not float16_possible(module):
         return
     for life in lives(module):
-        if not known.classes.get(life.scaler, set()) <= {SCALER, *OLD_SCALER}:
+        if not known.classes(life.scaler) <= {SCALER, *OLD_SCALER}:
             continue  # one of its own class, or a sharded one on some paths
         models = {
             model for optimizer, roots in known.owns.items() if linked(module, life, optimizer) for model in roots

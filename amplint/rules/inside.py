@@ -113,7 +113,7 @@ def _is_safe_step(module: Module, event: Event) -> bool:
     assert isinstance(event.call, ir.Call)
     if len(event.call.args) > (1 if event.kind == "step" else 0) or event.optimizer is None:
         return False
-    made = objects(module).classes.get(event.optimizer, set())
+    made = objects(module).classes(event.optimizer)
     return bool(made) and made <= _ELEMENTWISE
 
 

@@ -69,7 +69,7 @@ class Schedulers:
 
     def may_be_one(self, value: ir.Value) -> bool:
         """Whether an object is a scheduler by what it is called, and of no class that says otherwise."""
-        made = self._known.classes.get(self._known.key(value) or "", set())
+        made = self._known.classes(self._known.key(value) or "")
         named = "sched" in ir.last_name(value).lower()
         return named and not any(name.rpartition(".")[2].lstrip("_")[:1].isupper() for name in made)
 
