@@ -39,11 +39,17 @@ class UnfoldableError(Exception):
 
 
 def read(
-    source: Source, target: Target, frameworks: Callable[[str], Target] = nothing_declared, *, fold: bool = True
+    source: Source,
+    target: Target,
+    frameworks: Callable[[str], Target] = nothing_declared,
+    *,
+    fold: bool = True,
+    follow: bool = True,
 ) -> Module:
     """What a text means, with what it takes from other files of its project; `frameworks` is asked for their targets.
 
-    Without `fold` libcst reads all of it at once, and not what is asked for (`amplint.model.folding`).
+    Without `follow` nothing is taken from other files; without `fold` libcst reads all of the text at once, and not
+    what is asked for (`amplint.model.folding`).
 
     Raises:
         UnreadableError: Python or libcst can't parse it, or amplint fails on it.
@@ -52,7 +58,8 @@ def read(
     try:
         from amplint.model.links import link  # noqa: PLC0415 - see below
 
-        link(module)
+        if follow:
+            link(module)
     except Exception as error:
         raise _failed(source, error, fold) from error
     return module

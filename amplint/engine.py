@@ -132,14 +132,14 @@ def _find(
     source: Source, settings: Settings, comments: Suppressions, fold: bool
 ) -> tuple[list[Finding], tuple[str, ...]]:
     """What the rules find, less what comments silence, and the comments that silence nothing; and what was given up."""
-    opened = _touched(source, gate.opening(settings.codes))
+    opened = _touched([source.text], gate.opening(settings.codes))
     raw: list[Finding] = []
     failed: set[str] = set()
     given_up: tuple[str, ...] = ()
     try:
         if opened:
-            module = _read(source, settings, fold)
-            rules = _touched(module.source, settings.codes)  # with what it takes from other files
+            module = _read(source, settings, opened, fold)
+            rules = _touched(module.texts, settings.codes)  # with what it takes from other files
             raw, failed = analysis.run(rules, module)
             given_up = analysis.given_up(module)
         else:
@@ -149,7 +149,7 @@ def _find(
     kept = comments.keep(raw)
     to_try = [each for each in kept if each.fix and each.fix.edits and all_rules()[each.code].trial]
     if to_try:
-        others = _touched(module.source, _counting(settings) - settings.codes)
+        others = _touched(module.texts, _counting(settings) - settings.codes)
         before = Counter(each.code for each in (*raw, *analysis.run(others, module)[0]))
         tried = try_out(source.text, to_try, before, lambda text: _tried(_like(source, text), settings))
         kept = [each for each in kept if each not in to_try] + tried
@@ -158,13 +158,15 @@ def _find(
     return kept, given_up
 
 
-def _touched(source: Source, codes: frozenset[str]) -> list[Rule]:
-    return gate.touched(source.text.encode("utf-8", "replace"), codes)
+def _touched(texts: Iterable[str], codes: frozenset[str]) -> list[Rule]:
+    return gate.touched("\n".join(texts).encode("utf-8", "replace"), codes)
 
 
-def _read(source: Source, settings: Settings, fold: bool) -> Module:
+def _read(source: Source, settings: Settings, opened: list[Rule], fold: bool) -> Module:
+    """What a text means, for the rules whose words it has."""
     target = settings.target(source.filename)
-    return analysis.read(source, target, lambda name: settings.target(source.filename, name), fold=fold)
+    follow = any(rule.code >= gate.FOLLOWING for rule in opened)
+    return analysis.read(source, target, lambda name: settings.target(source.filename, name), fold=fold, follow=follow)
 
 
 def _counting(settings: Settings) -> frozenset[str]:
@@ -179,9 +181,10 @@ def _tried(source: Source, settings: Settings) -> Counter[str]:
 def _count(source: Source, settings: Settings, fold: bool) -> Counter[str]:
     """How often each code that counts is found in a text."""
     try:
-        if _touched(source, _counting(settings)):
-            module = _read(source, settings, fold)
-            found, _ = analysis.run(_touched(module.source, _counting(settings)), module)
+        opened = _touched([source.text], _counting(settings))
+        if opened:
+            module = _read(source, settings, opened, fold)
+            found, _ = analysis.run(_touched(module.texts, _counting(settings)), module)
             return Counter(each.code for each in found)
         analysis.check_syntax(source)
     except UnreadableError as error:

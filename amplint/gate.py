@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from amplint.rules.base import Rule
 
 UNUSED = "AMP002"
-# Each alternative of each rule's trigger words has one of these in it: what has none of them needs no closer look. They
-# are few, and rare in code that has nothing to do with AMP.
+FOLLOWING = "AMP2"  # from this on rules look at what a file takes from others
+# Each alternative of each of our rules' trigger words has one of these in it: what has none of them needs no closer
+# look. They are few, and rare in code that has nothing to do with AMP.
 ROOTS = (
     b"autocast", b"caler", b".scale(", b"unscale_", b"custom_fwd", b"custom_bwd", b"apex", b".half(", b".bfloat16(",
     b"clip_grad", b"ightning", b"TrainingArguments", b"32=self.training", b"32 = self.training",
@@ -41,18 +42,18 @@ def matters(data: bytes, codes: frozenset[str]) -> bool:
 def opening(codes: frozenset[str]) -> frozenset[str]:
     """The codes whose words open a file when the rules with `codes` are selected.
 
-    From AMP2 on, rules look at what a file takes from others, where their own words may stand: any file that has to do
-    with AMP is opened for them.
+    Where they look at what a file takes from others, their own words may stand there: any file that has to do with AMP
+    is opened for them.
     """
-    wide = frozenset(code for code, rule in all_rules().items() if rule.default and code >= "AMP2")
-    return codes | wide if any(code >= "AMP2" for code in codes) else codes
+    wide = frozenset(code for code, rule in all_rules().items() if rule.default and code >= FOLLOWING)
+    return codes | wide if any(code >= FOLLOWING for code in codes) else codes
 
 
 def touched(data: bytes, codes: Iterable[str]) -> list[Rule]:
     """Those of the rules with `codes` whose trigger words are in the bytes of a file."""
-    if not any(root in data for root in ROOTS):
-        return []
     rules = [all_rules()[code] for code in sorted(codes)]
+    if not any(root in data for root in _roots(tuple(rule.triggers for rule in rules))):
+        return []
     parts = _parts(frozenset(word for rule in rules for words in rule.triggers for word in words))
     known: dict[bytes, bool] = {}
 
@@ -62,6 +63,16 @@ def touched(data: bytes, codes: Iterable[str]) -> list[Rule]:
         return known[word]
 
     return [rule for rule in rules if any(all(map(present, words)) for words in rule.triggers)]
+
+
+@cache
+def _roots(triggers: tuple[tuple[tuple[bytes, ...], ...], ...]) -> tuple[bytes, ...]:
+    """Words of which a file has one, if it has what some rules look for: the ROOTS, as far as they do."""
+    found: dict[bytes, None] = {}
+    for words in (words for alternatives in triggers for words in alternatives):
+        root = next((root for root in ROOTS for word in words if root in word), None)
+        found[root or max(words, key=len)] = None
+    return tuple(found)
 
 
 @cache

@@ -11,13 +11,10 @@ import ast
 import os
 import re
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.guard import Refusal, parse
 from amplint.model import ir, outline
 from amplint.model.folding import CannotRead, Folded
-from amplint.model.imports import module_file
 from amplint.model.outline import Place
 from amplint.model.scopes import Imported, Scope
 from amplint.source import LINE_END, Source
@@ -26,10 +23,16 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _MOST_LINES = 4_000
-_MOST_TREES = 16
 # Where one of these words stands, what is called there may matter.
 _NAMES = re.compile(r"autocast|[sS]caler\b|\bbackward\b|clip_grad|unscale|\bgrad\b|zero_grad|optim")
-_SET = re.compile(r"\b(\w+)\.(\w+)[ \t]*(?:=(?!=)|,)")
+
+
+class _Import(NamedTuple):
+    """`from module import name as asname`; without a module, `import name as asname`."""
+
+    module: str | None
+    name: str
+    asname: str | None
 
 
 def link(module: Module) -> None:
@@ -37,7 +40,7 @@ def link(module: Module) -> None:
     path = os.path.abspath(module.source.filename)
     if not os.path.isfile(path):
         return
-    module_file.cache_clear()  # files come and go
+    outline.look_again()
     names: dict[str, set[str]] = {}
     for place in _closure(path, sorted(set(_uses(module, path)))):
         names.setdefault(place.path, set()).add(place.name)
@@ -64,16 +67,15 @@ def _uses(module: Module, path: str) -> Iterator[Place]:
     opens_regions = "autocast" in module.source.text  # where a model's own operations may run in half precision
     tree = module.folded.tree or ast.parse(module.source.text)
     nodes = [node for statement in _concerned(tree.body, module.source.text) for node in ast.walk(statement)]
-    imports: dict[str, list[Place | str | None]] = {}
+    imports: dict[str, list[_Import]] = {}
     for node in nodes:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             of = "." * node.level + (node.module or "") if isinstance(node, ast.ImportFrom) else None
             for alias in node.names:
-                place = _stands_for(path, of, alias.name, alias.asname)
-                imports.setdefault(alias.asname or alias.name, []).append(place)
+                imports.setdefault(alias.asname or alias.name, []).append(_Import(of, alias.name, alias.asname))
     for node in nodes:
         for used in _used(node):
-            found = _place(used, imports)
+            found = _place(path, used, imports)
             if found is not None and found.path != path:
                 handed = isinstance(node, ast.Call) and outline.is_handed(node)
                 if handed or outline.matters(found) or (opens_regions and outline.is_class(found)):
@@ -103,10 +105,11 @@ def _used(node: ast.AST) -> list[ast.expr]:
     return []
 
 
-def _place(used: ast.expr, imports: dict[str, list[Place | str | None]]) -> Place | None:
+def _place(path: str, used: ast.expr, imports: dict[str, list[_Import]]) -> Place | None:
     """The project's function or class that a name, or an imported module's attribute, stands for."""
     name = used.value if isinstance(used, ast.Attribute) else used
-    found = set(imports.get(name.id, ())) if isinstance(name, ast.Name) else set()
+    bound = imports.get(name.id, ()) if isinstance(name, ast.Name) else ()
+    found = {_stands_for(path, each) for each in bound}
     only = found.pop() if len(found) == 1 else None
     if isinstance(used, ast.Attribute):
         only = outline.within(only, used.attr) if isinstance(only, str) else None
@@ -118,21 +121,21 @@ def _imported(path: str, scope: Scope, binding: Imported) -> Place | str | None:
     bound = binding.alias.asname or binding.alias.name
     if any(star.id > binding.statement.id and outline.offers(path, star.module or "", bound) for star in scope.stars):
         return None
-    return _stands_for(path, binding.statement.module, binding.alias.name, binding.alias.asname)
+    return _stands_for(path, _Import(binding.statement.module, binding.alias.name, binding.alias.asname))
 
 
-def _stands_for(path: str, module: str | None, name: str, asname: str | None) -> Place | str | None:
-    """What `from module import name` means in a file; without a module, `import name`."""
-    if module is not None:
-        return outline.find(path, module, name)
-    if asname is None and "." in name:
+def _stands_for(path: str, bound: _Import) -> Place | str | None:
+    """What an import in a file means."""
+    if bound.module is not None:
+        return outline.find(path, bound.module, bound.name)
+    if bound.asname is None and "." in bound.name:
         return None  # it binds the first package
-    return outline.find(path, name, "")
+    return outline.find(path, bound.name, "")
 
 
 def _changed(module: Module, path: str) -> Iterator[Place]:
     """What the file sets of other files: `helpers.step = ...`."""
-    for base, attribute in set(_SET.findall(module.source.text)):
+    for base, attribute in set(outline.SETS.findall(module.source.text)):
         for binding in module.program.scope.bindings.get(base, ()):
             other = _imported(path, module.program.scope, binding) if isinstance(binding, Imported) else None
             if isinstance(other, str):
@@ -161,23 +164,15 @@ def _closure(own: str, places: list[Place]) -> list[Place]:
 
 def _take(module: Module, path: str, names: set[str], changed: set[str]) -> ir.Program | None:
     """Lower some of a file's functions and classes into the module; None where they can't be read."""
-    text = outline.folded(path, names - changed, changed)
-    tree = _parsed(path, text) if text is not None else None
-    if text is None or tree is None:
+    of = outline.taken(path, names - changed, changed)
+    if of is None:
         return None
     try:
-        folded = Folded(text, tree, module.last_of_all)
+        folded = Folded(*of, module.last_of_all)
     except CannotRead:
         return None
-    module.take(Source(path, text), folded)
+    module.take(Source(path, of[0]), folded)
     return folded.program
-
-
-@lru_cache(maxsize=_MOST_TREES)
-def _parsed(path: str, text: str) -> ast.Module | None:
-    """What is taken from a file as Python reads it: each trial of a fix takes the same. None where it can't be read."""
-    tree = parse(Source(path, text))
-    return None if isinstance(tree, Refusal) else tree
 
 
 def _bind(path: str, scope: Scope, taken: dict[Place, ir.Function | ir.Class]) -> None:

@@ -25,11 +25,10 @@ _LONE_BACKSLASH = re.compile(r"(?m)^[ \t\f]*\\\r?$")
 
 
 class Part(NamedTuple):
-    """What is taken from another file: where its text starts in the module's source, and on which line."""
+    """What is taken from another file: where its text starts in the module's source."""
 
     filename: str
     start: int
-    row: int
 
 
 class Module:
@@ -62,11 +61,17 @@ class Module:
     def take(self, source: Source, folded: Folded) -> None:
         """Put what is used of another file behind the file's own."""
         joined = Joined(self.source, source)
-        self.parts.append(Part(source.filename, len(self.source.text) + 1, joined.row(len(self.source.text) + 1)))
+        self.parts.append(Part(source.filename, len(self.source.text) + 1))
         self.layout.add(folded, self.parts[-1].start)
         self.source = self.layout.source = joined
         self.whole = Nodes((*self.whole.files, folded))
         self.last_of_all = folded.last_id
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """The file's own text, and what is taken from others."""
+        yield self.source.text[: self.own_length]
+        yield from (piece.text for file in self.whole.files[1:] for piece in file.pieces)
 
     def is_own(self, node: ir.Node) -> bool:
         """Whether a node stands in the file itself."""
@@ -76,7 +81,7 @@ class Module:
         """The file, None for this one, and the line in it, from 1, that an offset is in."""
         row = self.source.row(offset)
         part = next((each for each in reversed(self.parts) if offset >= each.start), None)
-        return (part.filename, row - part.row + 1) if part is not None else (None, row)
+        return (part.filename, row - self.source.row(part.start) + 1) if part is not None else (None, row)
 
     def line(self, node: ir.Node) -> str:
         """The line on which a node starts, as messages say it: `line 12`, `line 12 of utils.py`."""

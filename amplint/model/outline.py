@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from math import inf
 from typing import NamedTuple
 
+from amplint.guard import parse
 from amplint.model.imports import module_file
 from amplint.paths import version
 from amplint.source import LINE_END, Source, SourceError
@@ -27,6 +27,9 @@ WORDS = re.compile(
 # What a call that is out of sight may do something to, by its name.
 HANDED = re.compile(r"(?i)optim|^opt$|scaler|loss")
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+# An attribute of a name that is set, alone or as one of several.
+SETS = re.compile(r"\b(\w+)\.(\w+)[ \t]*(?:=(?!=)|,)")
+_GLOBAL = re.compile(r"\bglobal\b")
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
 
@@ -60,6 +63,7 @@ class Outline:
         self.stars: list[tuple[int, str]] = []  # the lines of star imports, and of what
         self.units: dict[str, Unit] = {}
         self.lines = LINE_END.split(source.text)
+        self.has_globals = _GLOBAL.search(source.text) is not None
         for node in tree.body:
             if isinstance(node, DEFINED):
                 self.units[node.name] = Unit(node, self.lines)
@@ -74,7 +78,7 @@ class Outline:
                     self.imports[alias.asname or alias.name] = alias.name, ""
         self.bound: dict[str, list[ast.AST]] = {}  # the names of the file, and what binds them
         for node in tree.body:
-            for name, what in _bound(node):
+            for name, what in _bound(node, self.has_globals):
                 self.bound.setdefault(name, []).append(what)
         self._known: dict[str, float] = {}
 
@@ -97,15 +101,10 @@ class Outline:
     @cached_property
     def sets(self) -> frozenset[tuple[str, str]]:
         """The attributes of names that the file sets: of an imported module they are another file's variables."""
-        found = (each for each in ast.walk(self.tree) if isinstance(each, ast.Attribute))
-        return frozenset(
-            (each.value.id, each.attr)
-            for each in found
-            if not isinstance(each.ctx, ast.Load) and isinstance(each.value, ast.Name)
-        )
+        return frozenset(SETS.findall(self.source.text))
 
 
-def _bound(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+def _bound(node: ast.AST, globals_too: bool) -> Iterator[tuple[str, ast.AST]]:
     """The names of a file that a statement at its top binds, by functions' `global` too, and what binds each.
 
     Not those of `if __name__ == "__main__"`: who imports the file never gets there.
@@ -114,7 +113,8 @@ def _bound(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         return
     if isinstance(node, DEFINED):
         yield node.name, node
-        yield from ((name, each) for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names)
+        inside = ast.walk(node) if globals_too else ()
+        yield from ((name, each) for each in inside if isinstance(each, ast.Global) for name in each.names)
         return
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         yield from ((alias.asname or alias.name.partition(".")[0], node) for alias in node.names)
@@ -124,7 +124,7 @@ def _bound(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         yield node.name, node
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (ast.Lambda, ast.comprehension)):
-            yield from _bound(child)
+            yield from _bound(child, globals_too)
 
 
 def _meaning(node: ast.AST, name: str) -> tuple[str, str] | None:
@@ -183,6 +183,14 @@ def last_word(value: ast.AST) -> str:
     return value.attr if isinstance(value, ast.Attribute) else value.id if isinstance(value, ast.Name) else ""
 
 
+def look_again() -> None:
+    """Files come, go and change: what is known of them is held until this is called."""
+    module_file.cache_clear()
+    outline.cache_clear()
+    matters.cache_clear()
+
+
+@cache
 def outline(path: str) -> Outline | None:
     """A file of the project; None where it can't be read."""
     try:
@@ -201,13 +209,8 @@ def _outline(path: str, _version: tuple[int, int, int]) -> Outline | None:
         source = Source.from_bytes(data, path)
     except SourceError:
         return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source.text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return Outline(source, tree)
+    tree = parse(source)
+    return Outline(source, tree) if isinstance(tree, ast.Module) else None
 
 
 class Place(NamedTuple):
@@ -272,6 +275,7 @@ def is_class(place: Place) -> bool:
     return of is not None and isinstance(of.units[place.name].node, ast.ClassDef)
 
 
+@cache
 def matters(place: Place) -> bool:
     """Whether a function or class can do something to scaler, gradients or regions, itself or by what it mentions."""
     todo, seen = [place], {place}
@@ -286,27 +290,27 @@ def matters(place: Place) -> bool:
     return False
 
 
-def folded(path: str, names: set[str], changed: set[str]) -> str | None:
-    """A file's text with nothing but some of its functions and classes, imports and variables; lines stay where they
-    are. Variables that something else sets, as `changed` does from other files, are set to what can't be known.
+def taken(path: str, names: set[str], changed: set[str]) -> tuple[str, ast.Module] | None:
+    """A file's text, and of what stands in it some functions and classes, the imports and the variables.
+
+    Variables that something else sets, as `changed` does from other files, are set to what can't be known, behind it.
     """
     of = outline(path)
     if of is None:
         return None
-    kept: list[str] = [""] * len(of.lines)
+    kept: list[ast.stmt] = []
     for node in of.tree.body:
         if isinstance(node, DEFINED):
             keep = node.name in names and of.units[node.name].node is node
-            first = of.units[node.name].first
         else:
-            keep, first = isinstance(node, _PARTS) or _only_parts(node), node.lineno
+            keep = isinstance(node, _PARTS) or _only_parts(node)
         if keep:
-            last = node.end_lineno or node.lineno
-            kept[first - 1 : last] = of.lines[first - 1 : last]
+            kept.append(node)
         else:
-            changed = changed | {name for name, what in _bound(node) if what is not node}
-    kept += [f"{name} = globals()[{name!r}]" for name in sorted(changed) if name in of.bound and name not in names]
-    return "\n".join(kept) + "\n"
+            changed = changed | {name for name, what in _bound(node, of.has_globals) if what is not node}
+    unknown = [f"{name} = globals()[{name!r}]\n" for name in sorted(changed) if name in of.bound and name not in names]
+    behind = ast.increment_lineno(ast.parse("".join(unknown)), len(of.lines))
+    return of.source.text + "\n" + "".join(unknown), ast.Module([*kept, *behind.body], [])
 
 
 def _only_parts(node: ast.stmt) -> bool:
