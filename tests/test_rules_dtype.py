@@ -228,3 +228,34 @@ for x in batches:
 def test_a_dtype_by_its_name_decides_about_the_scaler() -> None:
     assert found(NAMED) == []
     assert found(NAMED.replace('dtype == "float16")', 'dtype == "bfloat16")')) == ["AMP210"]
+
+
+TRAINER = """
+import torch
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def fit(self, loader):
+        {first}
+        self.run(loader)
+        {last}
+
+    def run(self, loader):
+        for x, y in loader:
+            self.step(x, y)
+
+    def step(self, x, y):
+        self.scaler.scale(torch.nn.functional.mse_loss(self.model(x), y)).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("first", "last", "wanted"), [("self.model.half()", "", 1), ("", "self.model.half()", 0)])
+def test_a_cast_comes_before_a_step_that_other_methods_lead_to(first: str, last: str, wanted: int) -> None:
+    assert found(TRAINER.format(first=first, last=last)).count("AMP208") == wanted

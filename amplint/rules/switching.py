@@ -127,8 +127,9 @@ def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimi
     if known.key(root) != key:
         return True  # it is made there
     places = [then]
-    for each in places[:_MANY]:
-        places += [call for call in callers(module, ir.function_of(each)) if call not in places]
+    for each in places:  # grows
+        if len(places) < _MANY:
+            places += [call for call in callers(module, ir.function_of(each)) if call not in places]
     here = [each for each in places if ir.function_of(each) is home]
     if here:
         loops = loops_round(first)
