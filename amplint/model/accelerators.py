@@ -31,7 +31,7 @@ class Accelerators:
         self._module = module
         self.imported = any(
             name.partition(".")[0] == LIBRARY
-            for each in module.whole.statements
+            for each in module.whole.near(LIBRARY).statements
             if isinstance(each, ir.Import)
             for name in ([each.module] if each.module else [alias.name for alias in each.aliases])
         )
@@ -54,7 +54,7 @@ class Accelerators:
     def made(self, value: ir.Value) -> list[ir.Call]:
         """The constructions that an Accelerator can come from; where its own isn't in sight, all of the file."""
         found = self._makers(value)
-        return found or [each for each in self._module.whole.calls if self._is_maker(each)]
+        return found or self._module.calls_of(*ACCELERATORS)
 
     def precisions(self, value: ir.Value) -> set[str | None]:
         """What its `mixed_precision` can be; None among them where it is decided elsewhere."""

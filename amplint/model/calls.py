@@ -57,10 +57,6 @@ class Calls:
         self._objects = objects(module)
         self._matters: dict[int, bool] = {}
         self._trains: dict[int, bool] = {}
-        self._methods: dict[str, list[ir.Function]] = {}
-        for each in module.whole.functions:
-            if each.cls is not None:
-                self._methods.setdefault(each.name, []).append(each)
 
     def callee(self, call: ir.Call) -> Callee | None:
         """What a call runs, where that is certain and matters; an optimizer's own methods are no calls but events."""
@@ -206,8 +202,8 @@ class Calls:
 
     def _is_overridden(self, cls: ir.Class, name: str) -> bool:
         return any(
-            each.cls is not None and each.name == name and each.cls is not cls and self.derives(each.cls, cls)
-            for each in self._module.whole.functions
+            each.cls is not None and each.cls is not cls and self.derives(each.cls, cls)
+            for each in self._module.whole.defined(name)
         )
 
     def derives(self, cls: ir.Class, base: ir.Class, depth: int = 4) -> bool:
@@ -256,7 +252,8 @@ class Calls:
         if not isinstance(func, ir.Name) or function is None or all(p.name != func.name for p in function.params):
             return []
         name = call.func.attr if isinstance(call.func, ir.Attribute) else "__call__"
-        return [each for each in self._methods.get(name, ()) if self.matters(Callee(each))]
+        methods = (each for each in self._module.whole.defined(name) if each.cls is not None)
+        return [each for each in methods if self.matters(Callee(each))]
 
     def trains(self, block: ir.Block) -> bool:
         """Whether a suite, or a function that it calls, has events that are more than calls out of sight."""

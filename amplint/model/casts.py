@@ -33,7 +33,7 @@ def casts(module: Module) -> list[Cast]:
 def _casts(module: Module) -> list[Cast]:
     known = objects(module)
     found = []
-    for statement in module.whole.statements:
+    for statement in module.whole.calling("to", "type", *_METHODS, *_LOADS).statements:
         if isinstance(statement, (ir.Expr, ir.Assign)) and isinstance(statement.value, ir.Call):
             call, root = _last_cast(module, statement.value)
             for kept in statement.targets if isinstance(statement, ir.Assign) else (root,):

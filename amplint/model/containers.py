@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
-from amplint.model.objects import objects
+from amplint.model.frames import Frame
+from amplint.model.objects import objects, word_of
 from amplint.model.scopes import Assigned
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Containers:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._objects = objects(module)
-        self._displays = dict(self._all_displays())
+        self._displays: dict[str, ir.Value | None] = {}
         self.acts: dict[int, bool] = {}  # whether an expression, by its id, can change a state
 
     def rounds(self, target: ir.Value, source: ir.Value, body: Iterable[ir.Value]) -> list[dict[str, str]] | None:
@@ -147,7 +148,11 @@ class Containers:
         if len(sources) == 1 and self._is_bound_once(value):
             return sources[0]
         key = self._objects.key(value) or ""
-        return self._module.value(int(key[1:])) if key.startswith("#") else self._displays.get(key, value)
+        if key.startswith("#"):
+            return self._module.value(int(key[1:]))
+        if key and key not in self._displays:
+            self._displays[key] = self._display_at(key)
+        return self._displays.get(key) or value
 
     def passed(self, value: ir.Value) -> str | None:
         """The key by which a callee knows a container that has no name: `clear([optimizer_a, optimizer_b])`."""
@@ -161,14 +166,17 @@ class Containers:
     def _is_bound_once(self, value: ir.Value) -> bool:
         return not isinstance(value, ir.Name) or len(self._objects.bindings(value)) == 1
 
-    def _all_displays(self) -> Iterator[tuple[str, ir.Value]]:
-        """The variables and attributes that are bound once, to a display, by their keys."""
-        for statement in self._module.whole.statements:
+    def _display_at(self, key: str) -> ir.Value | None:
+        """The display that the variable or attribute of a key is bound to, once."""
+        found: ir.Value | None = None
+        outer, self._objects.frame = self._objects.frame, Frame()  # the key is one of the outermost caller's
+        for statement in self._module.whole.near(word_of(key)).statements:
             value = statement.value if isinstance(statement, ir.Assign) else None
             if not isinstance(statement, ir.Assign) or not isinstance(value, (ir.Sequence, ir.Mapping)):
                 continue
             target = statement.targets[0]
-            key = self._objects.key(target)
-            if key is not None and isinstance(target, (ir.Name, ir.Attribute)) and self._is_bound_once(target):
-                if list(self._objects.sources(target)) == [value]:
-                    yield key, value
+            if isinstance(target, (ir.Name, ir.Attribute)) and self._objects.key(target) == key:
+                if self._is_bound_once(target) and list(self._objects.sources(target)) == [value]:
+                    found = value
+        self._objects.frame = outer
+        return found

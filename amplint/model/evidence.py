@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.compat import may_be_missing, tests_of
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, devices
+from amplint.model.nodes import call_of
 from amplint.model.reaching import reaching
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, owner_class
 
@@ -18,6 +19,8 @@ ACCELERATORS = frozenset(("cuda", "xpu", "npu", "mps", "hpu", "mlu", "musa"))
 _VENDORS = {"intel_extension_for_pytorch": "xpu", "torch_npu": "npu", "torch_mlu": "mlu", "torch_musa": "musa"}
 # Imports that make the names of cuda mean a vendor's device.
 _SHIMS = ("transfer_to_npu", "torch_mlu.utils.gpu_migration")
+_MAKES_DEVICE = {"torch.device", "torch.accelerator.current_accelerator"}
+_SETS_DEVICE = "torch.set_default_device"
 _FOLLOW = 6
 
 
@@ -47,7 +50,8 @@ def _evidence(module: Module) -> Evidence:
     chosen: list[ir.Value] = []
     if any(word in module.source.text for word in _SHIMS):
         return Evidence(places, ())
-    for call in module.whole.calls:
+    words = (*ACCELERATORS, "to", *module.words_of(*_MAKES_DEVICE, _SETS_DEVICE))
+    for call in module.whole.near("device", *map(call_of, sorted(words))).calls:
         func = call.func
         if isinstance(func, ir.Attribute) and func.attr in ACCELERATORS and not _is_module(module, func):
             places.setdefault(func.attr, call)
@@ -59,7 +63,7 @@ def _evidence(module: Module) -> Evidence:
                     places.setdefault(each.type, value)
             if len({each.type for each in found}) > 1 or any(each.type is None for each in found):
                 chosen.append(value)
-    for statement in module.whole.statements:
+    for statement in module.whole.near(*_VENDORS).statements:
         if not isinstance(statement, ir.Import) or may_be_missing(statement) or any(tests_of(statement)):
             continue  # under a try or a test it is for those who have it
         for alias in statement.aliases:
@@ -77,11 +81,11 @@ def _device_arguments(module: Module, call: ir.Call) -> list[ir.Value]:
     """The arguments of a call that say where something goes: `.to(device)`, `device=`, `torch.device(...)`."""
     found: list[ir.Value] = []
     names = module.names.of(call.func)
-    if names & {"torch.device", "torch.accelerator.current_accelerator"}:
+    if names & _MAKES_DEVICE:
         found.append(call)
     elif names & {AUTOCAST, SCALER, *OLD_AUTOCAST, *OLD_SCALER}:
         return []
-    elif names == {"torch.set_default_device"} and call.positional:
+    elif names == {_SETS_DEVICE} and call.positional:
         found.append(call.positional[0])
     elif isinstance(call.func, ir.Attribute) and call.func.attr == "to" and call.positional:
         first = call.positional[0]

@@ -144,7 +144,7 @@ def _attribute(module: Module, value: ir.Attribute, depth: int) -> Kinds:
         return found[0] if found and len(set(found)) == 1 else _UNKNOWN
     if isinstance(value.base, ir.Name):
         options = module.once(Options)
-        if value.attr not in options.changed and _is_parsed(module, value.base):
+        if not options.is_changed(value.attr) and _is_parsed(module, value.base):
             made = {_option(module, each) for each in options.declared.get(value.attr, ())}
             return made.pop() if len(made) == 1 else _UNKNOWN
     return _UNKNOWN

@@ -69,6 +69,16 @@ class Piece:
             for block in each.blocks() if self.end is None else ():
                 yield from ir.walk_statements(block)
 
+    def functions(self, name: str, count: int) -> Iterator[ir.Function]:
+        """The functions of a name, of which the text has `count` at the most; the piece's own is known by its name."""
+        if self.owner is not None and isinstance(self.owner, ir.FoldedClass):
+            self.owner.node.unfold()
+        only = self.top[0] if self.top else None
+        if count == 1 and isinstance(only, ir.FoldedFunction) and only.name == name:
+            yield only
+        else:
+            yield from (each for each in self.statements() if isinstance(each, ir.Function) and each.name == name)
+
     @cached_property
     def tree(self) -> cst.Module:
         """The tree of `parsed`.

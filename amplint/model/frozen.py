@@ -20,7 +20,7 @@ def frozen(module: Module) -> frozenset[str]:
 def _frozen(module: Module) -> frozenset[str]:
     known = objects(module)
     found: set[str | None] = set()
-    for call in module.whole.calls:
+    for call in module.whole.near("requires_grad", "freeze").calls:
         name, func = ir.last_name(call.func), call.func
         off = any(is_false(each) for each in call.positional)
         if isinstance(func, ir.Attribute) and name == "requires_grad_" and off:
@@ -29,7 +29,7 @@ def _frozen(module: Module) -> frozenset[str]:
             found |= {known.key(each) for each in (func.base, *targets)}
         if "freeze" in name or ("requires_grad" in name and off):
             found |= {known.key(arg.value) for arg in call.args}
-    for statement in module.whole.statements:
+    for statement in module.whole.near("requires_grad", "setattr").statements:
         if isinstance(statement, ir.For) and _may_freeze(statement.body):
             found |= known.parameters_roots(statement.iter)
     return frozenset(each for each in found if each is not None)

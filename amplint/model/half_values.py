@@ -44,6 +44,8 @@ Given = tuple["ir.Value | None", Kind]
 # Attributes of a tensor that are tensors of its dtype, or numbers.
 _SAME = ("T", "mT", "H", "mH", "data")
 _NUMBERS = ("ndim", "itemsize", "nbytes")
+_DEFAULTS = ("set_default_dtype", "set_default_tensor_type")
+_CASTS = ("half", "bfloat16", "to", "type")
 _LAYER = re.compile(r"torch\.nn\.(modules\.\w+\.)?[A-Z]\w*")
 
 
@@ -361,14 +363,14 @@ def plain_weights(module: Module) -> bool:
 
 
 def _plain_weights(module: Module) -> bool:
-    return not any(_casts_weights(module, each) for each in module.whole.calls)
+    return not any(_casts_weights(module, each) for each in module.whole.called(*_DEFAULTS, *_CASTS))
 
 
 def _casts_weights(module: Module, call: ir.Call) -> bool:
     func = call.func
-    if ir.last_name(func) in ("set_default_dtype", "set_default_tensor_type"):
+    if ir.last_name(func) in _DEFAULTS:
         return True
-    if not isinstance(func, ir.Attribute) or func.attr not in ("half", "bfloat16", "to", "type"):
+    if not isinstance(func, ir.Attribute):
         return False
     if func.attr in ("to", "type") and not any(_may_be_half(module, arg) for arg in call.args):
         return False

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from amplint.model import ir
 from amplint.model.folding import Folded
 from amplint.model.scopes import Names, canonical
+
+_MOST_PATTERNS = 4096
 
 
 class Nodes:
@@ -28,6 +30,20 @@ class Nodes:
         if words not in self._near:
             self._near[words] = Nodes(self.files, words)
         return self._near[words]
+
+    def calling(self, *names: str) -> Nodes:
+        """The nodes of the pieces in which something of one of the names is called."""
+        return self.near(*map(call_of, names))
+
+    def called(self, *names: str) -> list[ir.Call]:
+        """The calls of what is written with one of the names, by itself or as an attribute."""
+        return [call for call in self.calling(*names).calls if ir.last_name(call.func) in names]
+
+    def defined(self, name: str) -> list[ir.Function]:
+        """The functions and methods of a name; those that are pieces of their own are not read for it."""
+        definition = _definition_of(name)
+        pieces = (piece for file in self.files for piece in file.pieces_with((definition,)))
+        return [each for piece in pieces for each in piece.functions(name, len(definition.findall(piece.text)))]
 
     @cached_property
     def statements(self) -> list[ir.Statement]:
@@ -50,6 +66,17 @@ class Nodes:
         return [value for value in self.values if isinstance(value, ir.Call)]
 
 
+@lru_cache(maxsize=_MOST_PATTERNS)
+def call_of(name: str) -> re.Pattern[str]:
+    """What the text has wherever something of a name is called, for `near`."""
+    return re.compile(rf"{re.escape(name)}\b(?:[\s\\)]|#.*\n)*\(")  # `(name)(...)` too
+
+
+@lru_cache(maxsize=_MOST_PATTERNS)
+def _definition_of(name: str) -> re.Pattern[str]:
+    return re.compile(rf"def[\s\\]+{re.escape(name)}\b")
+
+
 def values_of(statements: Iterable[ir.Statement]) -> list[ir.Value]:
     """Every value of some statements, operands before what uses them; those of lambdas' bodies too."""
     found: list[ir.Value] = []
@@ -69,8 +96,14 @@ def values_of(statements: Iterable[ir.Statement]) -> list[ir.Value]:
     return found
 
 
-def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> list[ir.Value]:
-    """The names and attributes that can stand for one of the qualified names, in the order of the text.
+def calls_in(function: ir.Function) -> list[ir.Call]:
+    """The calls in a function, those in functions inside it left out; in the order of `Nodes.calls`."""
+    values = values_of((function, *ir.walk_statements(function.body)))
+    return [each for each in values if isinstance(each, ir.Call) and ir.function_of(each) is function]
+
+
+def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> tuple[list[ir.Value], set[str]]:
+    """The names and attributes that can stand for one of some qualified names, in the text's order, and their words.
 
     `package.*` is every name of a package. What stands for one of them is written with its last word, or with a word
     that an import or an assignment gives it.
@@ -99,7 +132,7 @@ def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> list[ir.Valu
             and any(map(is_sought, names.of(value)))
         ]
         more.update(word for value in found for word in _assigned(value))
-    return found
+    return found, words
 
 
 def _imported(statement: ir.Import, alias: ir.Alias, packages: tuple[str, ...]) -> str:

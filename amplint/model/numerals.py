@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.kinds import A_NUMBER, NUMBER, Kind, join
+from amplint.model.nodes import calls_in
 from amplint.model.operators import COMPUTES
 from amplint.model.reaching import reaching
 from amplint.model.scopes import Assigned, Other, owner_class
@@ -120,18 +121,18 @@ def parameter(module: Module, function: ir.Function, name: str, depth: int = _FO
         return default
     if param.annotation is not None and module.names.of(param.annotation) & {"builtins.int", "builtins.float"}:
         return A_NUMBER
-    return A_NUMBER if name in module.once(_sizes).get(function.id, ()) else None
+    return A_NUMBER if function.name == "__init__" and _is_given_as_size(function, name) else None
 
 
-def _sizes(module: Module) -> dict[int, set[str]]:
-    """The parameters that constructors give as sizes to layers of torch's, by the constructors' ids."""
-    found: dict[int, set[str]] = {}
-    for call in module.whole.calls:
-        function = ir.function_of(call)
-        if function is not None and function.name == "__init__" and ir.last_name(call.func) in _SIZES:
-            given = {each.name for arg in call.args for each in ir.walk_values(arg.value) if isinstance(each, ir.Name)}
-            found.setdefault(function.id, set()).update(given)
-    return found
+def _is_given_as_size(function: ir.Function, name: str) -> bool:
+    """Whether a constructor gives a parameter as a size to a layer of torch's."""
+    return any(
+        isinstance(each, ir.Name) and each.name == name
+        for call in calls_in(function)
+        if ir.last_name(call.func) in _SIZES
+        for arg in call.args
+        for each in ir.walk_values(arg.value)
+    )
 
 
 def _of_attribute(module: Module, value: ir.Attribute, depth: int) -> Kind | None:

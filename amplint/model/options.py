@@ -38,7 +38,7 @@ def option(module: Module, value: ir.Attribute) -> Option | None:
         return None
     options = module.once(Options)
     declared = options.declared.get(value.attr, [])
-    return _option(module, declared[0], value.attr in options.changed) if len(declared) == 1 else None
+    return _option(module, declared[0], options.is_changed(value.attr)) if len(declared) == 1 else None
 
 
 def _option(module: Module, call: ir.Call, changed: bool) -> Option:
@@ -57,25 +57,34 @@ class Options:
     """What the file's command line puts into `args`: the calls that declare an attribute, and what is set otherwise."""
 
     def __init__(self, module: Module) -> None:
+        self._module = module
         self.declared: dict[str, list[ir.Call]] = {}
-        self.changed: set[str] = set()
-        for call in module.whole.calls:
-            name = ir.last_name(call.func)
-            if name == "add_argument" and (attr := _attribute(call)) is not None:
+        self._changed: dict[str, bool] = {}
+        for call in module.whole.called("add_argument"):
+            if (attr := _attribute(call)) is not None:
                 self.declared.setdefault(attr, []).append(call)
-            elif name in ("setattr", "set_defaults", "Namespace"):
-                self.changed |= {str(arg.value.value) for arg in call.args if isinstance(arg.value, ir.Constant)}
-                self.changed |= {arg.keyword for arg in call.args if arg.keyword is not None}
-        for statement in module.whole.statements if self.declared else ():
-            if isinstance(statement, (ir.Assign, ir.AugAssign)):
-                self._read(statement)
+        for call in module.whole.called("setattr", "set_defaults", "Namespace"):
+            self._changed |= {str(arg.value.value): True for arg in call.args if isinstance(arg.value, ir.Constant)}
+            self._changed |= {arg.keyword: True for arg in call.args if arg.keyword is not None}
 
-    def _read(self, statement: ir.Assign | ir.AugAssign) -> None:
-        for target in statement.targets if isinstance(statement, ir.Assign) else (statement.target,):
-            if isinstance(target, ir.Attribute) and owner_class(target) is None:
-                self.changed.add(target.attr)
-            elif isinstance(target, ir.Subscript) and isinstance(target.index, ir.Constant):
-                self.changed.add(str(target.index.value))  # `vars(args)["amp"] = ...`
+    def is_changed(self, attr: str) -> bool:
+        """Whether the file sets an attribute otherwise too."""
+        if attr not in self._changed:
+            near = self._module.whole.near(attr).statements if self.declared else ()
+            self._changed[attr] = any(
+                _sets(target, attr)
+                for each in near
+                if isinstance(each, (ir.Assign, ir.AugAssign))
+                for target in (each.targets if isinstance(each, ir.Assign) else (each.target,))
+            )
+        return self._changed[attr]
+
+
+def _sets(target: ir.Value, attr: str) -> bool:
+    if isinstance(target, ir.Attribute):
+        return target.attr == attr and owner_class(target) is None
+    index = target.index if isinstance(target, ir.Subscript) else None
+    return isinstance(index, ir.Constant) and str(index.value) == attr  # `vars(args)["amp"] = ...`
 
 
 def _attribute(call: ir.Call) -> str | None:

@@ -192,8 +192,7 @@ class Ownership:
     @cached_property
     def _is_only_backward(self) -> bool:
         """Whether the file has one backward: it is what every step waits for."""
-        calls = [call for call in self._module.whole.calls if ir.last_name(call.func) == "backward"]
-        return len(calls) == 1
+        return len(self._module.whole.called("backward")) == 1
 
     def _wraps(self, one: str, other: str) -> bool:
         """Whether one of two optimizers was made of the other: `Lookahead(optimizer)`."""

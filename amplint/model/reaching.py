@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
-from amplint.model.scopes import Assigned, Binding, Names, node_of
+from amplint.model.scopes import Assigned, Binding, Defined, Names, node_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -47,7 +47,9 @@ def function_named(module: Module, name: ir.Name) -> ir.Function | None:
     home = name.scope.home(name.name)
     if home is None or len(home.bindings[name.name]) != 1:
         return None
-    return next((each for each in module.functions if each.scope.parent is home and each.name == name.name), None)
+    only = home.bindings[name.name][0]
+    function = only.what if isinstance(only, Defined) and isinstance(only.what, ir.Function) else None
+    return function if function is not None and module.is_own(function) and function.scope.parent is home else None
 
 
 def returned(function: ir.Function) -> list[ir.Return]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.events import Event, events, is_grad
+from amplint.model.nodes import calls_in
 from amplint.model.objects import objects
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Other
 from amplint.model.sinks import Sinks, is_bound, meets_scale, mentions_gradients
@@ -200,29 +201,30 @@ def measured(module: Module, call: ir.Call) -> ir.Value | None:
         return _gradients(module, call.positional[1])
     function = local_function(module, func)
     if function is not None and function is not ir.function_of(call):
-        return module.once(_measuring_functions).get(function.id)
+        known = module.once(_measuring)
+        if function.id not in known:
+            known[function.id] = _measured_by(module, function)
+        return known[function.id]
     return None
 
 
-def _measuring_functions(module: Module) -> dict[int, ir.Value]:
-    """The functions of the file that do nothing but return the size of gradients, with these."""
-    found: dict[int, ir.Value] = {}
-    sizes: dict[int, list[set[str]]] = {}
-    for call in module.whole.calls:
-        function = ir.function_of(call)
-        if function is None or function.is_generator or local_function(module, call.func) is not None:
-            continue
-        if _has_events(module, function):
-            continue
-        gradients = measured(module, call)
+def _measuring(module: Module) -> dict[int, ir.Value | None]:
+    """What the functions that were asked about measure, by their ids."""
+    return {}
+
+
+def _measured_by(module: Module, function: ir.Function) -> ir.Value | None:
+    """The gradients whose size a function of the file returns, where it does nothing else."""
+    if function.is_generator or _has_events(module, function):
+        return None
+    found: ir.Value | None = None
+    for call in calls_in(function):
+        gradients = measured(module, call) if local_function(module, call.func) is None else None
         if gradients is not None:
-            sizes.setdefault(function.id, []).append(Sinks(module, call).found)
-            found[function.id] = gradients
-    return {
-        number: gradients
-        for number, gradients in found.items()
-        if all("returned" in each and not each & (_REPORTS | _OTHERWISE) for each in sizes[number])
-    }
+            found, becomes = gradients, Sinks(module, call).found
+            if "returned" not in becomes or becomes & (_REPORTS | _OTHERWISE):
+                return None
+    return found
 
 
 def is_reported(module: Module, call: ir.Value) -> bool:

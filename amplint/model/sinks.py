@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.events import is_grad
-from amplint.model.objects import objects
+from amplint.model.frames import Frame
+from amplint.model.objects import objects, word_of
 from amplint.model.reaching import reaching
 from amplint.model.scopes import node_of
 from amplint.model.unseen import local_function
@@ -60,7 +61,11 @@ class Sinks:
         self._steps = 0
         self.found: set[str] = set()
         self.bounds: list[ir.Value] = []  # what it is compared with
-        self._up(value)
+        outer, self._objects.frame = self._objects.frame, Frame()  # the same for whoever asks
+        try:
+            self._up(value)
+        finally:
+            self._objects.frame = outer
 
     # --- expressions ------------------------------------------------------------------------------------------------
 
@@ -242,20 +247,28 @@ class Sinks:
 
 def reads_of(module: Module, key: str) -> list[ir.Value]:
     """The reads of a variable or attribute, by its key."""
-    return module.once(_reads).get(key, [])
+    known = module.once(_reads)
+    if key not in known:
+        known[key] = list(_find_reads(module, key))
+    return known[key]
 
 
 def _reads(module: Module) -> dict[str, list[ir.Value]]:
-    known = objects(module)
-    found: dict[str, list[ir.Value]] = {}
-    for value in module.whole.values:
-        if isinstance(value, ir.Name) and not (value.bound and isinstance(value.parent, ir.Assign)):
-            found.setdefault(known.own_key(value), []).append(value)
+    """The reads of what was asked about."""
+    return {}
+
+
+def _find_reads(module: Module, key: str) -> Iterator[ir.Value]:
+    known, word = objects(module), word_of(key)
+    properties = {each.name for each in module.whole.near(word).functions if each.cls is not None and each.decorators}
+    for value in module.whole.near(word, *sorted(properties)).values:
+        if isinstance(value, ir.Name):
+            is_read = not (value.bound and isinstance(value.parent, ir.Assign))
+            if is_read and value.name == word and known.own_key(value) == key:
+                yield value
         elif isinstance(value, ir.Attribute) and not isinstance(value.parent, ir.Assign):
-            key = known.key(value)
-            if key is not None:
-                found.setdefault(key, []).append(value)
-    return found
+            if (value.attr == word or value.attr in properties) and known.key(value) == key:
+                yield value
 
 
 def meets_scale(value: ir.Value) -> bool:

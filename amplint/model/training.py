@@ -55,7 +55,8 @@ def trained(module: Module) -> list[Trained]:
 
 def _trained(module: Module) -> list[Trained]:
     found = []
-    for call in module.whole.calls:
+    calls = [*module.whole.called("backward", "scale"), *module.calls_of("torch.autograd.backward")]
+    for call in {each.id: each for each in calls}.values():
         event = events(module).of(call)
         if event is not None and event.kind in ("backward", "scale") and event.subject is not None:
             slice_ = _Slice(module)
@@ -115,7 +116,7 @@ class _Slice:
                     self.follow(given, depth - 1)
             elif isinstance(binding, Other) and (source := taken_from(binding.node)) is not None:
                 self.follow(source, depth)
-        for added in self._module.once(_increments).get(self._known.own_key(value), ()):
+        for added in _increments(self._module, value):
             self.follow(added, depth)
 
     def _is_traced(self, call: ir.Call) -> bool:
@@ -167,13 +168,12 @@ class _Slice:
         return found
 
 
-def _increments(module: Module) -> dict[str, list[ir.Value]]:
-    """What is added to variables, or multiplied with them, in place: by their keys."""
-    found: dict[str, list[ir.Value]] = {}
-    for each in module.whole.statements:
-        if isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name):
-            found.setdefault(objects(module).own_key(each.target), []).append(each.value)
-    return found
+def _increments(module: Module, name: ir.Name) -> Iterator[ir.Value]:
+    """What is added to a variable, or multiplied with it, in place."""
+    for binding in module.names.bindings(name):
+        target = binding.node if isinstance(binding, Other) else None
+        if target is not None and isinstance(target.parent, ir.AugAssign) and target.parent.target is target:
+            yield target.parent.value
 
 
 def _contexts_round(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Node]]:

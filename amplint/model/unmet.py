@@ -11,7 +11,7 @@ from amplint.model.frames import Frame
 from amplint.model.objects import objects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from amplint.model import Module
     from amplint.model.visits import Visit
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Unmet:
     """What the paths of one function don't come to: calls of functions, one level deep, and events in those they do."""
 
-    def __init__(self, module: Module, body: ir.Block, followed: Container[int], visits: Mapping[int, Visit]) -> None:
+    def __init__(self, module: Module, body: ir.Block, followed: Collection[int], visits: Mapping[int, Visit]) -> None:
         self._calls, self._objects, self._recogniser = module.once(Calls), objects(module), events(module)
         self.sites: dict[int, list[ir.Call]] = {}  # by the callee's id
         self.events: dict[int, Event] = {}  # by their calls' ids, with the caller's objects
@@ -28,8 +28,9 @@ class Unmet:
             callee = self._calls.callee(call)
             if callee is not None and callee.function.id not in followed:
                 self._note_call(call, callee)
-        for function in (each for each in module.whole.functions if each.id in followed):
-            self._note_rest(function, visits)
+        for function in map(module.function, sorted(followed)):
+            if function is not None:
+                self._note_rest(function, visits)
 
     def _note_call(self, call: ir.Call, callee: Callee) -> None:
         """A call that no path comes to: its parameters are what it is given."""

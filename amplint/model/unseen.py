@@ -170,7 +170,7 @@ class Unseen:
             self._undoing = set(), False  # asked for again while it is being made
             names: set[_Called] = set()
             anywhere = False
-            for value in self._module.values:
+            for value in self._module.own.near(*_UNDOES).values if self._objects.scalers else ():
                 if isinstance(value, ir.Attribute) and value.attr in _UNDOES:
                     if not (isinstance(value.parent, ir.Call) and value.parent.func is value):
                         # `partial(scaler.unscale_, optimizer)`
@@ -207,7 +207,7 @@ class Unseen:
 
     def _passed_around(self, names: set[_Called]) -> bool:
         """Whether one of the functions is used as a value. Other objects' attributes of a method's name count too."""
-        for value in self._module.values:
+        for value in self._module.own.near(*sorted(name for name, _ in names)).values:
             of_object = isinstance(value, ir.Attribute)
             if isinstance(value, (ir.Name, ir.Attribute)) and (ir.last_name(value), of_object) in names:
                 called = isinstance(value.parent, ir.Call) and value.parent.func is value
@@ -252,7 +252,11 @@ def local_class(module: Module, value: ir.Value) -> ir.Class | None:
 
 def method(module: Module, cls: ir.Class, name: str, depth: int = 4) -> ir.Function | None:
     """The method that `self.name` is, in the class or in its bases in this file."""
-    found = module.once(_methods).get((cls.id, name))
+    own = module.once(_methods)
+    if cls.id not in own:
+        functions = (each for each in ir.walk_statements(cls.body, into=False) if isinstance(each, ir.Function))
+        own[cls.id] = {each.name: each for each in reversed([*functions]) if each.cls is cls}
+    found = own[cls.id].get(name)
     if found is not None:
         return found
     for base in cls.bases:
@@ -264,15 +268,28 @@ def method(module: Module, cls: ir.Class, name: str, depth: int = 4) -> ir.Funct
     return None
 
 
-def functions_by_name(module: Module) -> dict[str, ir.Function]:
+def _methods(module: Module) -> dict[int, dict[str, ir.Function]]:
+    """The methods of the classes that were asked about, by the classes' ids and their names."""
+    return {}
+
+
+def functions_by_name(module: Module) -> FunctionsByName:
     """The functions and methods of the file, by their names."""
-    return module.once(_functions)
+    return module.once(FunctionsByName)
 
 
-def _functions(module: Module) -> dict[str, ir.Function]:
-    return {each.name: each for each in module.whole.functions}
+class FunctionsByName:
+    """The functions and methods of one module; of several of a name the last."""
 
+    def __init__(self, module: Module) -> None:
+        self._module = module
 
-def _methods(module: Module) -> dict[tuple[int, str], ir.Function]:
-    """The methods of every class, by the class's id and their name."""
-    return {(each.cls.id, each.name): each for each in reversed(module.whole.functions) if each.cls is not None}
+    def get(self, name: str) -> ir.Function | None:
+        """The function of a name."""
+        return next(reversed(self._module.whole.defined(name)), None)
+
+    def __getitem__(self, name: str) -> ir.Function:
+        return self._module.whole.defined(name)[-1]
+
+    def __contains__(self, name: str) -> bool:
+        return bool(self._module.whole.defined(name))
