@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.dtypes import region_of
 from amplint.model.events import Events
+from amplint.model.frames import Frame
 from amplint.model.objects import given, objects
 from amplint.model.reaching import returned
 from amplint.model.scopes import Assigned, owner_class
+from amplint.model.sites import Sites
 from amplint.model.slices import Slices
 from amplint.model.unseen import bases_in_sight, local_class, local_function, method
 
@@ -57,6 +59,7 @@ class Calls:
         self._objects = objects(module)
         self._matters: dict[int, bool] = {}
         self._trains: dict[int, bool] = {}
+        self.sites = Sites(module, self)
 
     def callee(self, call: ir.Call) -> Callee | None:
         """What a call runs, where that is certain and matters; an optimizer's own methods are no calls but events."""
@@ -317,16 +320,20 @@ class Calls:
 
 def callers(module: Module, function: ir.Function | None) -> list[ir.Call]:
     """The file's calls that surely run a function."""
-    return module.once(_callers).get(function.id, []) if function is not None else []
+    if function is None:
+        return []
+    known = module.once(_callers)
+    if function.id not in known:
+        calls, objects_ = module.once(Calls), objects(module)
+        outer, objects_.frame = objects_.frame, Frame()  # the same for whoever asks
+        known[function.id] = [each for each in calls.sites.of(function) if calls.run_by(each) is function]
+        objects_.frame = outer
+    return known[function.id]
 
 
 def _callers(module: Module) -> dict[int, list[ir.Call]]:
-    calls, found = module.once(Calls), dict[int, list[ir.Call]]()
-    for call in module.whole.calls:
-        function = calls.run_by(call)
-        if function is not None:
-            found.setdefault(function.id, []).append(call)
-    return found
+    """The calls of the functions that were asked about."""
+    return {}
 
 
 def passed(module: Module, function: ir.Function, name: str) -> list[ir.Value | None]:

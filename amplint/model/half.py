@@ -7,22 +7,26 @@ operation that is met is kept as `Seen`, with what is known of its operands and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.calls import Calls
 from amplint.model.conditions import Conditions
-from amplint.model.dtypes import regions
+from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, regions
 from amplint.model.half_statements import Run
 from amplint.model.made import constructions
 from amplint.model.objects import objects
 from amplint.model.regions import Regions
+from amplint.model.sites import calls_among
 from amplint.model.state import State
 from amplint.model.unseen import local_class, local_function, method
 
 if TYPE_CHECKING:
     from amplint.model import Module
     from amplint.model.half_values import Seen
+
+    _Container = ir.Function | ir.Program
 
 
 def half(module: Module) -> list[Seen]:
@@ -35,28 +39,31 @@ def _half(module: Module) -> list[Seen]:
         return []
     opens = _Opens(module)
     run = Run(module, opens.regions, opens.conditions)
-    containers: list[ir.Function | ir.Program] = [module.program, *module.whole.functions]
-    opening = [each for each in containers if opens.a_region(each)]
-    entered = {each.id for each in opening} | _callers(module, {each.id for each in opening})
-    for each in containers:
-        if each.id in entered and module.is_own(each):
+    opening = {each.id: each for each in opens.may_open() if opens.a_region(each)}
+    entered = {**opening, **_callers(module, opening.values())}
+    for _, each in sorted(entered.items()):
+        if module.is_own(each):
             run.enter(each)
     return sorted(run.seen.values(), key=lambda each: each.node.id)
 
 
-def _callers(module: Module, opening: set[int]) -> set[int]:
-    """The functions that call one that opens a region, or a layer whose forward does, and their callers."""
-    calls: dict[int, set[int]] = {}
-    for call in module.whole.calls:
-        container = ir.function_of(call) or module.program
-        for function in _called(module, call):
-            calls.setdefault(function.id, set()).add(container.id)
-    found, todo = set[int](), list(opening)
+def _callers(module: Module, opening: Iterable[_Container]) -> dict[int, _Container]:
+    """What calls a function that opens a region, or a layer whose forward does, and its callers."""
+    sites = module.once(Calls).sites
+    found: dict[int, _Container] = {}
+    todo = list(opening)
     while todo:
-        for caller in calls.get(todo.pop(), set()) - found:
-            found.add(caller)
-            todo.append(caller)
-    return found
+        function = todo.pop()
+        for call in sites.of(function) if isinstance(function, ir.Function) else ():
+            caller = _container(module, call)
+            if caller.id not in found and any(each is function for each in _called(module, call)):
+                found[caller.id] = caller
+                todo.append(caller)
+    return {number: each for number, each in found.items() if not isinstance(each.parent, ir.Lambda)}
+
+
+def _container(module: Module, node: ir.Node) -> _Container:
+    return ir.function_of(node) or module.program
 
 
 def _called(module: Module, call: ir.Call) -> Iterator[ir.Function]:
@@ -78,6 +85,16 @@ class _Opens:
         self._module = module
         self.regions = Regions(module)
         self.conditions = Conditions(objects(module))
+
+    def may_open(self) -> Iterable[_Container]:
+        """Where a region, what holds one, or what returns one stands."""
+        module, sites = self._module, self._module.once(Calls).sites
+        classes = sites.reached(module.meaning(AUTOCAST, *OLD_AUTOCAST))
+        held = sites.reached(calls_among(classes))
+        around = {each.id: each for value in held if (each := ir.function_of(value)) is not None}
+        managed = sites.reached(call for each in around.values() if each.is_generator for call in sites.of(each))
+        found = (_container(module, each) for each in (*held, *managed))
+        return {each.id: each for each in found if not isinstance(each.parent, ir.Lambda)}.values()
 
     def a_region(self, container: ir.Function | ir.Program) -> bool:
         """Whether the function's decorators or its own statements open one."""

@@ -69,7 +69,9 @@ class Nodes:
 @lru_cache(maxsize=_MOST_PATTERNS)
 def call_of(name: str) -> re.Pattern[str]:
     """What the text has wherever something of a name is called, for `near`."""
-    return re.compile(rf"{re.escape(name)}\b(?:[\s\\)]|#.*\n)*\(")  # `(name)(...)` too
+    name = re.escape(name)
+    not_defined = rf"(?<!\w{name})(?<!def {name})(?<!class {name})"
+    return re.compile(rf"{name}\b{not_defined}(?:[\s\\)]|#.*\n)*\(")  # `(name)(...)` too
 
 
 @lru_cache(maxsize=_MOST_PATTERNS)
