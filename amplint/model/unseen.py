@@ -87,7 +87,9 @@ class Unseen:
     def _is_a_module(self, value: ir.Value) -> bool:
         """Whether a value was made by a class of torch's, or by a module's class of this file: a model, a criterion."""
         known = self._objects
-        key = known.key(value) or ""
+        key = known.key(value)
+        if key is None:
+            return False
         made = known.classes_of(key)
         if made and all(name.startswith("torch.") for name in made):
             return True
