@@ -50,7 +50,7 @@ def _evidence(module: Module) -> Evidence:
     chosen: list[ir.Value] = []
     if any(word in module.source.text for word in _SHIMS):
         return Evidence(places, ())
-    words = (*ACCELERATORS, "to", *module.words_of(*_MAKES_DEVICE, _SETS_DEVICE))
+    words = (*ACCELERATORS, "to", *module.words(*_MAKES_DEVICE, _SETS_DEVICE))
     for call in module.whole.near("device", *map(call_of, sorted(words))).calls:
         func = call.func
         if isinstance(func, ir.Attribute) and func.attr in ACCELERATORS and not _is_module(module, func):

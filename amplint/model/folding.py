@@ -57,6 +57,7 @@ class Piece:
         self.shift = start - len(before)
         self.end: int | None = None  # of a class whose body is in other pieces
         self.owner: ir.Class | None = None  # the class in whose body the lines are
+        self.is_function = False
         self.top: list[ir.Statement] = []  # the statements of the lines; empty until the owner is unfolded
         self.unfold: Callable[[], None]  # of a function or class
 
@@ -208,7 +209,7 @@ class Folded:
         function.is_async = isinstance(node, ast.AsyncFunctionDef)
         block.statements.append(function)
         scope.bind(node.name, Defined(function))
-        piece.top = [function]
+        piece.top, piece.is_function = [function], True
         function.__class__ = ir.FoldedFunction
 
         def unfold() -> None:
@@ -232,6 +233,7 @@ class Folded:
         for nodes in _groups(node.body):
             piece = self._piece(self._first(nodes[0]), nodes[-1].end_lineno or 0, _AROUND)
             piece.owner = cls
+            piece.is_function = isinstance(nodes[0], (ast.FunctionDef, ast.AsyncFunctionDef))
             members.append((nodes, piece))
 
         def unfold() -> None:

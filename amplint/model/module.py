@@ -50,7 +50,7 @@ class Module:
         self.own = self.whole = Nodes((folded,))
         self.parts: list[Part] = []
         self._made: dict[Any, Any] = {}
-        self._meanings: dict[tuple[str, ...], tuple[list[ir.Value], set[str]]] = {}
+        self._meanings: dict[tuple[str, ...], tuple[tuple[str, ...], list[ir.Value]]] = {}
         self._by_id: dict[int, dict[int, ir.Value]] = {}  # by the first ids of the pieces
 
     @property
@@ -152,18 +152,18 @@ class Module:
         found = (call for value, call in parents if isinstance(call, ir.Call) and call.func is value)
         return sorted(found, key=lambda call: call.id)
 
-    def words_of(self, *names: str) -> list[str]:
-        """The words with which what can be one of the qualified `names` is written."""
-        return sorted(self._meaning(names)[1])
-
     def meaning(self, *names: str) -> list[ir.Value]:
         """The names and attributes that can stand for one of the qualified `names`; `torch.optim.*` is all in there.
 
         Only what is written with the last word of one of the names, or with a word that stands for it, is looked at.
         """
+        return self._meaning(names)[1]
+
+    def words(self, *names: str) -> tuple[str, ...]:
+        """The words with which what can stand for one of the qualified `names` is written, for `near`."""
         return self._meaning(names)[0]
 
-    def _meaning(self, names: tuple[str, ...]) -> tuple[list[ir.Value], set[str]]:
+    def _meaning(self, names: tuple[str, ...]) -> tuple[tuple[str, ...], list[ir.Value]]:
         if names not in self._meanings:
             self._meanings[names] = meaning(self.whole, self.names, names)
         return self._meanings[names]

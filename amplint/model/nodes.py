@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 
 from amplint.model import ir
-from amplint.model.folding import Folded
+from amplint.model.folding import Folded, Piece
 from amplint.model.scopes import Names, canonical
 
 _MOST_PATTERNS = 4096
@@ -16,10 +16,17 @@ _MOST_PATTERNS = 4096
 class Nodes:
     """The nodes of some files; with `words`, those of the pieces of them in which one of the words stands."""
 
-    def __init__(self, files: tuple[Folded, ...], words: tuple[str | re.Pattern[str], ...] = ("",)) -> None:
+    def __init__(
+        self,
+        files: tuple[Folded, ...],
+        words: tuple[str | re.Pattern[str], ...] = ("",),
+        pieces: list[Piece] | None = None,
+    ) -> None:
         self.files = files
         self._words = words
+        self._pieces = pieces
         self._near: dict[tuple[str | re.Pattern[str], ...], Nodes] = {}
+        self._within: dict[int | None, Nodes] = {}
 
     def near(self, *words: str | re.Pattern[str]) -> Nodes:
         """The nodes that a question about some words can be about.
@@ -45,10 +52,25 @@ class Nodes:
         pieces = (piece for file in self.files for piece in file.pieces_with((definition,)))
         return [each for piece in pieces for each in piece.functions(name, len(definition.findall(piece.text)))]
 
+    def within(self, function: ir.Function | None) -> Nodes:
+        """The nodes of a function, and of what stands in one piece with it; with None those outside of functions."""
+        home = self._piece_of(function) if function is not None else None
+        key = home.first_id if home is not None else None
+        if key not in self._within:
+            outside = (each for file in self.files for each in file.pieces if not each.is_function)
+            self._within[key] = Nodes(self.files, (), [home] if home is not None else list(outside))
+        return self._within[key]
+
+    def _piece_of(self, node: ir.Node) -> Piece:
+        return next(each for each in self.files if node.id <= each.last_id).piece_of(node.id)
+
     @cached_property
     def statements(self) -> list[ir.Statement]:
         """Every statement, in the order of the text."""
-        return [each for file in self.files for piece in file.pieces_with(self._words) for each in piece.statements()]
+        pieces = self._pieces
+        if pieces is None:
+            pieces = [piece for file in self.files for piece in file.pieces_with(self._words)]
+        return [each for piece in pieces for each in piece.statements()]
 
     @cached_property
     def values(self) -> list[ir.Value]:
@@ -104,27 +126,28 @@ def calls_in(function: ir.Function) -> list[ir.Call]:
     return [each for each in values if isinstance(each, ir.Call) and ir.function_of(each) is function]
 
 
-def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> tuple[list[ir.Value], set[str]]:
-    """The names and attributes that can stand for one of some qualified names, in the text's order, and their words.
+def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> tuple[tuple[str, ...], list[ir.Value]]:
+    """The words with which what can stand for one of the qualified names is written, and the names and attributes.
 
-    `package.*` is every name of a package. What stands for one of them is written with its last word, or with a word
-    that an import or an assignment gives it.
+    `package.*` is every name of a package, `package.*Name` one of whichever of its modules. What stands for one of them
+    is written with its last word, or with a word that an import or an assignment gives it.
     """
-    exact = {each for each in sought if not each.endswith("*")}
-    within = tuple(each.removesuffix("*") for each in sought if each.endswith("*"))
+    exact = {each for each in sought if "*" not in each}
+    within = [(before, behind) for before, star, behind in (each.partition("*") for each in sought) if star]
 
     def is_sought(name: str) -> bool:
-        return name in exact or name.startswith(within)
+        return name in exact or any(name.startswith(before) and name.endswith(behind) for before, behind in within)
 
     words: set[str] = set()
-    more = {re.split(r"\W", each)[-1] for each in exact} | {each.split(".")[-2] for each in within}
+    more = {re.findall(r"\w+", each)[-1] for each in sought}
+    packages = tuple(before for before, behind in within if not behind)
     while more - words:
         words |= more
         near = nodes.near(*sorted(words))
         for statement in near.statements:
             if isinstance(statement, ir.Import):
                 more.update(
-                    alias.bound for alias in statement.aliases if is_sought(_imported(statement, alias, within))
+                    alias.bound for alias in statement.aliases if is_sought(_imported(statement, alias, packages))
                 )
         found: list[ir.Value] = [
             value
@@ -133,8 +156,8 @@ def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> tuple[list[i
             and (within or ir.last_name(value) in words)
             and any(map(is_sought, names.of(value)))
         ]
-        more.update(word for value in found for word in _assigned(value))
-    return found, words
+        more.update(word for value in found for word in assigned(value))
+    return tuple(sorted(words)), found
 
 
 def _imported(statement: ir.Import, alias: ir.Alias, packages: tuple[str, ...]) -> str:
@@ -143,7 +166,7 @@ def _imported(statement: ir.Import, alias: ir.Alias, packages: tuple[str, ...]) 
     return f"{name}." if f"{name}." in packages else name
 
 
-def _assigned(value: ir.Value) -> Iterator[str]:
+def assigned(value: ir.Value) -> Iterator[str]:
     """The names and attributes that a value is assigned to, by itself or as one of several."""
     up, node = value.parent, value
     while isinstance(up, (ir.Conditional, ir.Bool, ir.Walrus, ir.Quoted, ir.Sequence)):

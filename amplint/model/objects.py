@@ -283,6 +283,10 @@ class Objects:
         """Whether a key is one of a scaler."""
         return key in self.scalers or self.original(key) in self.scalers
 
+    def every_scaler(self) -> set[str]:
+        """All keys of scalers, those too that a frame gave."""
+        return self.scalers | {key for key, own in self._origins.items() if own in self.scalers}
+
     def made_by(self, key: str) -> list[Made]:
         """The constructions of a scaler in this file."""
         return self.made.get(key) or self.made.get(self.original(key), [])

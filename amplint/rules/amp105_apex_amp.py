@@ -70,15 +70,15 @@ _OTHERWISE = "use `torch.autocast` and `torch.amp.GradScaler`"
 def check(module: Module) -> Iterator[Finding]:
     """Uses of apex.amp's functions; where there are none, the import."""
     used = False
-    for value in module.values:
-        if isinstance(value, (ir.Attribute, ir.Name)) and not (isinstance(value, ir.Name) and value.bound):
+    for value in module.references("apex.amp.*"):
+        if not (isinstance(value, ir.Name) and value.bound):
             for name in sorted(module.names.of(value)):
                 if name.startswith("apex.amp.") and name.count(".") == 2 and not name.endswith("__"):
                     used = True
                     instead = _INSTEAD.get(name.rpartition(".")[2], _OTHERWISE)
                     yield _finding(module.span(value), f"`{name}` is unmaintained; {instead}", instead)
     if not used:
-        for statement in module.statements:
+        for statement in module.own.near("apex").statements:
             if isinstance(statement, ir.Import):
                 for alias in statement.aliases:
                     full = f"{statement.module}.{alias.name}" if statement.module is not None else alias.name

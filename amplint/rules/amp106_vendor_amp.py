@@ -93,7 +93,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Imports of a vendor's names, and calls and decorators that get there from a module."""
     if not module.target.reaches(_SINCE):
         return
-    for statement in module.statements:
+    for statement in module.own.near("autocast", "GradScaler", "custom_fwd", "custom_bwd").statements:
         if isinstance(statement, ir.Import) and statement.module is not None:
             for alias in statement.aliases:
                 name = f"{statement.module}.{alias.name}"

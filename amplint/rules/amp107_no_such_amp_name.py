@@ -86,7 +86,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Names first, then arguments."""
     yield from _missing_names(module)
     yield from _unbound_names(module)
-    for call in module.calls:
+    for call in filter(module.is_own, module.calls_of(*_ARGUMENTS)):
         name = module.names.only(call.func)
         if name is not None and name in _ARGUMENTS:
             yield from _unknown_arguments(module, call, name)
@@ -94,7 +94,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _missing_names(module: Module) -> Iterator[Finding]:
-    for statement in module.statements:
+    for statement in module.own.near("autocast", "GradScaler", "custom_fwd", "custom_bwd").statements:
         if isinstance(statement, ir.Import) and statement.module is not None:
             for alias in statement.aliases:
                 full = f"{statement.module}.{alias.name}"
@@ -152,8 +152,7 @@ def _argument_edits(module: Module, value: ir.Value, full: str) -> tuple[Edit, .
 
 
 def _unbound_names(module: Module) -> Iterator[Finding]:
-    dynamic = ("builtins.exec", "builtins.globals", "builtins.setattr")
-    if any(name in dynamic for call in module.calls for name in module.names.of(call.func)):
+    if any(map(module.is_own, module.calls_of("builtins.exec", "builtins.globals", "builtins.setattr"))):
         return
     for word, new in (("autocast", AUTOCAST), ("GradScaler", SCALER)):
         for value in module.references(UNBOUND + word):

@@ -68,7 +68,7 @@ rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler"
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Constructions of the new scaler that leave the device open."""
-    for call in module.whole.calls:
+    for call in module.calls_of(SCALER):
         if module.names.only(call.func) != SCALER or call.unpacks("*") or call.unpacks("**"):
             continue
         if (
@@ -133,7 +133,7 @@ def _doubt(module: Module, device: str) -> str | None:
         return "before torch 2.8 `unscale_` raises on mps"
     if device == '"xpu"':
         return "`unscale_` needs float64, which some XPUs don't have"
-    for call in module.whole.calls:  # an empty state, saved while it was off; a closure
+    for call in module.whole.near("load_state_dict", "step").calls:  # an empty state, saved while it was off; a closure
         if isinstance(call.func, ir.Attribute) and objects(module).is_scaler(call.func.base):
             if call.func.attr == "load_state_dict" or (call.func.attr == "step" and len(call.args) > 1):
                 return f"{module.line(call)} may raise with a scaler that is on"

@@ -106,7 +106,7 @@ def _scalers(module: Module, shown: Evidence) -> Iterator[Finding]:
         return
     (other,) = found
     half = any(each.name == "float16" for region in every for each in region_dtypes(module, region))
-    for call in module.whole.calls:
+    for call in module.calls_of(SCALER, *OLD_SCALER):
         name = module.names.only(call.func)
         literal = call.positional[0] if call.positional else call.keyword("device")
         if name not in (SCALER, *OLD_SCALER) or is_false(call.keyword("enabled")):

@@ -64,7 +64,7 @@ _SETTINGS = ("self", "args", "opt", "opts", "config", "cfg", "hparams", "params"
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each device_type that is not the plain name of a device type, by the first thing that shows it."""
-    for call in module.whole.calls:
+    for call in module.calls_of(*_TAKES_TYPE):
         name = module.names.only(call.func)
         if name not in _TAKES_TYPE:
             continue

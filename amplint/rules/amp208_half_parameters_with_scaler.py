@@ -55,6 +55,7 @@ from amplint.model.events import Event, events
 from amplint.model.formulas import TRUE, both, possible
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
+from amplint.rules.kept import near_kept
 from amplint.rules.order import receiver
 from amplint.rules.standing import loops_round
 from amplint.rules.switching import about_amp, comes_before, constructions
@@ -106,7 +107,7 @@ def _is_other(cast: Cast, half: Cast) -> bool:
 def _is_wrapped(module: Module, half: Cast) -> bool:
     """Whether the model is then handed to a function that gives back another: what is trained of that can't be told."""
     known = objects(module)
-    for statement in module.whole.statements:
+    for statement in near_kept(module, {half.key}).statements:
         value = statement.value if isinstance(statement, ir.Assign) else None
         if isinstance(statement, ir.Assign) and isinstance(value, ir.Call) and statement.id > half.call.id:
             if any(known.key(each) == half.key for each in statement.targets) and any(
@@ -138,7 +139,9 @@ def _scaled_steps(module: Module, half: Cast) -> Iterator[Event]:
     """The calls of a scaler that divide the gradients of the model's parameters."""
     known = objects(module)
     optimizers = known.owned_by(half.key)
-    every = [event for call in module.whole.calls if (event := events(module).of(call)) is not None]
+    every = [
+        event for call in module.whole.near("step", "unscale_").calls if (event := events(module).of(call)) is not None
+    ]
     for event in every:
         if event.kind in ("step", "unscale_") and event.scaler is not None and event.optimizer in optimizers:
             fused = event.kind == "step" and _is_fused(module, str(event.optimizer))
@@ -149,7 +152,7 @@ def _scaled_steps(module: Module, half: Cast) -> Iterator[Event]:
 def _is_fused(module: Module, optimizer: str) -> bool:
     """Whether an optimizer may be a fused one, which takes float16 gradients."""
     known = objects(module)
-    for statement in module.whole.statements:
+    for statement in near_kept(module, {optimizer}).statements:
         if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
             if any(known.key(each) == optimizer for each in statement.targets):
                 call = statement.value

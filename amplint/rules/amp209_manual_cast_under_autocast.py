@@ -51,6 +51,7 @@ from amplint.model.objects import objects
 from amplint.model.precision import HALF
 from amplint.model.scopes import NOTHING, UNKNOWN
 from amplint.rules.base import Rule
+from amplint.rules.kept import near_regions
 from amplint.rules.switching import comes_before
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def check(module: Module) -> Iterator[Finding]:
         if cast.dtype in HALF and cast.key in owned and _meets_region(module, cast):
             told.add(cast.call.id)
             yield _finding(module, cast.call, f"the parameters become {cast.dtype}, which autocast keeps in float32")
-    for call in module.whole.calls:
+    for call in near_regions(module).calls:
         if call.id in told or cast_to(module, call) not in HALF:
             continue
         if _in_region(module, call) and _is_read(module, call):
@@ -126,7 +127,7 @@ def _is_read(module: Module, call: ir.Call) -> bool:
     return not any(
         _wants_half(module, each)
         and any(ir.last_name(arg.value) in names for arg in each.args if isinstance(arg.value, ir.Name))
-        for each in module.whole.calls
+        for each in module.whole.within(function).calls
         if ir.function_of(each) is function
     )
 

@@ -119,8 +119,7 @@ def _scales(module: Module) -> bool:
     """Whether a scaler is made that is always on: float16 is meant."""
     known = decided(module)
     return any(
-        module.names.of(call.func) & SCALERS and both(known.inside(call), known.of(call.keyword("enabled"))) == TRUE
-        for call in module.whole.calls
+        both(known.inside(call), known.of(call.keyword("enabled"))) == TRUE for call in module.calls_of(*SCALERS)
     )
 
 

@@ -69,7 +69,7 @@ _Arguments = dict[str, ir.Value]
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Constructions and calls of `update`, in the order of the text."""
-    for call in module.whole.calls:
+    for call in module.whole.near("update", *module.words(*SCALERS)).calls:
         name = module.names.only(call.func)
         found = _made(module, call, name) if name in SCALERS else (_updated(module, call),)
         yield from (each for each in found if each is not None)

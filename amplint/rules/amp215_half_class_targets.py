@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.nodes import assigned
 from amplint.model.objects import objects
 from amplint.model.reaching import only_assignment
 from amplint.rules.base import Rule
@@ -97,7 +98,8 @@ class _Loss(NamedTuple):
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Losses whose target is surely cast."""
-    for call in module.whole.calls:
+    words = {word for made in module.calls_of(*_CLASSES) for word in assigned(made)}
+    for call in module.whole.near(*module.words(*_FUNCTIONS, *_CLASSES), *sorted(words)).calls:
         loss = _loss(module, call)
         cast = _cast(module, loss.target) if loss is not None else None
         if loss is None or cast is None or (loss.soft and not _holds_indices(module, loss, cast)):
@@ -265,6 +267,7 @@ def _without(module: Module, cast: _Cast) -> Edit | None:
 
 def _read_otherwise(module: Module, call: ir.Call, cast: _Cast) -> bool:
     """Whether something reads the result of a cast that does not come behind the loss, which raised."""
+    names = sorted({each.name for each in cast.through})
     homes = {(id(each.scope.home(each.name)), each.name) for each in cast.through}
     inside = {each.id for each in ir.walk_values(call)}
     return any(
@@ -274,5 +277,5 @@ def _read_otherwise(module: Module, call: ir.Call, cast: _Cast) -> bool:
         and (id(each.scope.home(each.name)), each.name) in homes
         and each.id not in inside
         and not (each.id > call.id and dominates(call, each))
-        for each in module.whole.values
+        for each in module.whole.near(*names).values
     )

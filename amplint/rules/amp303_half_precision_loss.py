@@ -138,7 +138,7 @@ def _without_gradients(module: Module, seen: Seen) -> bool:
 def _is_scaled(module: Module, seen: Seen) -> bool:
     """Whether a scaler that starts at its usual scale multiplies losses in the function."""
     known, function = objects(module), ir.function_of(seen.node)
-    for call in module.whole.calls:
+    for call in module.whole.within(function).calls:
         if isinstance(call.func, ir.Attribute) and call.func.attr == "scale" and ir.function_of(call) is function:
             key = known.is_scaler(call.func.base)
             if key is not None and not any(each.call.keyword("init_scale") for each in known.made_by(key)):

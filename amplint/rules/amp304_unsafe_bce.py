@@ -55,6 +55,7 @@ from amplint.rules.base import Rule
 from amplint.rules.editing import written
 from amplint.rules.halves import casting_up
 from amplint.rules.island import island
+from amplint.rules.kept import keys_made_by, words_of
 from amplint.rules.pins import module_name
 from amplint.rules.statements import says_the_same
 
@@ -80,7 +81,8 @@ _ASIDE = {"mean", "sum", "item", "detach", "size", "to", "type_as", "long", "cla
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each call of the loss that some way leads to with a region open."""
-    for call in module.whole.calls:
+    words = module.words(_FUNCTION, *_CLASSES)
+    for call in module.whole.near(*words, *words_of(module, keys_made_by(module, *_CLASSES))).calls:
         if len(call.args) < 2 or not _is_loss(module, call):
             continue
         found = next((each for each in around(module).inside(call) if _raises(module, call, each)), None)

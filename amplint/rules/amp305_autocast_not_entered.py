@@ -45,6 +45,7 @@ from amplint.model.dtypes import region_of
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned
 from amplint.rules.base import Rule
+from amplint.rules.kept import near_regions
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -63,7 +64,7 @@ _CONTEXTS = {
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each autocast object that no `with` enters."""
-    for statement in module.whole.statements:
+    for statement in near_regions(module).statements:
         if isinstance(statement, ir.Expr) and _is_region(module, statement.value) and not _is_tried_out(statement):
             yield rule.finding(
                 module.span(statement.value),

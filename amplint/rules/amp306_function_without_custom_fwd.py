@@ -65,6 +65,7 @@ from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.around import Inside, around
 from amplint.model.dtypes import region_of
+from amplint.model.nodes import assigned
 from amplint.model.reaching import only_assignment
 from amplint.model.scopes import Assigned, Other, owner_class
 from amplint.model.unseen import local_class
@@ -131,7 +132,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _functions(module: Module) -> Iterator[_Function]:
-    for statement in module.whole.statements:
+    for statement in module.whole.near(*module.words(*AUTOGRAD_FUNCTIONS)).statements:
         if not isinstance(statement, ir.Class) or len(statement.bases) != 1:
             continue
         if not module.names.of(statement.bases[0].value) <= AUTOGRAD_FUNCTIONS:
@@ -162,7 +163,7 @@ def _is_known(module: Module, decorator: ir.Value, known: tuple[ir.Value | None,
 
 def _is_half(module: Module) -> bool:
     """Whether the file casts something to a half type by itself: a whole model, perhaps."""
-    for call in module.whole.calls:
+    for call in module.whole.near("half", "bfloat16", *module.words(*_HALF)).calls:
         name = ir.last_name(call.func)
         if name in ("half", "bfloat16") and not call.args:
             return True
@@ -295,7 +296,9 @@ def _saved(function: _Function, forward: list[str]) -> dict[str, str]:
 def _applied(module: Module) -> dict[int, list[ir.Call]]:
     """The calls of `Function.apply`, or of a variable for it, by the classes' ids."""
     found: dict[int, list[ir.Call]] = {}
-    for call in module.whole.calls:
+    applying = module.whole.near("apply").values
+    words = {word for each in applying if ir.last_name(each) == "apply" for word in assigned(each)}
+    for call in module.whole.near("apply", *sorted(words)).calls:
         func = call.func
         if isinstance(func, ir.Name):
             made = only_assignment(module.names, func)

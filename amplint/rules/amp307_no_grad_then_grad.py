@@ -51,10 +51,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.dtypes import Region, is_false, opened_by, region_of
-from amplint.model.events import events
+from amplint.model.events import CLIPS, events
 from amplint.model.frozen import frozen
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
+from amplint.rules.kept import near_regions
 from amplint.rules.pins import module_name
 from amplint.rules.standing import exclusive, upwards
 from amplint.rules.statements import line_behind, says_the_same
@@ -159,7 +160,7 @@ def _fix(module: Module, first: _Run) -> tuple[Fix | None, str | None]:
 
 def _regions(module: Module) -> Iterator[tuple[ir.With | ir.Function, ir.Block]]:
     """The outermost regions of each function that have a cache, gradients on: a `with`, or a decorated function."""
-    for statement in module.whole.statements:
+    for statement in near_regions(module).statements:
         if isinstance(statement, ir.Function):
             made = [region_of(module, each) for each in statement.decorators if isinstance(each, ir.Call)]
             if any(each is not None and _has_cache(each) for each in made) and not _is_without(module, statement):
@@ -250,7 +251,7 @@ def _trained(module: Module) -> set[str]:
     """The keys of the models that the file trains, none of whose weights it freezes."""
     known = objects(module)
     found = {root for roots in known.owns.values() for root in roots}
-    for call in module.whole.calls:
+    for call in module.whole.near("clip", "clamp", *_TRAINS, *module.words(*CLIPS)).calls:
         event = events(module).of(call)
         if event is not None and event.kind == "clip" and event.subject is not None:
             found |= known.parameters_roots(event.subject)

@@ -46,6 +46,7 @@ from amplint.model.dtypes import region_of
 from amplint.model.scopes import owner_class
 from amplint.model.unseen import local_class, local_function
 from amplint.rules.base import Rule
+from amplint.rules.kept import near_regions
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -56,7 +57,7 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",))
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each decorator's region that its own function enters again."""
-    for function in module.whole.functions:
+    for function in near_regions(module).functions:
         regions = [
             value
             for value in function.decorators

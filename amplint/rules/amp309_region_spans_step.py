@@ -68,7 +68,7 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & ba
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each region that a backward and a step in a loop inside it share."""
-    if any("torch.set_autocast_cache_enabled" in module.names.of(call.func) for call in module.whole.calls):
+    if module.calls_of("torch.set_autocast_cache_enabled"):
         return
     found: dict[int, tuple[ir.Call, ir.For | ir.While]] = {}
     for flow in flows(module):
@@ -134,7 +134,7 @@ def _stands_in(node: ir.Node, loop: ir.For | ir.While) -> bool:
 
 def _goes_without_cache(module: Module, loop: ir.For | ir.While) -> bool:
     """Whether the loop clears the cache, or has regions that say themselves whether they use it."""
-    for call in module.whole.calls:
+    for call in module.whole.within(ir.function_of(loop)).calls:
         if _stands_in(call, loop):
             region = region_of(module, call)
             if "torch.clear_autocast_cache" in module.names.of(call.func):

@@ -56,6 +56,7 @@ from amplint.model.objects import objects
 from amplint.model.scopes import LOCAL, Assigned
 from amplint.model.unseen import local_class, local_function
 from amplint.rules.base import Rule
+from amplint.rules.kept import near_regions
 from amplint.rules.standing import upwards
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ _FOLLOW = 4
 def check(module: Module) -> Iterator[Finding]:
     """Each forward that other threads run without the region round it."""
     pools = _pools(module)
-    for call in module.whole.calls:
+    for call in near_regions(module).calls:
         job = _job(module, call, pools)
         if job is None and not isinstance(call.func, (ir.Name, ir.Attribute)):
             continue
@@ -242,7 +243,7 @@ def _pools(module: Module) -> set[str]:
     """The keys of the file's pools of threads, those left out that prepare their threads."""
     known = objects(module)
     found = set()
-    for statement in module.whole.statements:
+    for statement in module.whole.near(*module.words(*_POOLS)).statements:
         made: list[tuple[ir.Value, ir.Value | None]] = []
         if isinstance(statement, ir.With):
             made = [(item.context, item.target) for item in statement.items]

@@ -212,7 +212,7 @@ def _is_the_scalers(module: Module, flow: Flow, optimizer: str) -> bool:
         and call.positional
         and known.is_scaler(call.func.base) is not None
         and known.key(call.positional[0]) == optimizer
-        for call in module.whole.calls
+        for call in module.whole.near("unscale_", "step").calls
     )
 
 

@@ -59,6 +59,7 @@ from amplint.model.visits import Issue, Visit
 from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import agree
 from amplint.rules.clips import FINITE, escapes, in_this_file_only
+from amplint.rules.kept import near_kept
 from amplint.rules.order import (
     Found,
     always_off,
@@ -194,7 +195,8 @@ def _outlives(module: Module, flow: Flow, scaler: str) -> bool:
 
 def _is_handed_on(module: Module, scaler: str) -> bool:
     known = objects(module)
-    return any(known.is_scaler(arg.value) == scaler for call in module.whole.calls for arg in call.args)
+    calls = near_kept(module, {scaler}).calls
+    return any(known.is_scaler(arg.value) == scaler for call in calls for arg in call.args)
 
 
 def _misses_one(module: Module, each: Found) -> bool:

@@ -61,6 +61,7 @@ from amplint.rules.clips import in_this_file_only
 from amplint.rules.detached import new_tensor
 from amplint.rules.editing import add_last_argument
 from amplint.rules.flat_buffers import cleared
+from amplint.rules.kept import near_kept
 from amplint.rules.order import (
     Found,
     always_off,
@@ -168,14 +169,11 @@ def _judge(module: Module, each: Found) -> Finding | None:
 
 def _may_be_fused(module: Module, optimizer: str) -> bool:
     """Whether the optimizer's own kernel looks for inf, so that it needs nothing to be recorded."""
+    keys = {optimizer, objects(module).original(optimizer)}
     made = [
         statement.value
-        for statement in module.whole.statements
-        if isinstance(statement, ir.Assign)
-        and any(
-            objects(module).key(target) in (optimizer, objects(module).original(optimizer))
-            for target in statement.targets
-        )
+        for statement in near_kept(module, keys).statements
+        if isinstance(statement, ir.Assign) and any(objects(module).key(target) in keys for target in statement.targets)
     ]
     return any(isinstance(value, ir.Call) and value.keyword("fused") is not None for value in made)
 

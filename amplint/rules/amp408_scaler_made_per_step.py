@@ -50,6 +50,7 @@ from amplint.model.objects import Made, objects
 from amplint.model.unseen import functions_by_name, local_function
 from amplint.rules.base import Rule
 from amplint.rules.editing import indentation, insert, line_start
+from amplint.rules.kept import near_definition, near_kept
 from amplint.rules.order import calls_of, methods_used
 from amplint.rules.standing import conditions, loop_of, upwards
 from amplint.rules.statements import removed, stands_alone, text_with_comment
@@ -116,7 +117,7 @@ def _is_of_self(value: ir.Value) -> bool:
 def _stepped_by_a_function(module: Module, loop: ir.For | ir.While, scaler: str) -> bool:
     """Whether the loop gives the scaler to a function of this file that steps with it."""
     known = objects(module)
-    for call in module.whole.calls:
+    for call in near_kept(module, {scaler}).calls:
         function = functions_by_name(module).get(call.func.name) if isinstance(call.func, ir.Name) else None
         if function is None or loop_of(call) is not loop:
             continue
@@ -167,7 +168,7 @@ def _is_a_step(module: Module, flow: Flow, made: Made, step: Event) -> bool:
         return False
     if any(isinstance(each, (ir.If, ir.Try)) for each in upwards(ir.statement_of(made.call))):
         return False
-    calls = [call for call in module.whole.calls if _runs(module, call, function)]
+    calls = [call for call in near_definition(module, function).calls if _runs(module, call, function)]
     if calls or function.cls is None:
         return any(loop_of(call) is not None for call in calls)
     kept = str(step.optimizer).startswith(f"self{function.cls.id}.")

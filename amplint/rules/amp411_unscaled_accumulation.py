@@ -87,11 +87,12 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
     """Whether the gradients are cleared nowhere out of sight: the flow shows a clear, or all that has the optimizer."""
     flow, issue = each.flow, each.issue
     events = {event.call.id for event in flow.events}
-    if any(is_grad(value) and _is_written(value, events) and _may_run(module, value) for value in module.whole.values):
+    values = module.whole.near("grad").values
+    if any(is_grad(value) and _is_written(value, events) and _may_run(module, value) for value in values):
         return False
     if any(name[0] == "." for name in objects(module).classes_of(issue.optimizer)):
         return False  # a class of the file's own may clear in its step
-    if any("hook" in ir.last_name(call.func) for call in module.whole.calls):
+    if any("hook" in ir.last_name(call.func) for call in module.whole.near("hook").calls):
         return False
     clears = [event for event in flow.events if event.kind == "zero_grad" and event.optimizer is not None]
     step = each.issue_node
@@ -112,7 +113,7 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
     # One that a call leads to, and that no path of the flow comes to, stands behind what raises.
     elsewhere = any(
         ir.last_name(call.func) == "zero_grad" and (not flow.follows(call) or exclusive(call, step))
-        for call in module.whole.calls
+        for call in module.whole.near("zero_grad").calls
     )
     return bool(torchs) and not elsewhere and in_this_file_only(module, issue.scaler)
 
@@ -141,11 +142,12 @@ def _skips_the_step(module: Module, found: Found, clear: ir.Node, tests: list[ir
 def _may_run(module: Module, value: ir.Value) -> bool:
     """Whether what stands in a function may run while the file trains: it is a method, or something names it."""
     function = ir.function_of(value)
-    return function is None or function.cls is not None or function.name in module.once(_names_read)
+    return function is None or function.cls is not None or _is_read(module, function.name)
 
 
-def _names_read(module: Module) -> set[str]:
-    return {value.name for value in module.whole.values if isinstance(value, ir.Name) and not value.bound}
+def _is_read(module: Module, name: str) -> bool:
+    values = module.whole.near(name).values
+    return any(isinstance(each, ir.Name) and each.name == name and not each.bound for each in values)
 
 
 def _is_written(value: ir.Value, events: set[int]) -> bool:

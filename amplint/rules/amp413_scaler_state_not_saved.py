@@ -160,9 +160,9 @@ def _loads(module: Module, life: Life) -> list[State]:
 def _beside_a_model(module: Module, call: ir.Call) -> bool:
     """Whether a model's state is taken in the same function or one that it calls, or an entry is called like one."""
     function = ir.function_of(call)
-    own = [each for each in module.whole.calls if ir.function_of(each) is function]
+    own = [each for each in module.whole.within(function).calls if ir.function_of(each) is function]
     places = {function, *(local_function(module, each.func) for each in own)} - ({None} if function else set())
-    for value in module.whole.values:
+    for value in (value for place in places for value in module.whole.within(place).values):
         if ir.function_of(value) not in places:
             continue
         if isinstance(value, ir.Attribute) and value.attr in ("state_dict", "save_pretrained"):

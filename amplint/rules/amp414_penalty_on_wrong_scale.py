@@ -70,7 +70,7 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("create_graph 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each gradient of a penalty that has the wrong scale."""
-    calls = [call for call in module.whole.calls if "torch.autograd.grad" in module.names.of(call.func)]
+    calls = module.calls_of("torch.autograd.grad")
     for flow in flows(module) if calls else ():
         for call in calls:
             if flow.contains(call) and _is_in_sight(module, call):
@@ -107,7 +107,7 @@ def _is_in_sight(module: Module, call: ir.Call) -> bool:
     known, function = objects(module), ir.function_of(call)
     return not any(
         known.is_scaler(arg.value) is not None
-        for each in module.whole.calls
+        for each in module.whole.within(function).calls
         if ir.function_of(each) is function
         for arg in each.args
     )

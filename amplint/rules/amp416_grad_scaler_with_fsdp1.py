@@ -55,6 +55,7 @@ from amplint.model.scopes import NOTHING, Imported
 from amplint.model.unseen import local_function
 from amplint.rules.base import Rule
 from amplint.rules.imports import torch_instead
+from amplint.rules.kept import near_definition, near_kept
 from amplint.rules.lives import Life, flags_in, float16_possible, linked, lives
 from amplint.rules.standing import conditions, exclusive
 from amplint.rules.statements import line_behind
@@ -102,7 +103,7 @@ def check(module: Module) -> Iterator[Finding]:
 def _wrapped(module: Module) -> dict[str, list[ir.Call]]:
     """The calls that shard a model, by the keys of what holds it."""
     found: dict[str, list[ir.Call]] = {}
-    for call in module.whole.calls:
+    for call in module.whole.near(*module.words(*_FSDP)).calls:
         names = module.names.of(call.func) - {NOTHING}
         if not names or not names <= _FSDP or not _shards(module, call):
             continue
@@ -125,7 +126,7 @@ def _kept(module: Module, call: ir.Call, depth: int = 3) -> Iterator[str]:
         known = objects(module)
         keys = set(filter(None, map(known.key, statement.targets)))
         yield from keys
-        for each in module.whole.statements if depth else ():
+        for each in near_kept(module, keys).statements if depth else ():
             if isinstance(each, ir.Return) and isinstance(each.value, ir.Name) and known.key(each.value) in keys:
                 yield from _called(module, each, depth - 1)
     elif isinstance(statement, ir.Return) and depth:
@@ -140,7 +141,7 @@ def _called(module: Module, returned: ir.Return, depth: int) -> Iterator[str]:
         or sum(isinstance(each, ir.Return) for each in ir.walk_statements(function.body, into=False)) > 1
     ):
         return
-    for call in module.whole.calls:
+    for call in near_definition(module, function).calls:
         if local_function(module, call.func) is function:
             yield from _kept(module, call, depth)
 
@@ -162,7 +163,7 @@ def _chosen_together(module: Module, life: Life, made: Made, wrap: ir.Call) -> b
     known = objects(module)
     deciding = {name for test in _tests(wrap, made.call) for name in flags_in(module, test)}
     others = [*_tests(made.call, wrap), *([made.enabled] if made.enabled is not None else [])]
-    for call in module.whole.calls:
+    for call in module.whole.near("step").calls:
         if isinstance(call.func, ir.Attribute) and call.func.attr == "step" and known.key(call.func.base) in life.keys:
             others += _tests(call, wrap)
     return any(deciding & flags_in(module, test) for test in others)
@@ -213,7 +214,8 @@ def _without_import(module: Module, func: ir.Value) -> list[Edit]:
         or f"'{func.name}'" in module.source.text
     ):
         return []
-    reads = [each for each in module.whole.values if isinstance(each, ir.Name) and each.name == func.name]
+    values = module.whole.near(func.name).values
+    reads = [each for each in values if isinstance(each, ir.Name) and each.name == func.name]
     bindings = module.names.bindings(func)
     if len(reads) > 1 or len(bindings) != 1 or not isinstance(bindings[0], Imported):
         return []

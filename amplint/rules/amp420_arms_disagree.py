@@ -92,7 +92,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _unbound(module: Module, arms: list[Arm]) -> Iterator[Finding]:
     """The names in one arm alone that the file binds nowhere, and Python neither."""
-    if any(module.names.of(call.func) & _DYNAMIC for call in module.whole.calls):
+    if module.calls_of(*_DYNAMIC):
         return
     missing = [
         {

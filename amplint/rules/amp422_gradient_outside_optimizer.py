@@ -56,6 +56,7 @@ from amplint.model.reaching import reaching
 from amplint.model.scopes import Assigned, owner_class
 from amplint.rules.base import Rule
 from amplint.rules.clips import reads_scale
+from amplint.rules.kept import near_kept
 from amplint.rules.standing import exclusive
 
 if TYPE_CHECKING:
@@ -105,9 +106,10 @@ def _follows_scaled(module: Module, flow: Flow, backwards: list[Event], use: ir.
     last = before[-1]
     beside = [each for each in before if each is last or exclusive(each.call, last.call)]
     scaled = [each for each in beside if _is_scaled(module, flow, each)]
+    here = module.whole.within(ir.function_of(use))
     return bool(scaled) and not any(
         isinstance(each, (ir.Call, ir.Assign, ir.AugAssign)) and _changes(module, each, key)
-        for each in (*module.whole.calls, *module.whole.statements)
+        for each in (*here.calls, *here.statements)
         if scaled[0].call.id < each.id < use.id and ir.function_of(each) is ir.function_of(use)
     )
 
@@ -226,7 +228,7 @@ class _Uses:
     def _is_changed(self, value: ir.Name) -> bool:
         """Whether a variable is the object of a method that works in place, or is divided in place."""
         key = self._known.own_key(value)
-        for call in self._module.whole.calls:
+        for call in self._module.whole.near(value.name).calls:
             if isinstance(call.func, ir.Attribute) and call.func.attr.endswith("_"):
                 if isinstance(call.func.base, ir.Name) and self._known.own_key(call.func.base) == key:
                     return True
@@ -234,7 +236,7 @@ class _Uses:
             isinstance(each, ir.AugAssign)
             and isinstance(each.target, ir.Name)
             and self._known.own_key(each.target) == key
-            for each in self._module.whole.statements
+            for each in self._module.whole.near(value.name).statements
         )
 
     def _is_plain(self, value: ir.Value, depth: int = _FOLLOW) -> bool:
@@ -269,7 +271,7 @@ class _Uses:
                 return False
         return self._requires_gradient(tensor, key) and not any(
             self._is_given_away(value)
-            for value in self._module.whole.values
+            for value in near_kept(self._module, {key}).values
             if isinstance(value, (ir.Name, ir.Attribute)) and self._known.key(value) == key
             if not (isinstance(value, ir.Name) and value.bound)
         )
@@ -278,7 +280,7 @@ class _Uses:
         assert isinstance(tensor, (ir.Name, ir.Attribute))
         if any(self._makes_leaf(source) for source in self._known.sources(tensor)):
             return True
-        for statement in self._module.whole.statements:
+        for statement in near_kept(self._module, {key}).statements:
             if isinstance(statement, ir.Expr) and self._makes_leaf(statement.value):
                 value = statement.value
                 if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute):

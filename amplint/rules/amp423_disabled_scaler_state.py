@@ -48,6 +48,7 @@ from amplint.model.unseen import local_class, local_function, method
 from amplint.rules.base import Rule
 from amplint.rules.checkpoints import State, slot_of, states
 from amplint.rules.guards import guarded
+from amplint.rules.kept import near_definition, near_kept
 from amplint.rules.lives import Life, argument_of, asks, every_life, flags_in
 from amplint.rules.standing import conditions, ifs_round, upwards
 from amplint.rules.statements import own_statement
@@ -142,7 +143,7 @@ def _is_guarded(module: Module, load: ir.Call, save: ir.Call, life: Life) -> boo
         return True
     loaded = flags_in(module, load.args[0].value)
     function = ir.function_of(load)
-    for statement in module.whole.statements:
+    for statement in module.whole.within(function).statements:
         if isinstance(statement, (ir.If, ir.Assert)) and statement.id < load.id:
             if ir.function_of(statement) is function and flags_in(module, statement.test) & loaded:
                 return True
@@ -170,7 +171,7 @@ def _goes_on_with_the_flag(module: Module, life: Life, load: State, save: State)
     if ir.function_of(load.call) is not function or ir.function_of(save.call) is not function:
         return False
     source = _source(module, load.call, function)
-    calls = [call for call in module.whole.calls if local_function(module, call.func) is function]
+    calls = [call for call in near_definition(module, function).calls if local_function(module, call.func) is function]
     if source is None:
         return False
     for off, on in _in_a_row(module, function, calls, flag):
@@ -232,7 +233,7 @@ def _two_objects(module: Module, init: ir.Function, flag: str, load: State, save
     cls = init.cls
     assert cls is not None
     saving, loading = ir.function_of(save.call), ir.function_of(load.call)
-    calls = [call for call in module.whole.calls if local_class(module, call.func) is cls]
+    calls = [call for call in near_definition(module, cls).calls if local_class(module, call.func) is cls]
     for off, on in _in_a_row(module, init, calls, flag):
         names = [_kept_as(module, each) for each in (off, on)]
         if None in names or names[0] == names[1]:
@@ -257,7 +258,7 @@ def _calls(module: Module, name: str, cls: ir.Class, function: ir.Function | Non
     """The calls of a method of the object that a variable holds, with a positional argument."""
     return [
         call
-        for call in module.whole.calls
+        for call in near_kept(module, {name}).calls
         if isinstance(call.func, ir.Attribute)
         and objects(module).key(call.func.base) == name
         and call.positional

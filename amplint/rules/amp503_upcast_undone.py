@@ -96,7 +96,7 @@ def _serves_nothing_else(module: Module, cast: ir.Value, undone: set[int]) -> bo
     function = ir.function_of(cast)
     return all(
         any(above.id in undone for above in _above(read))
-        for read in module.whole.values
+        for read in module.whole.within(function).values
         if isinstance(read, ir.Name) and read.name == cast.name and not read.bound and read.id >= cast.id
         if ir.function_of(read) is function
     )

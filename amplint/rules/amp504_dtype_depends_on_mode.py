@@ -52,6 +52,7 @@ from amplint.model.calls import Calls
 from amplint.model.casts import cast_to
 from amplint.model.deciding import block_leaves
 from amplint.model.dtypes import is_false, opened_by, regions
+from amplint.model.nodes import Nodes
 from amplint.model.objects import objects
 from amplint.model.precision import HALF, Test, dtypes, region_dtypes
 from amplint.model.reaching import only_assignment
@@ -143,6 +144,18 @@ def _mode(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool | None:
     return None
 
 
+def _near_mode(module: Module) -> Nodes:
+    """The nodes near each flag that is one of the mode."""
+    words, more = set[str](), {"training", *module.words("torch.is_grad_enabled")}
+    while more - words:
+        words |= more
+        for each in module.whole.near(*sorted(words)).statements:
+            if isinstance(each, ir.Assign) and each.value is not None and ir.function_of(each) is None:
+                if _mode(module, each.value) is not None:  # a variable of the module
+                    more.update(target.name for target in each.targets if isinstance(target, ir.Name))
+    return module.whole.near(*sorted(words))
+
+
 def _has_half(module: Module) -> bool:
     """Whether the file says that half precision gets to its code: a region, or a function made for regions."""
     for region in regions(module):
@@ -205,7 +218,8 @@ def _is_number(value: ir.Value) -> bool:
 def _chosen(module: Module) -> Iterator[Site]:
     """`x.float() if self.training else x`, `x.to(torch.float32 if self.training else x.dtype)`."""
     known = objects(module)
-    for value in module.whole.values:
+    near = module.once(_near_mode)
+    for value in (module.whole if _chooses_dtype(module, near) else near).values:
         if isinstance(value, ir.Conditional):
             mode = _mode(module, value.test)
             arms = (value.then, value.other) if mode else (value.other, value.then)
@@ -216,6 +230,18 @@ def _chosen(module: Module) -> Iterator[Site]:
             given = value.keyword("dtype") or next(iter(value.positional[:1]), None)
             if given is not None and _is_number(value.func.base) and _follows_mode(module, given):
                 yield Site(value, f"only training casts `{module.text(value.func.base)}` to float32")
+
+
+def _chooses_dtype(module: Module, near: Nodes) -> bool:
+    """Whether the mode decides about a dtype, which may then be anywhere."""
+    chosen: list[ir.Value] = [
+        each for each in near.values if isinstance(each, ir.Conditional) and _mode(module, each.test) is not None
+    ]
+    for each in near.statements:
+        if isinstance(each, ir.If) and _mode(module, each.test) is not None:
+            inside = (inner for block in each.blocks() for inner in ir.walk_statements(block, into=False))
+            chosen += [inner.value for inner in inside if isinstance(inner, ir.Assign) and inner.value is not None]
+    return any(found.name == "float32" for each in chosen for found in dtypes(module, each))
 
 
 def _follows_mode(module: Module, value: ir.Value) -> bool:
@@ -237,7 +263,7 @@ def _in_training(module: Module, tests: Iterable[Test]) -> bool | None:
 
 def _guarded(module: Module) -> Iterator[Site]:
     """`if self.training: x = x.float()`."""
-    for statement in module.whole.statements:
+    for statement in module.once(_near_mode).statements:
         if isinstance(statement, ir.If) and (mode := _mode(module, statement.test)) is not None:
             arms = (statement.then, statement.orelse) if mode else (statement.orelse, statement.then)
             cast = _casts(module, arms[0])
@@ -256,7 +282,7 @@ def _is_read_behind(module: Module, choice: ir.If, cast: ir.Value) -> bool:
     inside = {each.id for arm in (choice.then, choice.orelse) if arm is not None for each in ir.values_below(arm)}
     return any(
         each.name in names and each.id > choice.id and each.id not in inside and not each.bound
-        for each in module.whole.values
+        for each in module.whole.within(function).values
         if isinstance(each, ir.Name) and ir.function_of(each) is function
     )
 
@@ -267,7 +293,7 @@ def _is_read_behind(module: Module, choice: ir.If, cast: ir.Value) -> bool:
 def _flags(module: Module) -> Iterator[Site]:
     """Calls that are given the mode for a flag which decides about a cast."""
     calls = module.once(Calls)
-    for call in module.whole.calls:
+    for call in module.once(_near_mode).calls:
         given = [arg for arg in call.args if not arg.star and _mode(module, arg.value) is True]
         callee = calls.find(call) if given else None
         params = calls.arguments(call, callee) if callee is not None else None

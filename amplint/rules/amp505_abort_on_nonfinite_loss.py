@@ -42,6 +42,7 @@ trains to its end after, with that step left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,7 @@ rule = Rule(
     triggers=("isfinite & .scale( & backward", "isnan & .scale( & backward", "isinf & .scale( & backward"),
 )
 
-_REDUCES = ("reduce", "gather")
+_REDUCES = re.compile("(?i)reduce|gather")
 _RANKS = ("torch.distributed", "torch.nn.parallel.DistributedDataParallel")
 
 
@@ -110,8 +111,8 @@ def _is_reduced(module: Module, made: list[ir.Value]) -> bool:
     """Whether a loss has been reduced over the ranks: then all of them end."""
     known = objects(module)
     keys = {known.own_key(each) for each in made if isinstance(each, ir.Name)}
-    for call in module.whole.calls:
-        if any(word in ir.last_name(call.func).lower() for word in _REDUCES):
+    for call in module.whole.near(_REDUCES).calls:
+        if _REDUCES.search(ir.last_name(call.func)):
             if call in made:
                 return True
             given = (each for arg in call.args for each in ir.walk_values(arg.value))
@@ -121,9 +122,4 @@ def _is_reduced(module: Module, made: list[ir.Value]) -> bool:
 
 
 def _has_ranks(module: Module) -> bool:
-    return any(
-        name.startswith(_RANKS)
-        for value in module.whole.values
-        if isinstance(value, (ir.Name, ir.Attribute))
-        for name in module.names.of(value)
-    )
+    return bool(module.meaning(*(f"{each}*" for each in _RANKS)))

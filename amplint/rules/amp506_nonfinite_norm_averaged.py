@@ -112,14 +112,14 @@ def _norm_here(module: Module, at: ir.Node, number: ir.Value) -> ir.Call | None:
 
 
 def _averaged(module: Module) -> Iterator[Averaged]:
-    for call in module.whole.calls:
+    for call in module.whole.near("update", "append").calls:
         func = call.func
         if isinstance(func, ir.Attribute) and call.args:
             if func.attr == "update" and _METER.search(ir.last_name(func.base)):
                 yield from (Averaged(call, arg.value) for arg in call.args if not arg.star)
             elif func.attr == "append" and _is_averaged(module, func.base):
                 yield Averaged(call, call.args[0].value)
-    for statement in module.whole.statements:
+    for statement in module.whole.near("+").statements:
         if isinstance(statement, ir.AugAssign) and statement.op == "Add":
             yield Averaged(statement, statement.value)
         elif isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Binary):

@@ -85,6 +85,8 @@ rule = Rule(
 
 _LOSS = re.compile(r"(?i)loss|criterion|cross_entropy|objective")
 _CTC = re.compile(r"(?i)(^|_|\.)ctc")
+# With what a mask is written of where a tensor is finite, or isn't.
+_MASKS = ("isnan", "isinf", "isfinite", "!=", "==")
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 _OF_GRADIENTS = (
     "an overflow in the gradients is replaced before the scaler looks for it, so that it takes the step and keeps its "
@@ -136,11 +138,11 @@ def _finding(module: Module, at: ir.Node, said: str) -> Finding:
 
 
 def _hidden(module: Module) -> Iterator[Hidden]:
-    for call in module.whole.calls:
+    for call in module.whole.near("nan_to_num", "masked_fill", "where", "zero_", "fill_").calls:
         tensor = _replaced(module, call)
         if tensor is not None:
             yield Hidden(call, tensor)
-    for statement in module.whole.statements:
+    for statement in module.whole.near(*_MASKS, "grad").statements:
         if not isinstance(statement, ir.Assign):
             continue
         for target in statement.targets:
@@ -260,7 +262,7 @@ def _is_checked_behind(flow: Flow, scaler: str, place: ir.Node) -> bool:
 
 def _hooks(module: Module) -> Iterator[ir.Call]:
     """The hooks of parameters that replace what isn't finite."""
-    for call in module.whole.calls:
+    for call in module.whole.near(*_HOOKS).calls:
         func = call.func
         if isinstance(func, ir.Attribute) and func.attr in _HOOKS and call.positional:
             hook = call.positional[0]

@@ -98,7 +98,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Each abort, clip and anomaly detection that doesn't let the scaler leave a step out."""
     for abort in aborts(module):
         yield from _judge_abort(module, abort)
-    for call in module.whole.calls:
+    for call in module.whole.near("error_if_nonfinite", *module.words(*_ANOMALY)).calls:
         if _raises(module, call):
             yield from _judge_clip(module, call)
         elif module.names.of(call.func) & _ANOMALY and _is_on(call) and _runs_step(module, call):
@@ -194,7 +194,4 @@ def _is_conditional(module: Module, call: ir.Call) -> bool:
 
 def _is_switched_off(module: Module, call: ir.Call) -> bool:
     """Whether the file switches the detection off again."""
-    return any(
-        each is not call and module.names.of(each.func) & _ANOMALY and not isinstance(each.parent, ir.With)
-        for each in module.whole.calls
-    )
+    return any(each is not call and not isinstance(each.parent, ir.With) for each in module.calls_of(*_ANOMALY))

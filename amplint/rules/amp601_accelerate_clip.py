@@ -75,7 +75,17 @@ from amplint.model.precision import dtypes
 from amplint.model.scopes import owner_class
 from amplint.rules.base import Rule
 from amplint.rules.guards import guarded
-from amplint.rules.managed import SYNCS, Met, Step, asks_for_sync, common, is_always_behind, may_decide, tests_of
+from amplint.rules.managed import (
+    SYNCS,
+    Met,
+    Step,
+    asks_for_sync,
+    common,
+    containers,
+    is_always_behind,
+    may_decide,
+    tests_of,
+)
 from amplint.rules.standing import upwards
 from amplint.rules.statements import own_statement, says_the_same
 
@@ -104,8 +114,7 @@ def check(module: Module) -> Iterator[Finding]:
     if not accelerators(module).imported:
         return
     told: set[int] = set()
-    containers: list[ir.Function | ir.Program] = [module.program, *module.functions]
-    for container in containers:
+    for container in containers(module, lambda call: accelerators(module).kind(call) == "clip"):
         step = Step(module, container, accelerators(module).kind)
         for met in step.met:
             found = None
@@ -229,7 +238,9 @@ def _is_tuned(call: ir.Call) -> bool:
 
 def _may_accumulate(module: Module, accelerator: ir.Value) -> bool:
     """Whether micro steps are in sight, or may be where they aren't: the Accelerator comes from elsewhere."""
-    accumulates = any(ir.last_name(call.func) in ("accumulate", "no_sync") for call in module.calls)
+    accumulates = any(
+        ir.last_name(call.func) in ("accumulate", "no_sync") for call in module.own.near("accumulate", "no_sync").calls
+    )
     return accumulates or not accelerators(module).made(accelerator)
 
 
@@ -250,7 +261,11 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
     if any(may_decide(module, test) for test, _ in tests_of(clip, first)):
         return None
     one, other = common(first, clip)
-    if any("step" in ir.last_name(call.func).lower() for call in module.calls if one.id < call.id < other.id):
+    if any(
+        "step" in ir.last_name(call.func).lower()
+        for call in module.own.near("step", "Step", "STEP").calls
+        if one.id < call.id < other.id
+    ):
         return None  # of an optimizer that isn't known as one
     return rule.finding(
         module.span(clip.call),

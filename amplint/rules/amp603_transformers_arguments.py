@@ -54,6 +54,7 @@ from amplint.model import ir
 from amplint.model.objects import objects
 from amplint.model.reaching import only_assignment
 from amplint.rules.base import Rule
+from amplint.rules.kept import near_kept
 from amplint.rules.releases import depends_on_release, is_class_of, is_for_older
 from amplint.rules.standing import dominates
 
@@ -91,7 +92,7 @@ _DEPRECATED, _REPLACED_IN = "fp16_backend", "4.13"
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """The arguments one by one and in pairs, and what a Trainer does with them."""
-    for call in module.calls:
+    for call in module.own.near(*module.words("transformers.*TrainingArguments")).calls:
         if is_class_of(module, call.func, _LIBRARIES, "TrainingArguments", "Seq2SeqTrainingArguments"):
             yield from _pairs(module, call)
             yield from _removed(module, call)
@@ -167,7 +168,11 @@ def _evaluated_first(module: Module, call: ir.Call) -> Iterator[Finding]:
         return
     half = "float16" if flag.startswith("fp16") else "bfloat16"
     for trainer in _trainers(module, call):
-        used = [each for each in module.calls if _is_method(module, each, trainer)]
+        used = [
+            each
+            for each in near_kept(module, {trainer}).calls
+            if module.is_own(each) and _is_method(module, each, trainer)
+        ]
         for train in used:
             if ir.last_name(train.func) != "train":
                 continue
@@ -187,7 +192,7 @@ def _trainers(module: Module, call: ir.Call) -> Iterator[str]:
     known = objects(module)
     assigned = call.parent
     keys = {known.key(each) for each in assigned.targets} if isinstance(assigned, ir.Assign) else set()
-    for each in module.calls:
+    for each in module.own.near(*module.words("transformers.*Trainer")).calls:
         if not is_class_of(module, each.func, _LIBRARIES, "Trainer", "Seq2SeqTrainer") or each.keyword("model_init"):
             continue
         given = each.keyword("args") or (each.positional[1] if len(each.positional) > 1 else None)

@@ -9,6 +9,7 @@ from amplint.model import ir
 from amplint.model.objects import objects
 from amplint.model.scopes import Other, Scope, node_of
 from amplint.model.unseen import functions_by_name, local_function
+from amplint.rules.kept import near_definition
 from amplint.rules.lives import argument_of, lives
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def states(module: Module, method: str) -> list[State]:
     known = objects(module)
     return [
         State(call, key)
-        for call in module.whole.calls
+        for call in module.whole.near(method).calls
         if isinstance(call.func, ir.Attribute) and call.func.attr == method
         if (key := known.key(call.func.base)) is not None
     ]
@@ -78,7 +79,7 @@ def states_unclear(module: Module) -> bool:
 def _states_unclear(module: Module) -> bool:
     followed = {key for life in lives(module) for key in life.keys}
     known = objects(module)
-    for value in module.whole.values:
+    for value in module.whole.near("state_dict").values:
         if not (isinstance(value, ir.Attribute) and value.attr in ("state_dict", "load_state_dict")):
             continue
         if known.key(value.base) in followed:
@@ -90,7 +91,7 @@ def _states_unclear(module: Module) -> bool:
             return True
     return any(
         isinstance(value, ir.Name) and value.name == "self" and _is_taken_whole(module, value)
-        for value in module.whole.values
+        for value in module.whole.near(_SAVES, "__dict__", *module.words("builtins.vars")).values
     )
 
 
@@ -127,7 +128,8 @@ def is_saved(module: Module, value: ir.Value, seen: set[object] | None = None) -
     if function is None or function.id in seen:
         return False
     seen.add(function.id)
-    return any(ir.last_name(call.func) == function.name and is_saved(module, call, seen) for call in module.whole.calls)
+    calls = module.whole.near(function.name).calls
+    return any(ir.last_name(call.func) == function.name and is_saved(module, call, seen) for call in calls)
 
 
 def _targets(statement: ir.Assign, value: ir.Value) -> list[ir.Value]:
@@ -151,20 +153,20 @@ def _is_saved_as(module: Module, target: ir.Value, seen: set[object]) -> bool:
     if (*variable, first) in seen:
         return False
     seen.add((*variable, first))
-    reads = [each for each in module.once(_reads).get(variable, ()) if each.id > first and each is not target]
+    reads = [each for each in _reads(module, *variable) if each.id > first and each is not target]
     if any(isinstance(each.parent, ir.Call) and _adds(module, each, each.parent) for each in reads):
         return False
     return any(is_saved(module, each, seen) for each in reads)
 
 
-def _reads(module: Module) -> dict[tuple[Scope | None, str], list[ir.Name]]:
-    """The reads of whole variables, not of their items and attributes."""
-    found: dict[tuple[Scope | None, str], list[ir.Name]] = {}
-    for value in module.whole.values:
-        if isinstance(value, ir.Name) and not value.bound:
-            if not isinstance(value.parent, (ir.Attribute, ir.Subscript)):
-                found.setdefault((value.scope.home(value.name), value.name), []).append(value)
-    return found
+def _reads(module: Module, home: Scope | None, name: str) -> list[ir.Name]:
+    """The reads of a whole variable, not of its items and attributes."""
+    return [
+        value
+        for value in module.whole.near(name).values
+        if isinstance(value, ir.Name) and value.name == name and not value.bound and value.scope.home(name) is home
+        if not isinstance(value.parent, (ir.Attribute, ir.Subscript))
+    ]
 
 
 def _adds(module: Module, value: ir.Value, call: ir.Call) -> bool:
@@ -209,7 +211,7 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
     if isinstance(base, ir.Name) and len(bindings) == 1 and isinstance(bindings[0], Other):
         function = bindings[0].node
         if isinstance(function, ir.Function):
-            for call in module.whole.calls:
+            for call in near_definition(module, function).calls:
                 given = (
                     argument_of(function, call, base.name) if local_function(module, call.func) is function else None
                 )

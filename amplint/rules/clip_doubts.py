@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from amplint.model import ir
 from amplint.model.dtypes import is_false, region_of
 from amplint.model.events import events
+from amplint.model.nodes import Nodes
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned
 from amplint.model.state import State
 from amplint.model.visits import Visit
 from amplint.rules.clips import has_scale, reads_scale
+from amplint.rules.kept import near_kept
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -40,7 +42,7 @@ def _find_doubt(module: Module, visit: Visit, optimizer: str | None) -> str:
         return "the bound may have been tuned to scaled gradients"
     if reads_scale(module, visit.event.call):
         return "the function also reads the scale itself"
-    if _may_step_half(module, optimizer) and any(_makes_half(module, call) for call in module.whole.calls):
+    if _may_step_half(module, optimizer) and any(_makes_half(module, call) for call in _near_half(module).calls):
         return "on half parameters it raises"
     if _is_caught(module, visit):
         return "after an exception that is caught here it raises, as no update() came"
@@ -89,15 +91,19 @@ def _defaults(module: Module, value: ir.Value) -> Iterator[ir.Value]:
 def half_parameters(module: Module, roots: frozenset[str]) -> bool:
     """Whether the clipped parameters are half: unscale_ raises on them, where a fused optimizer's step does not."""
     known = objects(module)
-    for call in module.whole.calls:
+    for call in _near_half(module).calls:
         if isinstance(call.func, ir.Attribute) and known.key(call.func.base) in roots and _makes_half(module, call):
             return True
     return any(
         known.key(target) in roots and any(_makes_half(module, call) for call in _chain(statement.value))
-        for statement in module.whole.statements
+        for statement in _near_half(module).statements
         if isinstance(statement, ir.Assign)
         for target in statement.targets
     )
+
+
+def _near_half(module: Module) -> Nodes:
+    return module.whole.near("half", *module.words(*_HALF))
 
 
 def _chain(value: ir.Value | None) -> Iterator[ir.Call]:
@@ -123,7 +129,7 @@ def _may_step_half(module: Module, optimizer: str | None) -> bool:
     known = objects(module)
     made = [
         statement.value
-        for statement in module.whole.statements
+        for statement in (near_kept(module, {optimizer}) if optimizer is not None else module.whole).statements
         if isinstance(statement, ir.Assign) and any(known.key(target) == optimizer for target in statement.targets)
     ]
     return not made or not all(isinstance(value, ir.Call) and _is_unfused(module, value) for value in made)

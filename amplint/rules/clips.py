@@ -15,6 +15,7 @@ from amplint.model.state import State
 from amplint.model.tensors import SCALE_READS
 from amplint.model.unseen import bases_in_sight, functions_by_name
 from amplint.model.visits import Visit
+from amplint.rules.kept import near_scalers
 from amplint.rules.order import Found, asked
 
 if TYPE_CHECKING:
@@ -55,14 +56,14 @@ def _scaling_in_sight(module: Module) -> set[str]:
     known = objects(module)
     scaling = {
         scaler
-        for call in module.whole.calls
+        for call in module.whole.near("scale").calls
         if isinstance(call.func, ir.Attribute) and call.func.attr == "scale"
         if (scaler := known.is_scaler(call.func.base)) is not None
     }
     functions = functions_by_name(module)
     found = {scaler for scaler in scaling if known.made.get(scaler) and not escapes(module, scaler)}
     # What is passed on to a function of this file has the parameter's key there.
-    for call in module.whole.calls:
+    for call in near_scalers(module).calls:
         name = ir.last_name(call.func)
         if name in functions:
             function = functions[name]
@@ -87,7 +88,7 @@ def escapes(module: Module, scaler: str) -> bool:
 def _escaping(module: Module) -> set[str]:
     known = objects(module)
     found = set()
-    for value in module.whole.values:
+    for value in near_scalers(module).values:
         scaler = known.is_scaler(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
         if scaler is not None and _is_out_of_sight(module, value):
             found.add(scaler)
@@ -112,7 +113,7 @@ def reads_scale(module: Module, node: ir.Node) -> bool:
     function = ir.function_of(node)
     return any(
         isinstance(value, ir.Attribute) and value.attr in SCALE_READS and ir.function_of(value) is function
-        for value in module.whole.values
+        for value in module.whole.within(function).values
     )
 
 

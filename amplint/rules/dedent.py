@@ -173,11 +173,10 @@ def _is_repeatable(module: Module, region: ir.With) -> bool:
     """Whether the `with` line means the same further down: plain reads and torch's calls, of nothing that changes."""
     known = objects(module)
     changed = {*known.assigned_in(region), *_contents_changed(module, region)}
-    rebound = {each.attr for each in _rebound(module)}
     for value in ir.walk_values(region.items[0].context):
         if isinstance(value, (ir.Name, ir.Attribute)):
             key = known.own_key(value) if isinstance(value, ir.Name) else known.key(value)
-            if key in changed or (isinstance(value, ir.Attribute) and value.attr in rebound):
+            if key in changed or (isinstance(value, ir.Attribute) and _is_rebound(module, value.attr)):
                 return False
         elif isinstance(value, ir.Call):
             names = module.names.of(value.func)
@@ -201,12 +200,14 @@ def _contents_changed(module: Module, region: ir.With) -> Iterator[str | None]:
                     yield known.key(value.func.base)
 
 
-def _rebound(module: Module) -> Iterator[ir.Attribute]:
-    """The attributes that something else than a constructor sets: a call in the region may do so."""
-    for statement in module.whole.statements:
-        function = ir.function_of(statement)
-        if function is not None and function.name not in ("__init__", "__post_init__"):
-            yield from (target for target in _targets(statement) if isinstance(target, ir.Attribute))
+def _is_rebound(module: Module, attr: str) -> bool:
+    """Whether something else than a constructor sets an attribute of that name: a call in the region may do so."""
+    return any(
+        isinstance(target, ir.Attribute) and target.attr == attr
+        for statement in module.whole.near(attr).statements
+        if (function := ir.function_of(statement)) is not None and function.name not in ("__init__", "__post_init__")
+        for target in _targets(statement)
+    )
 
 
 def _targets(statement: ir.Statement) -> tuple[ir.Value, ...]:

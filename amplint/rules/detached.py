@@ -42,7 +42,7 @@ def _find(module: Module, value: ir.Value, depth: int) -> ir.Call | None:
         return found[0] if found and all(found) else None
     if isinstance(value, ir.Name):
         bindings = reaching(module.names, value)
-        if not all(isinstance(each, Assigned) for each in bindings) or value.name in module.once(_Known).changed:
+        if not all(isinstance(each, Assigned) for each in bindings) or _is_changed(module, value.name):
             return None
         made = [new_tensor(module, each.value, depth - 1) for each in bindings if isinstance(each, Assigned)]
         return made[0] if made and all(made) else None
@@ -50,19 +50,22 @@ def _find(module: Module, value: ir.Value, depth: int) -> ir.Call | None:
 
 
 class _Known:
-    """What was found of values, by their ids; which names `target += ...` may give a history."""
+    """What was found of values, by their ids."""
 
     def __init__(self, module: Module) -> None:
         self.found: dict[int, ir.Call | None] = {}
         self.any_made = any(
             call.keyword("requires_grad") is not None or ir.last_name(call.func) == "requires_grad_"
-            for call in module.whole.calls
+            for call in module.whole.near("requires_grad").calls
         )
-        self.changed = {
-            each.target.name
-            for each in module.whole.statements
-            if isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name)
-        }
+
+
+def _is_changed(module: Module, name: str) -> bool:
+    """Whether `target += ...` may give a variable of that name a history."""
+    return any(
+        isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name) and each.target.name == name
+        for each in module.whole.near(name).statements
+    )
 
 
 def _called(module: Module, call: ir.Call, depth: int) -> ir.Call | None:

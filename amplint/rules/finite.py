@@ -51,7 +51,7 @@ def aborts(module: Module) -> list[Abort]:
 
 def _aborts(module: Module) -> list[Abort]:
     found = []
-    for statement in module.whole.statements:
+    for statement in module.whole.near("assert", "raise", *module.words(*_EXITS)).statements:
         decides = statement if isinstance(statement, ir.Assert) else statement.parent
         if decides is not statement and not _ends(module, statement):
             continue
@@ -84,7 +84,7 @@ def is_caught(module: Module, node: ir.Node) -> bool:
     return any(
         any(_catches(module, handler, raised) for handler in each.handlers)
         and (stands_in(node, each.body) or (name and _calls(each.body, name)))
-        for each in module.whole.statements
+        for each in (*module.whole.within(function).statements, *(module.whole.near(name).statements if name else ()))
         if isinstance(each, ir.Try)
     )
 

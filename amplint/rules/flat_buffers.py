@@ -9,6 +9,7 @@ from amplint.model import ir
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned
+from amplint.rules.kept import near_kept
 from amplint.rules.order import always_off, visits
 
 if TYPE_CHECKING:
@@ -42,12 +43,13 @@ def cleared(module: Module) -> Iterator[Cleared]:
 def _maker(module: Module, flow: Flow, optimizer: str | None) -> ir.Function | ir.Class | None:
     """What makes the flat buffer that an optimizer is over, as the file shows: it is made of it, or asked about it."""
     known = objects(module)
-    for call in module.whole.calls:
+    for call in module.whole.near("isinstance").calls:
         if module.names.of(call.func) == {"builtins.isinstance"} and len(call.positional) == 2:
             asked = module.names.definition(call.positional[1])
             if asked in module.once(_makers) and flow.contains(call):
                 return asked
-    for statement in module.whole.statements:
+    keys = {optimizer or "", known.original(optimizer or "")}
+    for statement in near_kept(module, keys).statements if optimizer is not None else module.whole.statements:
         value = statement.value if isinstance(statement, ir.Assign) else None
         if isinstance(statement, ir.Assign) and isinstance(value, ir.Call):
             if any(known.key(each) in (optimizer, known.original(optimizer or "")) for each in statement.targets):
@@ -74,9 +76,22 @@ def _in(module: Module, value: ir.Value, depth: int) -> ir.Function | ir.Class |
 
 def _makers(module: Module) -> list[ir.Function | ir.Class]:
     """The functions and classes that make gradients slices of one tensor, and that the gradient of another one."""
-    return [
-        each for each in module.whole.statements if isinstance(each, (ir.Function, ir.Class)) and _is_flat(each.body)
+    storing = [
+        each
+        for each in module.whole.near("grad").statements
+        if isinstance(each, ir.Assign)
+        and any(isinstance(to, ir.Attribute) and to.attr == "grad" for to in each.targets)
     ]
+    around = {up.id: up for each in storing for up in _around(each)}
+    return [around[each] for each in sorted(around) if _is_flat(around[each].body)]
+
+
+def _around(statement: ir.Statement) -> Iterator[ir.Function | ir.Class]:
+    up = statement.parent
+    while up is not None:
+        if isinstance(up, (ir.Function, ir.Class)):
+            yield up
+        up = up.parent
 
 
 def _is_flat(block: ir.Block) -> bool:

@@ -144,7 +144,7 @@ def _has_computing_hook(module: Module) -> bool:
 
 def _hooks(module: Module) -> Iterator[ir.Value]:
     """What is registered to run in backward."""
-    for call in module.whole.calls:
+    for call in module.whole.near("register_").calls:
         if isinstance(call.func, ir.Attribute) and call.func.attr in _HOOKS and call.args:
             yield call.args[-1].value
 
@@ -170,7 +170,7 @@ def is_product(value: ir.Value) -> bool:
 
 def bare_functions(module: Module) -> Iterator[ir.Class]:
     """The file's `torch.autograd.Function`s that custom_fwd and custom_bwd don't decorate."""
-    for statement in module.whole.statements:
+    for statement in module.whole.near(*module.words(*AUTOGRAD_FUNCTIONS)).statements:
         if isinstance(statement, ir.Class) and any(
             module.names.of(base.value) & AUTOGRAD_FUNCTIONS for base in statement.bases
         ):

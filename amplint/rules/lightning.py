@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.objects import objects
 from amplint.model.precision import dtypes
+from amplint.model.scopes import Imported
 from amplint.rules.releases import is_class_of
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _LIBRARIES = ("lightning", "pytorch_lightning", "lightning_fabric")
+_SETUPS = [f"{library}.*{what}" for library in _LIBRARIES for what in ("Trainer", "Fabric")]
+_MODULES = [f"{library}.*LightningModule" for library in _LIBRARIES]
 _SCALES = (16, "16", "16-mixed")
 
 
@@ -48,7 +51,7 @@ def setups(module: Module) -> list[Setup]:
 def _setups(module: Module) -> list[Setup]:
     return [
         Setup(call, what, call.keyword("precision"))
-        for call in module.calls
+        for call in module.own.near(*module.words(*_SETUPS)).calls
         for what in ("Trainer", "Fabric")
         if is_class_of(module, call.func, _LIBRARIES, what)
     ]
@@ -61,9 +64,17 @@ def scaling(module: Module, what: str) -> Setup | None:
 
 def modules(module: Module) -> Iterator[ir.Class]:
     """The classes of a file that are LightningModules, those that inherit another one of the file too."""
-    for each in module.statements:
-        if isinstance(each, ir.Class) and _is_module(module, each):
-            yield each
+    words, more = set[str](), set(module.words(*_MODULES))
+    while more - words:
+        words |= more
+        statements = module.whole.near(*sorted(words)).statements
+        found = [each for each in statements if isinstance(each, ir.Class) and _is_module(module, each)]
+        more |= {each.name for each in found} | {
+            name
+            for name, bindings in module.program.scope.bindings.items()
+            if any(isinstance(each, Imported) and each.what in found for each in bindings)
+        }
+    yield from filter(module.is_own, found)
 
 
 def _is_module(module: Module, cls: ir.Class, depth: int = 4) -> bool:

@@ -11,7 +11,7 @@ from amplint.model.objects import objects
 from amplint.model.precision import region_dtypes
 from amplint.model.reaching import returned
 from amplint.rules.lightning import fabric_of, modules, scaling, setups
-from amplint.rules.managed import Step, is_always_behind
+from amplint.rules.managed import Step, containers, is_always_behind
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -102,7 +102,7 @@ def _clips(module: Module) -> Iterator[Against]:
                 "`on_before_optimizer_step`, where Lightning has unscaled them",
             )
     if fabric is not None:
-        functions: list[ir.Function | ir.Program] = [module.program, *module.functions]
+        functions = containers(module, lambda call: False)
         for clip, backward in _after_backward(module, functions, lambda call: _kind_of_fabric(module, call)):
             own = module.text(backward.func).rpartition(".")[0]
             yield Against(

@@ -11,6 +11,7 @@ from amplint.model.objects import Made, objects
 from amplint.model.precision import region_dtypes
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
 from amplint.model.unseen import bases_in_sight, functions_by_name, local_function
+from amplint.rules.kept import near_kept
 from amplint.rules.standing import ifs_round
 
 if TYPE_CHECKING:
@@ -33,11 +34,10 @@ class Life:
         self.made = made
         self.methods: set[str] = set()
         self.keys = {scaler}
-        uses = module.once(_uses)
         self.unseen = self._stored_twice()
         todo = [scaler]
         while todo:
-            for value in uses.get(todo.pop(), ()):
+            for value in _uses(module, todo.pop()):
                 for key in self._follow(value) - self.keys:
                     self.keys.add(key)
                     todo.append(key)
@@ -85,13 +85,10 @@ class Life:
         return {self._known.variable(function.scope, param)}
 
 
-def _uses(module: Module) -> dict[str, list[ir.Value]]:
+def _uses(module: Module, key: str) -> list[ir.Value]:
     known = objects(module)
-    found: dict[str, list[ir.Value]] = {}
-    for value in module.whole.values:
-        if isinstance(value, (ir.Name, ir.Attribute)) and (key := known.key(value)) is not None:
-            found.setdefault(key, []).append(value)
-    return found
+    values = near_kept(module, {key}).values
+    return [each for each in values if isinstance(each, (ir.Name, ir.Attribute)) and known.key(each) == key]
 
 
 def every_life(module: Module) -> list[Life]:
@@ -176,7 +173,7 @@ def linked(module: Module, life: Life, optimizer: str) -> bool:
     known = objects(module)
     owner = life.scaler.partition(".")[0]
     together = owner.startswith("self") and optimizer.startswith(f"{owner}.")
-    for call in module.whole.calls:
+    for call in near_kept(module, life.keys).calls:
         given = [known.key(arg.value) for arg in call.args]
         if isinstance(call.func, ir.Attribute) and call.func.attr in ("step", "unscale_"):
             if known.key(call.func.base) in life.keys and given:

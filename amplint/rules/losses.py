@@ -79,7 +79,7 @@ def surely_plain(module: Module, found: Found) -> bool:
     if holders(module) or backward.subject is None:
         return False
     function = ir.function_of(backward.call)
-    for value in module.whole.values:
+    for value in (*module.whole.within(function).values, *module.whole.near("scale").values):
         if isinstance(value, ir.Attribute):
             here = ir.function_of(value) is function
             called = isinstance(value.parent, ir.Call) and value.parent.func is value
@@ -108,7 +108,7 @@ def _goes_into_backward(module: Module, call: ir.Value) -> bool:
     key = objects(module).own_key(parent.targets[0])
     reads = [
         value
-        for value in module.whole.values
+        for value in module.whole.near(parent.targets[0].name).values
         if isinstance(value, ir.Name) and not value.bound and objects(module).own_key(value) == key
     ]
     return all(_calls_backward(read) for read in reads)

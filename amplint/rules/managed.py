@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
-from amplint.model.calls import Calls
-from amplint.model.events import events
+from amplint.model.calls import Calls, callers
+from amplint.model.events import CLIPS, events
 from amplint.rules.clips import reads_scale
 from amplint.rules.standing import conditions, exclusive, ifs_round, upwards
 
@@ -97,6 +97,23 @@ class Step:
     def in_other_arm(self, clip: Met) -> bool:
         """Whether the framework clips or unscales in another arm of an if that the clip stands in."""
         return any(each.kind in ("clip", "unscale_") and exclusive(*common(each, clip)) for each in self.met)
+
+
+def containers(module: Module, is_clip: Callable[[ir.Call], bool]) -> list[ir.Function | ir.Program]:
+    """The functions of the file, and its own body, in whose events a clip of torch's can be, or one that `is_clip`."""
+    todo: list[ir.Node] = [
+        call
+        for call in module.whole.near("clip", "clamp", *module.words(*CLIPS)).calls
+        if is_clip(call) or ((event := events(module).of(call)) is not None and event.kind == "clip")
+    ]
+    found: dict[int, ir.Function | ir.Program] = {}
+    while todo:
+        container = ir.function_of(todo.pop()) or module.program
+        if container.id not in found:
+            found[container.id] = container
+            todo += callers(module, container) if isinstance(container, ir.Function) else ()
+    every = [found[each] for each in sorted(found)]
+    return [each for each in every if module.is_own(each) and getattr(each, "name", "") != "<lambda>"]
 
 
 def _is_none(value: ir.Value | None) -> bool:

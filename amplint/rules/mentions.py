@@ -21,7 +21,7 @@ _PATCHERS = ("setattr", "delattr", "object")
 
 def imports_of(module: Module, name: str) -> Iterator[Imported]:
     """The bindings by which imports, in any scope, bind the qualified name."""
-    for statement in module.statements:
+    for statement in module.own.near(name.rpartition(".")[2]).statements:
         if isinstance(statement, ir.Import) and statement.module is not None:
             for alias in statement.aliases:
                 if canonical(f"{statement.module}.{alias.name}") == name:
@@ -30,7 +30,7 @@ def imports_of(module: Module, name: str) -> Iterator[Imported]:
 
 def patched(module: Module) -> Iterator[str]:
     """The names that strings speak of in order to replace them."""
-    for value in module.values:
+    for value in module.own.near("autocast", "GradScaler", "custom_fwd", "custom_bwd").values:
         if isinstance(value, ir.Constant) and isinstance(value.value, str):
             found = _PATCHED.fullmatch(value.value)
             if found is None and isinstance(value.parent, ir.Call):
@@ -44,7 +44,7 @@ def patched(module: Module) -> Iterator[str]:
 def asked_for(module: Module, new: str) -> Iterator[ir.Node]:
     """The calls `getattr(torch, "new_name", ...)` and `hasattr(...)`."""
     home, _, name = new.rpartition(".")
-    for call in module.calls:
+    for call in module.own.near(name).calls:
         if module.names.of(call.func) & {"builtins.getattr", "builtins.hasattr"} and len(call.positional) > 1:
             asked = call.positional[1]
             if isinstance(asked, ir.Constant) and asked.value == name and home in module.names.of(call.positional[0]):

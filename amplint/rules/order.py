@@ -13,6 +13,7 @@ from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.model.state import State
 from amplint.model.visits import Issue, Visit
+from amplint.rules.kept import near_kept
 from amplint.rules.standing import conditions, exclusive, ifs_round, loop_of, loops_round, skipping, upwards
 
 if TYPE_CHECKING:
@@ -205,32 +206,25 @@ def on_micro_steps(each: Found) -> bool:
 
 def used_elsewhere(module: Module, flow: Flow, scaler: str, method: str) -> bool:
     """Whether a function of the file that the flow doesn't show calls a method of the scaler."""
-    calls = module.once(_calls_by_method).get((objects(module).original(scaler), method), ())
-    return any(not flow.contains(call) and not flow.follows(call) for call in calls)
-
-
-def _calls_by_method(module: Module) -> dict[tuple[str, str], list[ir.Call]]:
     known = objects(module)
-    found: dict[tuple[str, str], list[ir.Call]] = {}
-    for call in module.whole.calls:
-        scaler = known.is_scaler(call.func.base) if isinstance(call.func, ir.Attribute) else None
-        if scaler is not None and isinstance(call.func, ir.Attribute):
-            found.setdefault((scaler, call.func.attr), []).append(call)
-    return found
+    return any(
+        isinstance(call.func, ir.Attribute)
+        and call.func.attr == method
+        and known.is_scaler(call.func.base) == known.original(scaler)
+        and not flow.contains(call)
+        and not flow.follows(call)
+        for call in module.whole.near(method).calls
+    )
 
 
 def methods_used(module: Module, scaler: str) -> set[str]:
     """The names of the attributes that the file reads of a scaler."""
-    return module.once(_attributes).get(scaler, set())
-
-
-def _attributes(module: Module) -> dict[str, set[str]]:
     known = objects(module)
-    found: dict[str, set[str]] = {}
-    for value in module.whole.values:
-        if isinstance(value, ir.Attribute) and (scaler := known.is_scaler(value.base)) is not None:
-            found.setdefault(scaler, set()).add(value.attr)
-    return found
+    return {
+        value.attr
+        for value in near_kept(module, {scaler}).values
+        if isinstance(value, ir.Attribute) and known.is_scaler(value.base) == scaler
+    }
 
 
 def _changed_round(module: Module, node: ir.Node) -> set[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.dtypes import DEFAULT_DTYPE, Region, is_false, region_devices, region_of
 from amplint.model.scopes import Imported
+from amplint.rules.kept import near_regions
 from amplint.rules.legacy import Legacy
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def pins(module: Module, legacy: Legacy, call: ir.Call, skip: int = 0) -> Pins:
 
 def _another_dtype(module: Module, device: str) -> bool:
     """Whether the file shows a dtype for the device that is not its default."""
-    for call in module.calls:
+    for call in filter(module.is_own, near_regions(module).calls):
         name = _called(call)
         if name.startswith("set_autocast_") and name.endswith("dtype"):
             return True
@@ -59,7 +60,7 @@ def _another_dtype(module: Module, device: str) -> bool:
 
 def _another_cache(module: Module) -> bool:
     """Whether the file may switch the weight cache off."""
-    for call in module.calls:
+    for call in filter(module.is_own, near_regions(module).calls):
         name = _called(call)
         if name == "set_autocast_cache_enabled":
             return True

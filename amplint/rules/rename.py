@@ -147,7 +147,7 @@ class Renames:
         if in_fstring(value):
             return Rewrite("it stands in an f-string, where a quoted device can end the string")
         renamed = isinstance(value, ir.Name) and legacy.name != value.name == legacy.old.rpartition(".")[2]
-        if renamed and any(legacy.name in scope.bindings for scope in _scopes(self.module)):
+        if renamed and any(legacy.name in scope.bindings for scope in _scopes(self.module, legacy.name)):
             return Rewrite(f"the file already uses the name `{legacy.name}`")
         return None
 
@@ -269,7 +269,7 @@ class Renames:
             and not value.bound
             and value.id not in roots
             and use.binding in self.module.names.bindings(value)
-            for value in self.module.values
+            for value in self.module.own.near(use.binding.alias.bound if use.binding is not None else "").values
         )
 
     def _whole_module(self, use: Use) -> bool:
@@ -354,11 +354,13 @@ def _is_stored(module: Module, value: ir.Value) -> bool:
     return isinstance(value, ir.Attribute) and any(True for _ in module.names.stored(value))
 
 
-def _scopes(module: Module) -> Iterator[Scope]:
+def _scopes(module: Module, name: str) -> Iterator[Scope]:
+    """The scopes that may bind a name."""
     yield module.program.scope
-    for statement in module.statements:
-        if isinstance(statement, (ir.Function, ir.Class)):
-            yield statement.scope
+    for statement in module.own.near(name).statements:
+        for each in (statement, statement.parent):
+            if isinstance(each, (ir.Function, ir.Class)):
+                yield each.scope
 
 
 def renames(module: Module) -> Renames:

@@ -11,6 +11,7 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.scopes import NOTHING
 from amplint.model.unseen import MAKES_SCHEDULER
+from amplint.rules.kept import near_kept
 from amplint.rules.order import visits
 from amplint.rules.standing import exclusive, loop_of
 
@@ -41,7 +42,11 @@ class Schedulers:
         self._module = module
         self.optimizers: dict[str, set[str]] = {}  # of those that are torch's, by the scheduler's key
         self._others: set[str] = set()  # kept where something else is kept too
-        for statement in module.statements:
+        self._read_all(module.own.near(*module.words(f"{_TORCHS}*", "transformers.*", "diffusers.*")).statements)
+        self._read_all(near_kept(module, self.optimizers).statements)  # what else they are
+
+    def _read_all(self, statements: list[ir.Statement]) -> None:
+        for statement in filter(self._module.is_own, statements):
             if isinstance(statement, ir.Assign) and statement.value is not None:
                 for key in map(self._known.key, statement.targets):
                     if key is not None:
@@ -81,7 +86,7 @@ def pairs(module: Module, flow: Flow, *, certain: bool) -> Iterator[Pair]:
     """
     schedulers = module.once(Schedulers)
     steps = [visit.event for visit in visits(flow, "step")]
-    for call in module.calls if steps else ():
+    for call in module.own.near("step").calls if steps else ():
         if not (isinstance(call.func, ir.Attribute) and call.func.attr == "step" and not call.args):
             continue
         if not flow.contains(call):

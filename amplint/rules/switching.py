@@ -110,7 +110,7 @@ def plain_steps(module: Module, backward: ir.Node) -> Iterator[Event]:
     function = ir.function_of(backward)
     for place in (backward, *callers(module, function)):
         around, loops = ir.function_of(place), loops_round(place)
-        for call in module.whole.calls:
+        for call in module.whole.within(around).calls:
             behind = call.id > place.id or any(each in loops for each in loops_round(call))
             if ir.function_of(call) is around and behind:
                 event = events(module).of(call)
@@ -140,7 +140,7 @@ def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimi
         isinstance(each, ir.Assign)
         and ir.function_of(each) is home
         and any(known.key(target) in optimizers for target in each.targets)
-        for each in module.whole.statements
+        for each in module.whole.within(home).statements
     )
 
 

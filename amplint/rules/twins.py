@@ -50,7 +50,7 @@ class Difference(NamedTuple):
 def twins(module: Module) -> list[tuple[ir.If, list[Arm]]]:
     """The ifs of which some arms step with a scaler and some without, and those arms, of all elifs too."""
     found = []
-    for statement in module.whole.statements:
+    for statement in module.whole.near("step").statements:
         if isinstance(statement, ir.If) and not statement.elif_ and statement.orelse is not None:
             arms = [arm for block in _blocks(statement) if (arm := _read(module, block)) is not None]
             if {arm.scaled for arm in arms} == {True, False}:
@@ -252,7 +252,7 @@ def _callers(module: Module, function: ir.Function | None) -> Iterator[ir.Functi
     """The functions of the file, or its own body, that mention the one."""
     if function is None:
         return
-    for value in module.whole.values:
+    for value in module.whole.near(function.name).values:
         if isinstance(value, (ir.Name, ir.Attribute)) and ir.last_name(value) == function.name:
             yield ir.function_of(value) or module.program
 

@@ -241,7 +241,7 @@ def _base(module: Module, legacy: Legacy, cls: ir.Class) -> Rewrite:
     if init is None:
         return Rewrite("a subclass without a constructor of its own takes its arguments from callers elsewhere")
     edits = []
-    for call in module.calls:
+    for call in module.own.within(init).calls:
         func = call.func
         if ir.function_of(call) is init and isinstance(func, ir.Attribute) and func.attr == "__init__":
             if not isinstance(func.base, ir.Call):
@@ -300,7 +300,8 @@ def _called_without_positional(module: Module, partial: ir.Call) -> bool:
 
 def reads_of(module: Module, assign: ir.Assign) -> Iterator[ir.Name]:
     """The reads of the names that an assignment binds."""
-    for value in module.values:
+    targets = (each for target in assign.targets for each in ir.walk_values(target))
+    for value in module.own.near(*sorted({each.name for each in targets if isinstance(each, ir.Name)})).values:
         if isinstance(value, ir.Name) and not value.bound:
             for binding in module.names.bindings(value):
                 if isinstance(binding, Assigned) and binding.value is assign.value:

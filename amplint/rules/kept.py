@@ -1,0 +1,68 @@
+"""The pieces of a file in which an object or a function is written, for questions about all that is done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST
+from amplint.model.nodes import Nodes, assigned
+from amplint.model.objects import objects, word_of
+from amplint.model.scopes import Imported
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+
+def near_kept(module: Module, keys: Collection[str]) -> Nodes:
+    """The nodes near every mention of the objects that have one of some keys, under whatever name."""
+    return module.whole.near(*words_of(module, keys))
+
+
+def words_of(module: Module, keys: Collection[str]) -> tuple[str, ...]:
+    """Words of which one stands in each mention of an object that has one of some keys."""
+    known, words, more = objects(module), set[str](), {word_of(key) for key in keys}
+    while more - words and "" not in more:
+        words |= more
+        for value in module.whole.near(*sorted(words)).values:
+            if isinstance(value, (ir.Name, ir.Attribute, ir.Subscript, ir.Call)) and known.key(value) in keys:
+                more.update(assigned(value))
+                function = ir.function_of(value) if isinstance(value.parent, ir.Return) else None
+                more.update([function.name] if function is not None else ())  # a property
+    return tuple(sorted(words)) if "" not in more else ("",)
+
+
+def keys_made_by(module: Module, *classes: str) -> set[str]:
+    """The keys of what is assigned an object of one of some classes."""
+    keys = set[str | None]()
+    for made in module.calls_of(*classes):
+        up = made.parent
+        while isinstance(up, ir.Conditional):
+            up = up.parent
+        keys.update(map(objects(module).key, up.targets) if isinstance(up, ir.Assign) else ())
+    return {each for each in keys if each is not None}
+
+
+def near_scalers(module: Module) -> Nodes:
+    """The nodes near every mention of a scaler."""
+    return near_kept(module, objects(module).every_scaler())
+
+
+def near_regions(module: Module) -> Nodes:
+    """The nodes near every construction of an autocast object."""
+    return module.whole.near(*module.words(AUTOCAST, *OLD_AUTOCAST))
+
+
+def near_definition(module: Module, what: ir.Function | ir.Class) -> Nodes:
+    """The nodes near every mention of a function or class by its name, or by one that an import gives it."""
+    whole = module.whole
+    imports = [each for each in whole.near(what.name).statements if isinstance(each, ir.Import)]
+    words = {alias.bound for each in imports for alias in each.aliases if alias.name == what.name}
+    words |= {
+        name
+        for file in whole.files
+        for name, bindings in file.program.scope.bindings.items()
+        if any(isinstance(each, Imported) and each.what is what for each in bindings)
+    }
+    return whole.near(what.name, *sorted(words - {what.name}))
