@@ -364,6 +364,8 @@ class Objects:
     def _construction(self, key: str) -> _Constructed:
         """What an object is made by, in whatever place."""
         word = word_of(key)
+        if not word:
+            return _NOTHING_MADE
         if word not in self._constructed:
             found = self._constructed[word] = dict[str, _Constructed]()
             for statement in self._module.whole.near(word).statements:

@@ -72,6 +72,8 @@ rule = Rule(
 
 # Adapters are float32 whatever the model is, and it is frozen.
 _ADAPTS = re.compile(r"(?i)\bpeft|lora|adapter|kbit")
+# What is written where `_casts_parameters` finds a cast.
+_CASTING = re.compile(r"data|float|double|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
 _DISPLAY = Fix(Applicability.DISPLAY, "Leave the parameters in float32; the region casts what it needs")
 
 
@@ -120,7 +122,7 @@ def _is_wrapped(module: Module, half: Cast) -> bool:
 
 def _casts_parameters(module: Module) -> bool:
     """Whether the file casts single parameters: which of them stay float16 can't be told."""
-    for statement in module.whole.statements:
+    for statement in module.whole.near(_CASTING).statements:
         if isinstance(statement, ir.Assign) and any(
             isinstance(each, ir.Attribute) and each.attr == "data" for each in statement.targets
         ):

@@ -55,7 +55,7 @@ from amplint.rules.base import Rule
 from amplint.rules.editing import written
 from amplint.rules.halves import casting_up
 from amplint.rules.island import island
-from amplint.rules.kept import keys_made_by, words_of
+from amplint.rules.kept import keys_made_by, near_kept, words_of
 from amplint.rules.pins import module_name
 from amplint.rules.statements import says_the_same
 
@@ -196,7 +196,7 @@ def _with_logits(module: Module, call: ir.Call) -> list[Edit] | None:
     if isinstance(call.func, (ir.Name, ir.Attribute)):
         key = objects(module).key(call.func)
         made = list(objects(module).sources(call.func))
-        for value in module.whole.values:
+        for value in (near_kept(module, {key}) if key is not None else module.whole).values:
             read = isinstance(value, (ir.Name, ir.Attribute)) and not _is_target(value)
             if not read or objects(module).key(value) != key or value is call.func:
                 continue

@@ -63,6 +63,7 @@ second clips raise. The same came out by hand with accelerate 1.15 itself, its s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -106,6 +107,7 @@ _OWN = {
     "torch.nn.utils.clip_grad_value": ("clip_grad_value_", ("parameters", "clip_value")),
 }
 _TUNED = 1_000
+_STEPS = re.compile("(?i)step")
 
 
 @rule.check
@@ -261,11 +263,8 @@ def _again(module: Module, step: Step, clip: Met) -> Finding | None:
     if any(may_decide(module, test) for test, _ in tests_of(clip, first)):
         return None
     one, other = common(first, clip)
-    if any(
-        "step" in ir.last_name(call.func).lower()
-        for call in module.own.near("step", "Step", "STEP").calls
-        if one.id < call.id < other.id
-    ):
+    calls = module.own.near(_STEPS).calls
+    if any(_STEPS.search(ir.last_name(call.func)) for call in calls if one.id < call.id < other.id):
         return None  # of an optimizer that isn't known as one
     return rule.finding(
         module.span(clip.call),
