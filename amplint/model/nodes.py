@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 
 from amplint.model import ir
@@ -14,7 +15,9 @@ _MOST_PATTERNS = 4096
 
 
 class Nodes:
-    """The nodes of some files; with `words`, those of the pieces of them in which one of the words stands."""
+    """The nodes of some files; with `words`, those of the pieces of them in which one of the words stands, or those of
+    some `pieces`.
+    """
 
     def __init__(
         self,
@@ -24,7 +27,7 @@ class Nodes:
     ) -> None:
         self.files = files
         self._words = words
-        self._pieces = pieces
+        self._chosen = pieces
         self._near: dict[tuple[str | re.Pattern[str], ...], Nodes] = {}
         self._within: dict[int | None, Nodes] = {}
 
@@ -33,9 +36,14 @@ class Nodes:
 
         Those of every piece (`amplint.model.folding`) in whose text one of the words stands, so that the others are not
         read for it. A piece is a function, a method, or statements between; it is the more selective word that helps.
+        `near(a).near(b)` are those where both stand.
         """
         if words not in self._near:
-            self._near[words] = Nodes(self.files, words)
+            chosen: list[Piece] | None = None
+            if self._words != ("",):
+                own = {each.first_id for each in self._pieces}
+                chosen = [each for file in self.files for each in file.pieces_with(words) if each.first_id in own]
+            self._near[words] = Nodes(self.files, words, chosen)
         return self._near[words]
 
     def calling(self, *names: str) -> Nodes:
@@ -65,12 +73,15 @@ class Nodes:
         return next(each for each in self.files if node.id <= each.last_id).piece_of(node.id)
 
     @cached_property
+    def _pieces(self) -> list[Piece]:
+        if self._chosen is not None:
+            return self._chosen
+        return [piece for file in self.files for piece in file.pieces_with(self._words)]
+
+    @cached_property
     def statements(self) -> list[ir.Statement]:
         """Every statement, in the order of the text."""
-        pieces = self._pieces
-        if pieces is None:
-            pieces = [piece for file in self.files for piece in file.pieces_with(self._words)]
-        return [each for piece in pieces for each in piece.statements()]
+        return [each for piece in self._pieces for each in piece.statements()]
 
     @cached_property
     def values(self) -> list[ir.Value]:
@@ -133,14 +144,14 @@ def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> tuple[tuple[
     is written with its last word, or with a word that an import or an assignment gives it.
     """
     exact = {each for each in sought if "*" not in each}
-    within = [(before, behind) for before, star, behind in (each.partition("*") for each in sought) if star]
+    within = [each for each in sought if "*" in each]
 
     def is_sought(name: str) -> bool:
-        return name in exact or any(name.startswith(before) and name.endswith(behind) for before, behind in within)
+        return name in exact or any(fnmatchcase(name, each) for each in within)
 
     words: set[str] = set()
     more = {re.findall(r"\w+", each)[-1] for each in sought}
-    packages = tuple(before for before, behind in within if not behind)
+    packages = tuple(each.removesuffix("*") for each in within)
     while more - words:
         words |= more
         near = nodes.near(*sorted(words))

@@ -154,16 +154,18 @@ def _argument_edits(module: Module, value: ir.Value, full: str) -> tuple[Edit, .
 
 
 def _unbound_names(module: Module) -> Iterator[Finding]:
-    if any(map(module.is_own, module.calls_of("builtins.exec", "builtins.globals", "builtins.setattr"))):
-        return
     for word, new in (("autocast", AUTOCAST), ("GradScaler", SCALER)):
         for value in module.references(UNBOUND + word):
             called = value.parent if isinstance(value.parent, ir.Call) and value.parent.func is value else None
             decorates = isinstance(value.parent, ir.Function) and value in value.parent.decorators
-            if (called is not None or decorates) and not may_be_missing(value):
+            if (called is not None or decorates) and not may_be_missing(value) and not _binds_unseen(module):
                 fix = _import_it(module, called, word, new) if called is not None else None
                 message = f"`{word}` is bound nowhere in this file: NameError; import it from `torch.amp`"
                 yield rule.finding(module.span(value), message, fix=fix)
+
+
+def _binds_unseen(module: Module) -> bool:
+    return any(map(module.is_own, module.calls_of("builtins.exec", "builtins.globals", "builtins.setattr")))
 
 
 def _import_it(module: Module, call: ir.Call, word: str, new: str) -> Fix | None:

@@ -49,6 +49,7 @@ from amplint.model.objects import SCALERS, objects
 from amplint.rules.base import Rule
 from amplint.rules.devices import choose
 from amplint.rules.editing import insert, written
+from amplint.rules.kept import near_scalers
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -68,11 +69,14 @@ _Arguments = dict[str, ir.Value]
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
-    """Constructions and calls of `update`, in the order of the text."""
-    for call in module.whole.near("update", *module.words(*SCALERS)).calls:
+    """Constructions, then calls of `update`."""
+    for call in module.calls_of(*SCALERS):
         name = module.names.only(call.func)
-        found = _made(module, call, name) if name in SCALERS else (_updated(module, call),)
-        yield from (each for each in found if each is not None)
+        yield from (each for each in (_made(module, call, name) if name in SCALERS else ()) if each is not None)
+    for call in near_scalers(module).near("update").calls:
+        found = _updated(module, call)
+        if found is not None:
+            yield found
 
 
 def _made(module: Module, call: ir.Call, name: str) -> Iterator[Finding | None]:

@@ -92,8 +92,6 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _unbound(module: Module, arms: list[Arm]) -> Iterator[Finding]:
     """The names in one arm alone that the file binds nowhere, and Python neither."""
-    if module.calls_of(*_DYNAMIC):
-        return
     missing = [
         {
             value.name: value
@@ -106,6 +104,8 @@ def _unbound(module: Module, arms: list[Arm]) -> Iterator[Finding]:
         for name, value in own.items():
             if name in _NOTEBOOK or name.startswith("__") or sum(name in each for each in missing) > 1:
                 continue
+            if module.calls_of(*_DYNAMIC):
+                return
             yield rule.finding(
                 module.span(value),
                 f"`{name}` is bound nowhere in this file: this arm raises NameError, while the others do without it",

@@ -83,6 +83,7 @@ rule = Rule(
 
 # What a function, or a flag of one, is called that casts to float32.
 _FLOAT32 = re.compile(r"(?i)(^|_)(fp32|float32|upcast)(_|$)")
+_FLAG = re.compile("(?i)fp32|float32|upcast")
 _NO_NUMBERS = re.compile(r"(?i)mask|label|target|index|indices|(^|_)ids?$|valid|bool")
 _CUSTOM = [f"torch.{module}.custom_{name}" for module in ("amp", "cuda.amp") for name in ("fwd", "bwd")]
 _FOLLOW = 5
@@ -102,7 +103,10 @@ def check(module: Module) -> Iterator[Finding]:
     """Each cast that training alone has."""
     told: set[int] = set()
     half = _has_half(module)
-    for site in (*_chosen(module), *_guarded(module), *_flags(module)):
+    near = module.once(_near_mode)
+    for site in (
+        (*_chosen(module), *_guarded(module), *_flags(module, near)) if half else _flags(module, near.near(_FLAG))
+    ):
         statement = ir.statement_of(site.at).id
         if statement in told or not (half or site.named) or _is_switched_off(module, site.at):
             continue
@@ -149,7 +153,7 @@ def _near_mode(module: Module) -> Nodes:
     words, more = set[str](), {"training", *module.words("torch.is_grad_enabled")}
     while more - words:
         words |= more
-        for each in module.whole.near(*sorted(words)).statements:
+        for each in module.whole.within(None).near(*sorted(words)).statements:
             if isinstance(each, ir.Assign) and each.value is not None and ir.function_of(each) is None:
                 if _mode(module, each.value) is not None:  # a variable of the module
                     more.update(target.name for target in each.targets if isinstance(target, ir.Name))
@@ -290,10 +294,10 @@ def _is_read_behind(module: Module, choice: ir.If, cast: ir.Value) -> bool:
 # --- flags ------------------------------------------------------------------------------------------------------------
 
 
-def _flags(module: Module) -> Iterator[Site]:
+def _flags(module: Module, near: Nodes) -> Iterator[Site]:
     """Calls that are given the mode for a flag which decides about a cast."""
     calls = module.once(Calls)
-    for call in module.once(_near_mode).calls:
+    for call in near.calls:
         given = [arg for arg in call.args if not arg.star and _mode(module, arg.value) is True]
         callee = calls.find(call) if given else None
         params = calls.arguments(call, callee) if callee is not None else None

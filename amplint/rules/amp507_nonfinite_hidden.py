@@ -60,6 +60,7 @@ from amplint.model.reads import is_parameters
 from amplint.model.unseen import local_function
 from amplint.rules.base import Rule
 from amplint.rules.finite import about_finite, made_of, not_finite
+from amplint.rules.kept import STORES_GRAD
 from amplint.rules.order import calls_of, side_by_side
 from amplint.rules.skipped import beside, is_routine, runs_with, scaler_calls
 from amplint.rules.standing import conditions, exclusive, ifs_round
@@ -86,7 +87,7 @@ rule = Rule(
 _LOSS = re.compile(r"(?i)loss|criterion|cross_entropy|objective")
 _CTC = re.compile(r"(?i)(^|_|\.)ctc")
 # With what a mask is written of where a tensor is finite, or isn't.
-_MASKS = ("isnan", "isinf", "isfinite", "!=", "==")
+_MASKS = ("isnan", "isinf", "isfinite", "!=", re.compile(r"\b(float|inf|nan)\b"))
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 _OF_GRADIENTS = (
     "an overflow in the gradients is replaced before the scaler looks for it, so that it takes the step and keeps its "
@@ -142,7 +143,7 @@ def _hidden(module: Module) -> Iterator[Hidden]:
         tensor = _replaced(module, call)
         if tensor is not None:
             yield Hidden(call, tensor)
-    for statement in module.whole.near(*_MASKS, "grad").statements:
+    for statement in module.whole.near(*_MASKS, STORES_GRAD).statements:
         if not isinstance(statement, ir.Assign):
             continue
         for target in statement.targets:

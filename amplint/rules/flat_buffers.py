@@ -9,7 +9,7 @@ from amplint.model import ir
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned
-from amplint.rules.kept import near_kept
+from amplint.rules.kept import STORES_GRAD, near_kept
 from amplint.rules.order import always_off, visits
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _makers(module: Module) -> list[ir.Function | ir.Class]:
     """The functions and classes that make gradients slices of one tensor, and that the gradient of another one."""
     storing = [
         each
-        for each in module.whole.near("grad").statements
+        for each in module.whole.near(STORES_GRAD).statements
         if isinstance(each, ir.Assign)
         and any(isinstance(to, ir.Attribute) and to.attr == "grad" for to in each.targets)
     ]

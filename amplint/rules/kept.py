@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,10 @@ from amplint.model.scopes import Imported
 
 if TYPE_CHECKING:
     from amplint.model import Module
+
+
+# What is written where a gradient is stored.
+STORES_GRAD = re.compile(r"\bgrad\b[^=\n]*=")
 
 
 def near_kept(module: Module, keys: Collection[str]) -> Nodes:

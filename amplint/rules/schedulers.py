@@ -42,7 +42,11 @@ class Schedulers:
         self._module = module
         self.optimizers: dict[str, set[str]] = {}  # of those that are torch's, by the scheduler's key
         self._others: set[str] = set()  # kept where something else is kept too
-        self._read_all(module.own.near(*module.words(f"{_TORCHS}*", "transformers.*", "diffusers.*")).statements)
+        self._read_all(
+            module.own.near(
+                *module.words(f"{_TORCHS}*", "transformers.*get_*schedule*", "diffusers.*get_*schedule*")
+            ).statements
+        )
         self._read_all(near_kept(module, self.optimizers).statements)  # what else they are
 
     def _read_all(self, statements: list[ir.Statement]) -> None:
