@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from amplint import cli, gate
+from amplint.analysis import read
 from amplint.engine import check_bytes, fix_bytes
+from amplint.model import ir
 from amplint.rules import all_rules
 from amplint.settings import Settings
+from amplint.source import Source
+from amplint.target import nothing_declared
 from tests.test_fixtures import SILENT, SILENT_IDS, VARIANTS, default_codes, expected_in, settings_for
 
 WRAPPER = """\
@@ -596,3 +600,18 @@ def test_fixing_a_project_leaves_what_another_run_finds(project: Project, capsys
     remaining = lint("--fix", "--unsafe-fixes")
     assert "torch.amp.GradScaler" in (found.root / "helpers.py").read_text()
     assert lint() == remaining
+
+
+def test_only_what_is_used_of_a_file_is_taken(project: Project) -> None:
+    """Not what stands between two statements of it that are."""
+    helper = "import torch\nA = 1\n\n\ndef unused(parameters):\n    {}\n\n\nclass Unused:\n    pass\n\n\nB = 2\n\n\n{}"
+    clip = "torch.nn.utils.clip_grad_norm_(parameters, A)"
+    main = LOOP.format(imports="from helpers import clip", before="clip(model.parameters())")
+    found = project({"helpers.py": helper.format(clip, f"def clip(parameters):\n    {clip}\n"), "main.py": main})
+    path = found.root / "main.py"
+    module = read(Source(str(path), main), nothing_declared())
+    (other,) = module.whole.files[1:]
+    names = [each.name for each in other.program.body.statements if isinstance(each, (ir.Function, ir.Class))]
+    assert names == ["clip"]
+    assert [each for piece in other.pieces for each in re.findall("Unused|unused", piece.text)] == []
+    assert found.codes("main.py") == [(row_of(main, " clip("), "AMP401")]

@@ -20,6 +20,7 @@ import libcst as cst
 
 from amplint.model import ir
 from amplint.model.lower import Lowering
+from amplint.model.outline import Gap
 from amplint.model.scopes import Defined, Scope
 from amplint.source import LINE_END
 
@@ -260,11 +261,12 @@ def _groups(nodes: list[ast.stmt], *alone: type[ast.stmt]) -> Iterator[list[ast.
     """Each function by itself, and what else is `alone`; the statements between them together."""
     group: list[ast.stmt] = []
     for node in nodes:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, *alone)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, Gap, *alone)):
             if group:
                 yield group
                 group = []
-            yield [node]
+            if not isinstance(node, Gap):
+                yield [node]
         else:
             group.append(node)
     if group:

@@ -33,6 +33,10 @@ _GLOBAL = re.compile(r"\bglobal\b")
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
 
+class Gap(ast.Pass):
+    """Stands where a statement is left out."""
+
+
 class Unit:
     """A function or class at the top of a file: its lines, from 1, and whether it says one of the words."""
 
@@ -304,9 +308,8 @@ def taken(path: str, names: set[str], changed: set[str]) -> tuple[str, ast.Modul
             keep = node.name in names and of.units[node.name].node is node
         else:
             keep = isinstance(node, _PARTS) or _only_parts(node)
-        if keep:
-            kept.append(node)
-        else:
+        kept.append(node if keep else Gap())
+        if not keep:
             changed = changed | {name for name, what in _bound(node, of.has_globals) if what is not node}
     unknown = [f"{name} = globals()[{name!r}]\n" for name in sorted(changed) if name in of.bound and name not in names]
     behind = ast.increment_lineno(ast.parse("".join(unknown)), len(of.lines))
