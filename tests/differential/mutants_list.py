@@ -252,9 +252,9 @@ FAULTS = (
     Fault(
         "an object that is called runs nothing",
         "calls.py",
-        "            return Callee(self._functions[key])  # a function that was passed in\n"
+        "            return Callee(function)  # a function that was passed in\n"
         '        return self._of_instance(key, "__call__")',
-        "            return Callee(self._functions[key])  # a function that was passed in\n        return None",
+        "            return Callee(function)  # a function that was passed in\n        return None",
     ),
     Fault("a function that only clears does not matter", "calls.py", '"zero_grad", "grad", ', '"grad", '),
     # --- containers ---
