@@ -255,6 +255,12 @@ NOT_THAT_ONE = {
         {"lib.py": f"{HELPER}\nif FAST:\n    def clip(*args):\n        pass"},
     ),
     "replaced from here": ("import right, wrong\nwrong.clip = right.clip", "wrong.clip", {}),
+    "replaced as one of two": ("import right, wrong\nwrong.clip, _ = right.clip, 1", "wrong.clip", {}),
+    "replaced in a function": (
+        "import wrong\ndef patch():\n    import right\n    import wrong as w\n    w.clip = right.clip\npatch()",
+        "wrong.clip",
+        {},
+    ),
     "a package of the same name": (
         "from lib import clip",
         "clip",
@@ -268,6 +274,12 @@ def test_a_name_that_may_stand_for_something_else(project: Project, how: str) ->
     imports, called, files = NOT_THAT_ONE[how]
     main = LOOP.format(imports=imports, before=f"{called}(model.parameters(), 1.0, scaler, optimizer)")
     assert project({"wrong.py": HELPER, "right.py": RIGHT, **files, "main.py": main}).codes("main.py") == []
+
+
+def test_a_name_that_is_only_read_stands_for_what_it_is(project: Project) -> None:
+    main = LOOP.format(imports="import helpers\nprint(helpers.clip, 1)", before="helpers.clip(model.parameters(), 1.0)")
+    found = project({"helpers.py": HELPER, "main.py": main}).codes("main.py")
+    assert found == [(row_of(main, "helpers.clip(model"), "AMP401")]
 
 
 @pytest.mark.parametrize(

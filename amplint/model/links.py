@@ -11,7 +11,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from amplint.model import ir, outline
 from amplint.model.folding import CannotRead, Folded
@@ -22,17 +22,10 @@ from amplint.source import LINE_END, Source
 if TYPE_CHECKING:
     from amplint.model import Module
 
+_Imports = dict[str, set[tuple[str, str] | None]]  # names, and what imports make of them (`outline.imported`)
 _MOST_LINES = 4_000
 # Where one of these words stands, what is called there may matter.
 _NAMES = re.compile(r"autocast|[sS]caler\b|\bbackward\b|clip_grad|unscale|\bgrad\b|zero_grad|optim")
-
-
-class _Import(NamedTuple):
-    """`from module import name as asname`; without a module, `import name as asname`."""
-
-    module: str | None
-    name: str
-    asname: str | None
 
 
 def link(module: Module) -> None:
@@ -41,10 +34,12 @@ def link(module: Module) -> None:
     if not os.path.isfile(path):
         return
     outline.look_again()
+    tree = module.folded.tree or ast.parse(module.source.text)
+    imports = _imports(tree)
     names: dict[str, set[str]] = {}
-    for place in _closure(path, sorted(set(_uses(module, path)))):
+    for place in _closure(path, sorted(set(_uses(module, path, tree, imports)))):
         names.setdefault(place.path, set()).add(place.name)
-    changed = {*_changed(module, path), *(place for other in names for place in outline.changed(other))}
+    changed = {*_changed(module, path, tree, imports), *(place for other in names for place in outline.changed(other))}
     programs = {}
     for other, of in names.items():
         program = _take(module, other, of, {place.name for place in changed if place.path == other})
@@ -62,18 +57,28 @@ def link(module: Module) -> None:
             _bind(other, program.scope, taken)
 
 
-def _uses(module: Module, path: str) -> Iterator[Place]:
+def _imports(tree: ast.Module) -> _Imports:
+    """What a file's imports, those in functions too, make of names."""
+    imports: _Imports = {}
+    for statement in _statements(tree):
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            for name, meaning in outline.bound_by(statement):
+                imports.setdefault(name, set()).add(meaning)
+    return imports
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements below a node, with the handlers and cases that hold some: expressions are most of a tree."""
+    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for each in getattr(node, name, ()):
+            yield each
+            yield from _statements(each)
+
+
+def _uses(module: Module, path: str, tree: ast.Module, imports: _Imports) -> Iterator[Place]:
     """What of the project is called, or inherited, where the file has to do with AMP, as far as it can matter."""
     opens_regions = "autocast" in module.source.text  # where a model's own operations may run in half precision
-    tree = module.folded.tree or ast.parse(module.source.text)
-    nodes = [node for statement in _concerned(tree.body, module.source.text) for node in ast.walk(statement)]
-    imports: dict[str, list[_Import]] = {}
-    for node in nodes:
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            of = "." * node.level + (node.module or "") if isinstance(node, ast.ImportFrom) else None
-            for alias in node.names:
-                imports.setdefault(alias.asname or alias.name, []).append(_Import(of, alias.name, alias.asname))
-    for node in nodes:
+    for node in (each for statement in _concerned(tree.body, module.source.text) for each in ast.walk(statement)):
         for used in _used(node):
             found = _place(path, used, imports)
             if found is not None and found.path != path:
@@ -105,11 +110,11 @@ def _used(node: ast.AST) -> list[ast.expr]:
     return []
 
 
-def _place(path: str, used: ast.expr, imports: dict[str, list[_Import]]) -> Place | None:
+def _place(path: str, used: ast.expr, imports: _Imports) -> Place | None:
     """The project's function or class that a name, or an imported module's attribute, stands for."""
     name = used.value if isinstance(used, ast.Attribute) else used
     bound = imports.get(name.id, ()) if isinstance(name, ast.Name) else ()
-    found = {_stands_for(path, each) for each in bound}
+    found = {outline.find(path, *each) if each is not None else None for each in bound}
     only = found.pop() if len(found) == 1 else None
     if isinstance(used, ast.Attribute):
         only = outline.within(only, used.attr) if isinstance(only, str) else None
@@ -121,23 +126,15 @@ def _imported(path: str, scope: Scope, binding: Imported) -> Place | str | None:
     bound = binding.alias.asname or binding.alias.name
     if any(star.id > binding.statement.id and outline.offers(path, star.module or "", bound) for star in scope.stars):
         return None
-    return _stands_for(path, _Import(binding.statement.module, binding.alias.name, binding.alias.asname))
+    meaning = outline.imported(binding.statement.module, binding.alias.name, binding.alias.asname)
+    return outline.find(path, *meaning) if meaning is not None else None
 
 
-def _stands_for(path: str, bound: _Import) -> Place | str | None:
-    """What an import in a file means."""
-    if bound.module is not None:
-        return outline.find(path, bound.module, bound.name)
-    if bound.asname is None and "." in bound.name:
-        return None  # it binds the first package
-    return outline.find(path, bound.name, "")
-
-
-def _changed(module: Module, path: str) -> Iterator[Place]:
+def _changed(module: Module, path: str, tree: ast.Module, imports: _Imports) -> Iterator[Place]:
     """What the file sets of other files: `helpers.step = ...`."""
-    for base, attribute in set(outline.SETS.findall(module.source.text)):
-        for binding in module.program.scope.bindings.get(base, ()):
-            other = _imported(path, module.program.scope, binding) if isinstance(binding, Imported) else None
+    for name, attribute in outline.sets(module.source.text, tree, imports):
+        for meaning in imports[name]:
+            other = outline.find(path, *meaning) if meaning is not None else None
             if isinstance(other, str):
                 yield Place(other, attribute)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache, cached_property, lru_cache
 from math import inf
 from typing import NamedTuple
@@ -27,8 +27,8 @@ WORDS = re.compile(
 # What a call that is out of sight may do something to, by its name.
 HANDED = re.compile(r"(?i)optim|^opt$|scaler|loss")
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-# An attribute of a name that is set, alone or as one of several.
-SETS = re.compile(r"\b(\w+)\.(\w+)[ \t]*(?:=(?!=)|,)")
+# What may be an attribute of a name that is set, alone or as one of several.
+_SETS = re.compile(r"\b(\w+)\.(\w+)[ \t]*(?:=(?!=)|,)")
 _GLOBAL = re.compile(r"\bglobal\b")
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
@@ -72,14 +72,11 @@ class Outline:
             if isinstance(node, DEFINED):
                 self.units[node.name] = Unit(node, self.lines)
         for statement in _imports(tree.body):
-            for alias in statement.names:
-                if isinstance(statement, ast.ImportFrom):
-                    module = "." * statement.level + (statement.module or "")
-                    if alias.name == "*":
-                        self.stars.append((statement.lineno, module))
-                    self.imports[alias.asname or alias.name] = module, alias.name
-                elif alias.asname or "." not in alias.name:
-                    self.imports[alias.asname or alias.name] = alias.name, ""
+            for name, meaning in bound_by(statement):
+                if meaning is not None and meaning[1] == "*":
+                    self.stars.append((statement.lineno, meaning[0]))
+                elif meaning is not None:
+                    self.imports[name] = meaning
         self.bound: dict[str, list[ast.AST]] = {}  # the names of the file, and what binds them
         for node in tree.body:
             for name, what in _bound(node, self.has_globals):
@@ -104,8 +101,8 @@ class Outline:
 
     @cached_property
     def sets(self) -> frozenset[tuple[str, str]]:
-        """The attributes of names that the file sets: of an imported module they are another file's variables."""
-        return frozenset(SETS.findall(self.source.text))
+        """The attributes of imported names that the file sets: of a module they are another file's variables."""
+        return sets(self.source.text, self.tree, self.imports)
 
 
 def _bound(node: ast.AST, globals_too: bool) -> Iterator[tuple[str, ast.AST]]:
@@ -133,12 +130,37 @@ def _bound(node: ast.AST, globals_too: bool) -> Iterator[tuple[str, ast.AST]]:
 
 def _meaning(node: ast.AST, name: str) -> tuple[str, str] | None:
     """What an import makes of a name; None where that is something else."""
-    if isinstance(node, ast.ImportFrom):
-        original = next(alias.name for alias in node.names if (alias.asname or alias.name) == name)
-        return "." * node.level + (node.module or ""), original
-    if isinstance(node, ast.Import):
-        return next(alias.name for alias in node.names if (alias.asname or alias.name.partition(".")[0]) == name), ""
-    return None
+    return dict(bound_by(node)).get(name) if isinstance(node, (ast.Import, ast.ImportFrom)) else None
+
+
+def bound_by(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, tuple[str, str] | None]]:
+    """The names that an import binds, and what each then means."""
+    from_module = "." * statement.level + (statement.module or "") if isinstance(statement, ast.ImportFrom) else None
+    for alias in statement.names:
+        name = alias.asname or (alias.name if from_module is not None else alias.name.partition(".")[0])
+        yield name, imported(from_module, alias.name, alias.asname)
+
+
+def imported(module: str | None, name: str, asname: str | None) -> tuple[str, str] | None:
+    """What `from module import name as asname` binds: a module, and the name in it ("": the module itself).
+
+    Without a module that is `import name as asname`; None where it binds the package of what it names.
+    """
+    if module is not None:
+        return module, name
+    return (name, "") if asname is not None or "." not in name else None
+
+
+def sets(text: str, tree: ast.Module, names: Collection[str]) -> frozenset[tuple[str, str]]:
+    """The attributes of some names that a text sets or deletes."""
+    if not any(name in names for name, _ in _SETS.findall(text)):
+        return frozenset()  # to walk the tree takes much longer
+    return frozenset(
+        (each.value.id, each.attr)
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and not isinstance(each.ctx, ast.Load)
+        if each.value.id in names
+    )
 
 
 def offers(filename: str, module: str, name: str) -> bool:
