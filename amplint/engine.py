@@ -11,6 +11,7 @@ from amplint.analysis import INTERNAL_ERROR, UnreadableError
 from amplint.edits import apply
 from amplint.findings import Applicability, Finding, Fix
 from amplint.guard import refusal, with_room
+from amplint.paths import look_again
 from amplint.rules import all_rules
 from amplint.source import Source, SourceError
 from amplint.suppress import Suppressions
@@ -48,11 +49,13 @@ class FixResult(NamedTuple):
 
 def check(code: str, filename: str = "<string>", settings: Settings | None = None) -> list[Finding]:
     """The findings in a program's text, in its order. Without `settings`: of the rules that are on by default."""
+    look_again()
     return list(_check(_from_text(code, filename), settings or _defaults()).findings)
 
 
 def fix(code: str, filename: str = "<string>", settings: Settings | None = None, *, unsafe: bool = False) -> str:
     """A program's text with its safe fixes made; with `unsafe` the unsafe ones too."""
+    look_again()
     fixed, _, _ = _fix(_from_text(code, filename), settings or _defaults(), unsafe)
     return "\ufeff" * fixed.bom + fixed.text
 
@@ -60,7 +63,8 @@ def fix(code: str, filename: str = "<string>", settings: Settings | None = None,
 def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = True) -> Result:
     """The findings in a file: sorted, of the selected codes, and only those that no comment silences.
 
-    Without `noqa` the comments that say `noqa` silence nothing: a host sees to them.
+    Without `noqa` the comments that say `noqa` silence nothing: a host sees to them. What was seen of other files holds
+    until `amplint.paths.look_again`.
     """
     if not gate.opens(data, settings.codes):
         return Result(filename, None, ())

@@ -3,7 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import ParamSpec, TypeVar, cast
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_forget: list[Callable[[], None]] = []
+
+
+def remembered(look: Callable[P, T]) -> Callable[P, T]:
+    """A function of the disk whose answers hold until `look_again`."""
+    known = cache(look)
+    _forget.append(known.cache_clear)
+    return cast(Callable[P, T], known)  # its arguments are hashable
+
+
+def look_again() -> None:
+    """Files have come, gone or changed: nothing that was seen of the disk is taken for granted any more."""
+    for forget in _forget:
+        forget()
 
 
 def absolute(path: str) -> str:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint import gate
+from amplint.paths import look_again
 from amplint.selection import SettingsError
 from amplint.settings import Resolver, Settings
 
@@ -103,6 +104,7 @@ def work(job: Job) -> Outcome:
             from amplint.edits import write_atomically  # noqa: PLC0415 - what is not fixed is not written
 
             write_atomically(job.path, outcome.output)
+            look_again()
     except OSError as error:
         # What stays in the file is still to be told.
         return process(data, job._replace(mode=Mode.CHECK))._replace(error=_reason(job, error))

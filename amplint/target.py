@@ -6,6 +6,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.paths import remembered
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -60,7 +62,7 @@ def from_option(value: str, origin: str, package: str = "torch") -> Target:
     return Target(*found, f"{origin} {value}")
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def declared(directory: Path, package: str = "torch") -> Target:
     """The target that the files of a project declare, seen from `directory` (absolute), up to the repository's root."""
     from amplint.requirements import declared_in  # noqa: PLC0415 - see above

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from amplint.cli import main
-from amplint.target import declared
+from amplint.paths import look_again
 
 # Always reported as AMP101, always with a safe fix.
 LEGACY = "import torch\n\n\ndef run(model, x):\n    with torch.cuda.amp.autocast():\n        return model(x)\n"
@@ -43,14 +43,14 @@ class Ran(NamedTuple):
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str | bytes]], Path]:
     """Write files below a fresh current directory."""
     monkeypatch.chdir(tmp_path)
-    declared.cache_clear()
+    look_again()
 
     def write(files: dict[str, str | bytes]) -> Path:
         for name, content in files.items():
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content.encode() if isinstance(content, str) else content)
-        declared.cache_clear()
+        look_again()
         return tmp_path
 
     return write

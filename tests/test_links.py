@@ -14,6 +14,7 @@ from amplint import cli, gate
 from amplint.analysis import read
 from amplint.engine import check_bytes, fix_bytes
 from amplint.model import ir
+from amplint.paths import look_again
 from amplint.rules import all_rules
 from amplint.settings import Settings
 from amplint.source import Source
@@ -109,6 +110,7 @@ class Checked:
     def findings(self, name: str) -> list[tuple[int, str, str]]:
         """What is found in one of the files: line, code, message."""
         path = self.root / name
+        look_again()
         result = check_bytes(path.read_bytes(), str(path), Settings(frozenset(default_codes()), isolated=True))
         assert result.source is not None or not result.findings
         return [(result.source.row(each.start), each.code, each.message) for each in result.findings if result.source]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.calls import Calls
+from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, is_false, region_of
 from amplint.model.events import CLIPS, Event, events
 from amplint.model.objects import objects, word_of
 from amplint.model.regions import Regions
@@ -197,7 +198,21 @@ def _around(function: ir.Function) -> Iterator[ir.Function | ir.Class]:
         yield function.cls
 
 
+def _amp_in_sight(module: Module) -> bool:
+    """Whether there is a scaler, or a region that may be on: without one no path shows any misuse."""
+    if objects(module).scalers:
+        return True
+    for each in module.meaning(AUTOCAST, *OLD_AUTOCAST):
+        call = each.parent
+        region = region_of(module, call) if isinstance(call, ir.Call) and call.func is each else None
+        if region is None or not is_false(region.enabled):
+            return True
+    return False
+
+
 def _flows(module: Module) -> list[Flow]:
+    if not _amp_in_sight(module):
+        return []
     calls, recogniser = module.once(Calls), events(module)
     every: list[ir.Function | ir.Program] = [module.program, *_may_train(module)]
     containers = [each for each in every if calls.trains(each.body)]

@@ -26,9 +26,13 @@ class Frame:
     classes: Mapping[str, ir.Class] = field(default_factory=dict)
     events: dict[int, Event | None] = field(default_factory=dict)  # by their calls' ids, as they were recognised in it
 
+    _known: dict[str, str] = field(default_factory=dict)
+
     def translate(self, key: str) -> str:
         """A key, or a condition rendered with keys, as the outermost caller has it."""
-        return _ROOT.sub(lambda found: self.aliases.get(found[0], found[0]), key)
+        if key not in self._known:
+            self._known[key] = _ROOT.sub(lambda found: self.aliases.get(found[0], found[0]), key)
+        return self._known[key]
 
     def inner(self, aliases: Mapping[str, str], classes: Mapping[str, ir.Class]) -> Frame:
         """The frame of a call from this one: what is in sight here stays so, for closures."""

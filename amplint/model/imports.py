@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cache
 from pathlib import Path
 
 from amplint.model.project import root_of
+from amplint.paths import remembered
 
 # What is installed is no part of a project; nor is what a project calls like it, by mistake or on purpose.
 _ELSEWHERE = {*sys.stdlib_module_names, "torch", "accelerate", "numpy"}
 
 
-@cache
+@remembered
 def module_file(filename: str, module: str) -> str | None:
     """The file of a module, as the file `filename` imports it: `module` is dotted, with dots in front if relative.
 
     Looked for as Python does: relative ones in the package, others in the file's folder and in those above, up to the
     project's, and in `src` there. None where there is none, and for the folder of a package without `__init__.py`.
-    The answer is remembered until `module_file.cache_clear()`.
     """
     path = os.path.abspath(filename)
     if not os.path.isfile(path):

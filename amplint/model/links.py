@@ -33,13 +33,14 @@ def link(module: Module) -> None:
     path = os.path.abspath(module.source.filename)
     if not os.path.isfile(path):
         return
-    outline.look_again()
     tree = module.folded.tree or ast.parse(module.source.text)
     imports = _imports(tree)
     names: dict[str, set[str]] = {}
     for place in _closure(path, sorted(set(_uses(module, path, tree, imports)))):
         names.setdefault(place.path, set()).add(place.name)
-    changed = {*_changed(module, path, tree, imports), *(place for other in names for place in outline.changed(other))}
+    # What something sets of another file, as in `helpers.step = ...`, is not what stands there.
+    own = outline.sets(module.source.text, lambda name: _module(path, imports.get(name, set())))
+    changed = {*own, *(place for other in names for place in outline.changed(other))}
     programs = {}
     for other, of in names.items():
         program = _take(module, other, of, {place.name for place in changed if place.path == other})
@@ -60,64 +61,68 @@ def link(module: Module) -> None:
 def _imports(tree: ast.Module) -> _Imports:
     """What a file's imports, those in functions too, make of names."""
     imports: _Imports = {}
-    for statement in _statements(tree):
+    for statement in outline.statements(tree):
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             for name, meaning in outline.bound_by(statement):
                 imports.setdefault(name, set()).add(meaning)
     return imports
 
 
-def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """The statements below a node, with the handlers and cases that hold some: expressions are most of a tree."""
-    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
-        for each in getattr(node, name, ()):
-            yield each
-            yield from _statements(each)
-
-
 def _uses(module: Module, path: str, tree: ast.Module, imports: _Imports) -> Iterator[Place]:
     """What of the project is called, or inherited, where the file has to do with AMP, as far as it can matter."""
     opens_regions = "autocast" in module.source.text  # where a model's own operations may run in half precision
-    for node in (each for statement in _concerned(tree.body, module.source.text) for each in ast.walk(statement)):
-        for used in _used(node):
-            found = _place(path, used, imports)
-            if found is not None and found.path != path:
-                handed = isinstance(node, ast.Call) and outline.is_handed(node)
-                if handed or outline.matters(found) or (opens_regions and outline.is_class(found)):
-                    yield found
+    for statement, text in _concerned(tree.body, module.source.text):
+        inherited = (
+            base for each in (statement, *outline.statements(statement)) for base in getattr(each, "bases", ())
+        )
+        used = outline.called(text).union(map(_words, inherited))
+        places = {each: _place(path, *each, imports) for each in used if each[0] in imports}
+        of_others = {each: place for each, place in places.items() if place is not None and place.path != path}
+        for each in [each for each, place in of_others.items() if _matters(place, opens_regions)]:
+            yield of_others.pop(each)
+        for call in ast.walk(statement) if outline.may_hand(text, of_others) else ():
+            if isinstance(call, ast.Call) and _words(call.func) in of_others and outline.is_handed(call):
+                yield of_others[_words(call.func)]
 
 
-def _concerned(statements: list[ast.stmt], text: str) -> list[ast.stmt]:
-    """The code that has to do with AMP: the functions and classes that say so, and those they mention."""
+def _matters(place: Place, opens_regions: bool) -> bool:
+    return outline.matters(place) or (opens_regions and outline.is_class(place))
+
+
+def _module(path: str, meanings: set[tuple[str, str] | None]) -> str | None:
+    return next((found for each in meanings if (found := outline.module_of(path, each)) is not None), None)
+
+
+def _concerned(statements: list[ast.stmt], text: str) -> Iterator[tuple[ast.stmt, str]]:
+    """The code that has to do with AMP: the functions and classes that say so, and those they mention; its text."""
     lines = LINE_END.split(text)
+    texts = {id(each): "\n".join(lines[each.lineno - 1 : each.end_lineno]) for each in statements}
     defined = {each.name: each for each in statements if isinstance(each, outline.DEFINED)}
     todo = [each for each in statements if not isinstance(each, outline.DEFINED)]
-    todo += [each for each in defined.values() if _NAMES.search("\n".join(lines[each.lineno - 1 : each.end_lineno]))]
+    todo += [each for each in defined.values() if _NAMES.search(texts[id(each)])]
+    seen = {id(each) for each in todo}
     for statement in todo:  # grows
-        for node in ast.walk(statement):
-            mentioned = defined.get(node.id) if isinstance(node, ast.Name) else None
-            if mentioned is not None and mentioned not in todo:
+        yield statement, texts[id(statement)]
+        for name, _ in outline.mentions(texts[id(statement)]):
+            mentioned = defined.get(name)
+            if mentioned is not None and id(mentioned) not in seen:
+                seen.add(id(mentioned))
                 todo.append(mentioned)
-    return todo
 
 
-def _used(node: ast.AST) -> list[ast.expr]:
-    """What a node calls, inherits, or asks for by `isinstance`."""
-    if isinstance(node, ast.ClassDef):
-        return node.bases
-    if isinstance(node, ast.Call):
-        return [node.func, *(node.args[1:] if outline.last_word(node.func) == "isinstance" else ())]
-    return []
+def _words(used: ast.expr) -> tuple[str, str]:
+    """A name and its attribute as `outline.mentions` has them; empty where it is something else."""
+    if isinstance(used, ast.Attribute) and isinstance(used.value, ast.Name):
+        return used.value.id, used.attr
+    return used.id if isinstance(used, ast.Name) else "", ""
 
 
-def _place(path: str, used: ast.expr, imports: _Imports) -> Place | None:
+def _place(path: str, name: str, attribute: str, imports: _Imports) -> Place | None:
     """The project's function or class that a name, or an imported module's attribute, stands for."""
-    name = used.value if isinstance(used, ast.Attribute) else used
-    bound = imports.get(name.id, ()) if isinstance(name, ast.Name) else ()
-    found = {outline.find(path, *each) if each is not None else None for each in bound}
+    found = {outline.find(path, *each) if each is not None else None for each in imports[name]}
     only = found.pop() if len(found) == 1 else None
-    if isinstance(used, ast.Attribute):
-        only = outline.within(only, used.attr) if isinstance(only, str) else None
+    if attribute:
+        only = outline.within(only, attribute) if isinstance(only, str) else None
     return only if isinstance(only, Place) else None
 
 
@@ -128,15 +133,6 @@ def _imported(path: str, scope: Scope, binding: Imported) -> Place | str | None:
         return None
     meaning = outline.imported(binding.statement.module, binding.alias.name, binding.alias.asname)
     return outline.find(path, *meaning) if meaning is not None else None
-
-
-def _changed(module: Module, path: str, tree: ast.Module, imports: _Imports) -> Iterator[Place]:
-    """What the file sets of other files: `helpers.step = ...`."""
-    for name, attribute in outline.sets(module.source.text, tree, imports):
-        for meaning in imports[name]:
-            other = outline.find(path, *meaning) if meaning is not None else None
-            if isinstance(other, str):
-                yield Place(other, attribute)
 
 
 def _closure(own: str, places: list[Place]) -> list[Place]:
@@ -151,8 +147,8 @@ def _closure(own: str, places: list[Place]) -> list[Place]:
         found.append(place)
         more = [
             each
-            for each, handed in outline.targets(place)
-            if each not in seen and each.path != own and (handed or outline.matters(each))
+            for each, mention in outline.targets(place)
+            if each not in seen and each.path != own and (outline.matters(each) or outline.hands(place, mention))
         ]
         seen.update(more)
         todo += more

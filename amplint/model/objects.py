@@ -26,6 +26,7 @@ _OPTIMIZER_NAME = re.compile(r"(?i)optim|^opt$|^opt_|_opt$")
 _OPTIMIZERS = re.compile(r"(?i)optim|\bopt\b|\bopt_|_opt\b")
 _SCALES = re.compile(r"\bscale\s*\(")
 _STEPS = re.compile(r"\bstep\s*\(")
+_UPDATES = re.compile(r"\bupdate\s*\(")
 _WORD = re.compile(r"[^\W\d]\w*")
 _FOLLOW = 5
 
@@ -420,28 +421,36 @@ class Objects:
         return found if isinstance(found, ir.Class) else None
 
     def _read_uses(self) -> None:
-        near = self._module.whole.near("unscale_", "caler", _SCALES, _STEPS)
-        calls = [call for call in near.calls if isinstance(call.func, ir.Attribute)]
+        whole = self._module.whole
+        near = (whole.near("unscale_", _SCALES, _STEPS), whole.near("caler").near(_UPDATES))
+        calls = {
+            each.id: each for nodes in near for each in nodes.calls if isinstance(each.func, ir.Attribute)
+        }.values()
         for call in calls:
             assert isinstance(call.func, ir.Attribute)
-            receiver, method = call.func.base, call.func.attr
-            key = self.key(receiver)
-            if key is None or self._construction(key).is_foreign or self._is_module(receiver):
-                continue
-            named = "scaler" in key.rpartition(".")[2].lower() or "scaler" in key.rpartition(":")[2].lower()
-            backward = isinstance(call.parent, ir.Attribute) and call.parent.attr == "backward"
-            if (
-                method == "unscale_"
-                or (method == "scale" and (backward or named) and len(call.args) == 1)
-                or (method == "step" and named and call.positional)
-                or (method == "update" and named and not call.args)
-            ):
+            receiver, key = call.func.base, self._scaler_by_use(call, call.func)
+            if key is not None and not self._construction(key).is_foreign and not self._is_module(receiver):
                 self.scalers.add(key)
         for call in calls:
             assert isinstance(call.func, ir.Attribute)
             if call.func.attr in ("unscale_", "step") and call.positional and self.is_scaler(call.func.base):
                 if (optimizer := self.key(call.positional[0])) is not None:
                     self.optimizers.add(optimizer)
+
+    def _scaler_by_use(self, call: ir.Call, func: ir.Attribute) -> str | None:
+        """The key of what has a method called as only a scaler's is."""
+        if func.attr not in ("unscale_", "scale", "step", "update"):
+            return None
+        key = self.key(func.base)
+        named = key is not None and any("scaler" in key.rpartition(sign)[2].lower() for sign in ".:")
+        backward = isinstance(call.parent, ir.Attribute) and call.parent.attr == "backward"
+        used = (
+            func.attr == "unscale_"
+            or (func.attr == "scale" and (backward or named) and len(call.args) == 1)
+            or (func.attr == "step" and named and call.positional)
+            or (func.attr == "update" and named and not call.args)
+        )
+        return key if used else None
 
     def _read_wrappers(self) -> None:
         words = {word_of(key) for key in self.optimizers}

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
-from functools import cache, cached_property, lru_cache
+from collections.abc import Callable, Container, Iterator
+from functools import cached_property, lru_cache
 from math import inf
 from typing import NamedTuple
 
 from amplint.guard import parse
 from amplint.model.imports import module_file
-from amplint.paths import version
+from amplint.paths import remembered, version
 from amplint.source import LINE_END, Source, SourceError
 
 _LARGEST = 1 << 19  # bytes of a file that is read
+_ARGUMENTS = 2_000  # characters of a call that are looked at
 _DEPTH = 5  # re-exports that are followed
 # A function with none of these words does nothing to scaler, gradients or regions.
 WORDS = re.compile(
@@ -26,11 +27,23 @@ WORDS = re.compile(
 )
 # What a call that is out of sight may do something to, by its name.
 HANDED = re.compile(r"(?i)optim|^opt$|scaler|loss")
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # What may be an attribute of a name that is set, alone or as one of several.
 _SETS = re.compile(r"\b(\w+)\.(\w+)[ \t]*(?:=(?!=)|,)")
 _GLOBAL = re.compile(r"\bglobal\b")
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
+
+
+# The expressions in which names are assigned to without a walrus.
+_TARGETS = (ast.Name, ast.Tuple, ast.List, ast.Starred)
+# A name, with its attribute, that is read, and what only looks like one: texts and comments, without those few texts
+# in which something is escaped.
+_MENTION = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?![\w.]|[ \t]*=(?!=))")
+_PROSE = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\\\r\n]*"|'[^'\\\r\n]*'|\#[^\r\n]*""", re.DOTALL | re.VERBOSE)
+_ISINSTANCE = re.compile(r"\bisinstance\s*\(")
+_BRACKETS = re.compile(r"[][(){},]")
+_CALLED = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?:[\s\\)]|#[^\n]*\n)*\(")
 
 
 class Gap(ast.Pass):
@@ -40,48 +53,99 @@ class Gap(ast.Pass):
 class Unit:
     """A function or class at the top of a file: its lines, from 1, and whether it says one of the words."""
 
-    def __init__(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, lines: list[str]) -> None:
-        self.node = node
-        self.first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-        self.last = node.end_lineno or node.lineno
-        self.says = WORDS.search("\n".join(lines[self.first - 1 : self.last])) is not None
+    def __init__(self, node: Definition, lines: list[str]) -> None:
+        self.name = node.name
+        self.first, self.last = _rows(node)
+        self.is_class = isinstance(node, ast.ClassDef)
+        self._text = "\n".join(lines[self.first - 1 : self.last])
+        self.says = WORDS.search(self._text) is not None
+        globals_ = ast.walk(node) if _GLOBAL.search(self._text) else ()
+        self.binds = {name for each in globals_ if isinstance(each, ast.Global) for name in each.names}
 
     @cached_property
     def mentions(self) -> frozenset[tuple[str, str]]:
         """The names and attributes in it: (name, attribute or "")."""
-        return frozenset(_mentions(self.node))
+        return mentions(self._text)
 
     @cached_property
     def hands(self) -> frozenset[tuple[str, str]]:
         """Those of them that are called with an optimizer, a scaler or a loss."""
-        return frozenset(_hands(self.node))
+        return frozenset(_hands(self.parsed()[0])) if HANDED.search(self._text) else frozenset()
+
+    def parsed(self) -> list[ast.stmt]:
+        """What Python makes of it."""
+        return _parsed(self._text, self.first)
+
+
+class Rest(NamedTuple):
+    """Lines at the top of a file that are no unit: whether some of it imports or sets variables alone, and what binds
+    the names of the file in what doesn't.
+    """
+
+    first: int
+    last: int
+    is_part: bool
+    binds: frozenset[str]
+
+
+class Bound(NamedTuple):
+    """Something that binds a name of a file: the line of the statement (0: a part of one), whether it is one of the
+    file's units, and what it means if it is an import.
+    """
+
+    row: int
+    is_unit: bool
+    meaning: tuple[str, str] | None
 
 
 class Outline:
-    """One file of a project."""
+    """One file of a project. Its tree is not kept: it takes fifty times the memory of the text."""
 
     def __init__(self, source: Source, tree: ast.Module) -> None:
         self.source = source
-        self.tree = tree
         self.imports: dict[str, tuple[str, str]] = {}  # bound name -> module, and the name in it ("": the module)
         self.stars: list[tuple[int, str]] = []  # the lines of star imports, and of what
         self.units: dict[str, Unit] = {}
         self.lines = LINE_END.split(source.text)
-        self.has_globals = _GLOBAL.search(source.text) is not None
+        self.body: list[Unit | Rest] = []
+        self.bound: dict[str, list[Bound]] = {}  # the names of the file, and what binds them
         for node in tree.body:
             if isinstance(node, DEFINED):
-                self.units[node.name] = Unit(node, self.lines)
+                unit = self.units[node.name] = Unit(node, self.lines)
+                self.body.append(unit)
+                self._bind(node.name, Bound(node.lineno, True, None))
+                for name in unit.binds:
+                    self._bind(name, Bound(0, False, None))
+            else:
+                self._add(node)
         for statement in _imports(tree.body):
             for name, meaning in bound_by(statement):
                 if meaning is not None and meaning[1] == "*":
                     self.stars.append((statement.lineno, meaning[0]))
                 elif meaning is not None:
                     self.imports[name] = meaning
-        self.bound: dict[str, list[ast.AST]] = {}  # the names of the file, and what binds them
-        for node in tree.body:
-            for name, what in _bound(node, self.has_globals):
-                self.bound.setdefault(name, []).append(what)
         self._known: dict[str, float] = {}
+
+    def _bind(self, name: str, bound: Bound) -> None:
+        self.bound.setdefault(name, []).append(bound)
+
+    def _add(self, node: ast.stmt) -> None:
+        """Other statements than functions and classes; those of one line together."""
+        is_part = isinstance(node, _PARTS) or _only_parts(node)
+        rows = _rows(node)
+        binds = list(_bound(node, any(":=" in line for line in self.lines[rows[0] - 1 : rows[1]])))
+        for name, what in binds:
+            self._bind(name, Bound(what.lineno if isinstance(what, ast.stmt) else 0, False, _meaning(what, name)))
+        rest = Rest(*rows, is_part, frozenset() if is_part else frozenset(name for name, _ in binds))
+        before = self.body[-1] if self.body else None
+        if isinstance(before, Rest) and before.last >= rest.first:
+            rest = Rest(before.first, rest.last, before.is_part or is_part, before.binds | rest.binds)
+            self.body.pop()
+        self.body.append(rest)
+
+    def parsed(self, rest: Rest) -> list[ast.stmt]:
+        """What Python makes of some lines."""
+        return _parsed("\n".join(self.lines[rest.first - 1 : rest.last]), rest.first)
 
     def is_sure(self, name: str) -> bool:
         """Whether a name can stand for one thing only: the last of its functions and classes, or one import."""
@@ -93,20 +157,25 @@ class Outline:
     def _known_from(self, name: str) -> float:
         """The line from which on a name stands for one thing, star imports aside; beyond all where it never does."""
         bound = self.bound.get(name, [])
-        meanings = {_meaning(each, name) for each in bound}
-        if name in self.units and all(isinstance(each, DEFINED) and each in self.tree.body for each in bound):
+        meanings = {each.meaning for each in bound}
+        if name in self.units and all(each.is_unit for each in bound):
             meanings = {("", "")}  # the last of them
-        sure = len(meanings) == 1 and None not in meanings
-        return max((each.lineno for each in bound if isinstance(each, ast.stmt)), default=0) if sure else inf
-
-    @cached_property
-    def sets(self) -> frozenset[tuple[str, str]]:
-        """The attributes of imported names that the file sets: of a module they are another file's variables."""
-        return sets(self.source.text, self.tree, self.imports)
+        return max((each.row for each in bound), default=0) if len(meanings) == 1 and None not in meanings else inf
 
 
-def _bound(node: ast.AST, globals_too: bool) -> Iterator[tuple[str, ast.AST]]:
-    """The names of a file that a statement at its top binds, by functions' `global` too, and what binds each.
+def _rows(node: ast.stmt) -> tuple[int, int]:
+    """The lines, from 1, of a statement with its decorators."""
+    decorators = node.decorator_list if isinstance(node, DEFINED) else ()
+    return min([node.lineno, *(each.lineno for each in decorators)]), node.end_lineno or node.lineno
+
+
+def _parsed(text: str, row: int) -> list[ast.stmt]:
+    """The statements in whole lines of a file, of which the first is on line `row`."""
+    return ast.increment_lineno(ast.parse(text), row - 1).body
+
+
+def _bound(node: ast.AST, by_walrus: bool) -> Iterator[tuple[str, ast.AST]]:
+    """The names of a file that a statement at its top binds, and what binds each.
 
     Not those of `if __name__ == "__main__"`: who imports the file never gets there.
     """
@@ -114,8 +183,8 @@ def _bound(node: ast.AST, globals_too: bool) -> Iterator[tuple[str, ast.AST]]:
         return
     if isinstance(node, DEFINED):
         yield node.name, node
-        inside = ast.walk(node) if globals_too else ()
-        yield from ((name, each) for each in inside if isinstance(each, ast.Global) for name in each.names)
+        globals_ = (each for each in ast.walk(node) if isinstance(each, ast.Global))
+        yield from ((name, each) for each in globals_ for name in each.names)
         return
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         yield from ((alias.asname or alias.name.partition(".")[0], node) for alias in node.names)
@@ -124,8 +193,9 @@ def _bound(node: ast.AST, globals_too: bool) -> Iterator[tuple[str, ast.AST]]:
     elif isinstance(node, (ast.MatchAs, ast.MatchStar, ast.ExceptHandler)) and node.name:
         yield node.name, node
     for child in ast.iter_child_nodes(node):
-        if not isinstance(child, (ast.Lambda, ast.comprehension)):
-            yield from _bound(child, globals_too)
+        if by_walrus or not isinstance(child, ast.expr) or isinstance(child, _TARGETS):
+            if not isinstance(child, (ast.Lambda, ast.comprehension)):
+                yield from _bound(child, by_walrus)
 
 
 def _meaning(node: ast.AST, name: str) -> tuple[str, str] | None:
@@ -151,16 +221,33 @@ def imported(module: str | None, name: str, asname: str | None) -> tuple[str, st
     return (name, "") if asname is not None or "." not in name else None
 
 
-def sets(text: str, tree: ast.Module, names: Collection[str]) -> frozenset[tuple[str, str]]:
-    """The attributes of some names that a text sets or deletes."""
-    if not any(name in names for name, _ in _SETS.findall(text)):
-        return frozenset()  # to walk the tree takes much longer
-    return frozenset(
-        (each.value.id, each.attr)
-        for each in ast.walk(tree)
-        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and not isinstance(each.ctx, ast.Load)
-        if each.value.id in names
-    )
+def sets(text: str, read: Callable[[str], str | None]) -> Iterator[Place]:
+    """The attributes of modules of the project that a text sets or deletes; `read` says which module a name is."""
+    modules = {name: path for name in {name for name, _ in _SETS.findall(text)} if (path := read(name)) is not None}
+    targets = (target for each in statements(ast.parse(text)) for target in _targets(each)) if modules else ()
+    for each in (each for target in targets for each in ast.walk(target)):
+        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and not isinstance(each.ctx, ast.Load):
+            if each.value.id in modules:
+                yield Place(modules[each.value.id], each.attr)
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements below a node, with the handlers and cases that hold some: expressions are most of a tree."""
+    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for each in getattr(node, name, ()):
+            yield each
+            yield from statements(each)
+
+
+def _targets(statement: ast.AST) -> list[ast.expr]:
+    """What a statement assigns to or deletes."""
+    if isinstance(statement, (ast.Assign, ast.Delete)):
+        return statement.targets
+    if isinstance(statement, (ast.AugAssign, ast.AnnAssign, ast.For, ast.AsyncFor)):
+        return [statement.target]
+    if isinstance(statement, (ast.With, ast.AsyncWith)):
+        return [item.optional_vars for item in statement.items if item.optional_vars is not None]
+    return []
 
 
 def offers(filename: str, module: str, name: str) -> bool:
@@ -184,18 +271,51 @@ def _imports(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
                 yield from _imports(handler.body)
 
 
-def _mentions(node: ast.AST) -> Iterator[tuple[str, str]]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
-            yield each.value.id, each.attr
-        elif isinstance(each, ast.Name):
-            yield each.id, ""
+def mentions(text: str) -> frozenset[tuple[str, str]]:
+    """The names that a text reads, and the attributes of names: (name, attribute or "")."""
+    found = _MENTION.findall(_PROSE.sub("", text))
+    return frozenset((*found, *((name, "") for name, _ in found)))
 
 
-def _hands(node: ast.AST) -> Iterator[tuple[str, str]]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call) and is_handed(each):
-            yield from _mentions(each.func)
+def called(text: str) -> frozenset[tuple[str, str]]:
+    """Those that it calls, and those that it asks for by `isinstance`."""
+    text = _PROSE.sub("", text)
+    asked = (found for each in _ISINSTANCE.finditer(text) for found in _MENTION.findall(_second(text, each.end())))
+    return frozenset((*_CALLED.findall(text), *asked))
+
+
+def _second(text: str, start: int) -> str:
+    """What stands behind the first comma of the arguments that start at an offset."""
+    depth, comma = 0, None
+    for found in _BRACKETS.finditer(text, start):
+        if found[0] == ",":
+            comma = found.end() if comma is None and depth == 0 else comma
+        elif found[0] in "([{":
+            depth += 1
+        elif depth == 0:
+            return text[comma : found.start()] if comma is not None else ""
+        else:
+            depth -= 1
+    return ""
+
+
+def _hands(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and is_handed(call):
+            for each in ast.walk(call.func):
+                if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+                    yield each.value.id, each.attr
+                elif isinstance(each, ast.Name):
+                    yield each.id, ""
+
+
+def may_hand(text: str, mentioned: Container[tuple[str, str]]) -> bool:
+    """Whether a text may call one of some names with an optimizer, a scaler or a loss: to be sure takes longer."""
+    return any(
+        HANDED.search(text, found.end(), found.end() + _ARGUMENTS)
+        for found in _CALLED.finditer(text)
+        if found.groups("") in mentioned
+    )
 
 
 def is_handed(call: ast.Call) -> bool:
@@ -209,14 +329,7 @@ def last_word(value: ast.AST) -> str:
     return value.attr if isinstance(value, ast.Attribute) else value.id if isinstance(value, ast.Name) else ""
 
 
-def look_again() -> None:
-    """Files come, go and change: what is known of them is held until this is called."""
-    module_file.cache_clear()
-    outline.cache_clear()
-    matters.cache_clear()
-
-
-@cache
+@remembered
 def outline(path: str) -> Outline | None:
     """A file of the project; None where it can't be read."""
     try:
@@ -225,7 +338,7 @@ def outline(path: str) -> Outline | None:
         return None
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=1024)
 def _outline(path: str, _version: tuple[int, int, int]) -> Outline | None:
     with open(path, "rb") as file:
         data = file.read(_LARGEST + 1)
@@ -270,38 +383,48 @@ def within(path: str, name: str, depth: int = _DEPTH) -> Place | str | None:
     return None
 
 
-def targets(place: Place) -> Iterator[tuple[Place, bool]]:
-    """The functions and classes of the project that a function or class mentions; whether it hands them something."""
+@remembered
+def targets(place: Place) -> tuple[tuple[Place, tuple[str, str]], ...]:
+    """The functions and classes of the project that a function or class mentions, and how."""
+    return tuple(_targets_of(place))
+
+
+def _targets_of(place: Place) -> Iterator[tuple[Place, tuple[str, str]]]:
     of = outline(place.path)
-    if of is None:
-        return
-    unit = of.units[place.name]
-    for name, attribute in sorted(unit.mentions):
-        found = within(place.path, name) if name in of.bound else None
+    for name, attribute in sorted(of.units[place.name].mentions) if of is not None else ():
+        found = within(place.path, name) if of is not None and name in of.bound else None
         if isinstance(found, str):
             found = within(found, attribute) if attribute else None
         if isinstance(found, Place) and found != place:
-            yield found, (name, attribute) in unit.hands
+            yield found, (name, attribute)
+
+
+def hands(place: Place, mention: tuple[str, str]) -> bool:
+    """Whether a function or class calls what it mentions with an optimizer, a scaler or a loss."""
+    of = outline(place.path)
+    return of is not None and mention in of.units[place.name].hands
 
 
 def changed(path: str) -> Iterator[Place]:
     """What a file sets of others: functions that it replaces, and variables."""
     of = outline(path)
-    if of is None:
-        return
-    for name, attribute in sorted(of.sets):
-        found = find(path, *of.imports[name]) if name in of.imports else None
-        if isinstance(found, str):
-            yield Place(found, attribute)
+    if of is not None:
+        yield from sets(of.source.text, lambda name: module_of(path, of.imports.get(name)))
+
+
+def module_of(path: str, meaning: tuple[str, str] | None) -> str | None:
+    """The path of the project's module that a name means in a file, if it means one."""
+    found = find(path, *meaning) if meaning is not None else None
+    return found if isinstance(found, str) else None
 
 
 def is_class(place: Place) -> bool:
     """Whether a place is one of a class."""
     of = outline(place.path)
-    return of is not None and isinstance(of.units[place.name].node, ast.ClassDef)
+    return of is not None and of.units[place.name].is_class
 
 
-@cache
+@remembered
 def matters(place: Place) -> bool:
     """Whether a function or class can do something to scaler, gradients or regions, itself or by what it mentions."""
     todo, seen = [place], {place}
@@ -325,14 +448,15 @@ def taken(path: str, names: set[str], changed: set[str]) -> tuple[str, ast.Modul
     if of is None:
         return None
     kept: list[ast.stmt] = []
-    for node in of.tree.body:
-        if isinstance(node, DEFINED):
-            keep = node.name in names and of.units[node.name].node is node
+    for each in of.body:
+        if isinstance(each, Rest):
+            kept += of.parsed(each) if each.is_part else [Gap()]
+            changed = changed | each.binds
+        elif each.name in names and each is of.units[each.name]:
+            kept += each.parsed()
         else:
-            keep = isinstance(node, _PARTS) or _only_parts(node)
-        kept.append(node if keep else Gap())
-        if not keep:
-            changed = changed | {name for name, what in _bound(node, of.has_globals) if what is not node}
+            kept.append(Gap())
+            changed = changed | each.binds
     unknown = [f"{name} = globals()[{name!r}]\n" for name in sorted(changed) if name in of.bound and name not in names]
     behind = ast.increment_lineno(ast.parse("".join(unknown)), len(of.lines))
     return of.source.text + "\n" + "".join(unknown), ast.Module([*kept, *behind.body], [])

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from functools import cache
+
+from amplint.paths import remembered
 
 # What a file can be asked for by others; a file that has none of these words imports none of them.
 NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
@@ -34,6 +35,7 @@ def importer_of(filename: str, name: str) -> str | None:
     return next((each for each in found if each != path), None)
 
 
+@remembered
 def root_of(folder: str) -> str:
     """The project's folder: the nearest above with a repository or a pyproject.toml, else the top package."""
     top = up = folder
@@ -48,7 +50,7 @@ def root_of(folder: str) -> str:
         up = parent
 
 
-@cache
+@remembered
 def _index(root: str) -> dict[tuple[str, str], tuple[str, ...]]:
     """For (file's last name, name): the files that import it, or read it as an attribute."""
     found: dict[tuple[str, str], list[str]] = {}

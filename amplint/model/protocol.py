@@ -5,7 +5,6 @@ A scaler keeps books: for each optimizer a stage, and whether a check for inf wa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -91,8 +90,7 @@ def _never_scaled(name: str) -> Error:
     return Error("AssertionError", f"Attempted {name} but _scale is None.")
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(NamedTuple):
     """A scaler between two calls. `scaled`: `scale()` was called, so that the scale exists."""
 
     enabled: bool = True
@@ -108,7 +106,7 @@ class Machine:
         if not self.enabled:
             return self, _NO_FACTOR if call.name == "get_growth_factor" else None
         if call.name == "scale":
-            return (self, _NUMBER) if call.argument else (replace(self, scaled=True), None)
+            return (self, _NUMBER) if call.argument else (self._replace(scaled=True), None)
         if call.name == "unscale_":
             return self._unscale(call)
         if call.name == "step":
@@ -161,11 +159,11 @@ class Machine:
             return self, _INT
         if not call.argument and not any(standing.checked for _, standing in self.books):
             return self, _NOTHING_CHECKED
-        return replace(self, books=frozenset()), None
+        return self._replace(books=frozenset()), None
 
     def _with(self, optimizer: str, standing: Standing) -> Machine:
         rest = {each for each in self.books if each[0] != optimizer}
-        return replace(self, books=frozenset(rest | {(optimizer, standing)}))
+        return self._replace(books=frozenset(rest | {(optimizer, standing)}))
 
 
 def _refusal(call: Call, half: bool) -> Error | None:

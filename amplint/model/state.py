@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.gradients import ENTRY, UNKNOWN, Gradients
@@ -55,8 +54,7 @@ class Clipped(NamedTuple):
 _USED_BEFORE = Machine(scaled=True)
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """One path's state. Immutable; equal states are joined."""
 
     rest: Gradients = ENTRY  # of all parameters whose optimizer was not met yet
@@ -74,7 +72,7 @@ class State:
 
     def but(self, **changes: object) -> State:
         """This state with some fields changed."""
-        return replace(self, **changes)  # type: ignore[arg-type]
+        return self._replace(**changes)  # type: ignore[arg-type]
 
     def unknown(self) -> State:
         """This state after something that can't be seen."""

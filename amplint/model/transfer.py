@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amplint.model import ir, protocol
@@ -256,7 +255,7 @@ class Transfer:
         held = state.gradients_of(optimizer)
         machine = state.machine(scaler)
         if not optimizer:  # each may be another one: none is there yet
-            machine = replace(machine, books=frozenset(each for each in machine.books if each[0]))
+            machine = machine._replace(books=frozenset(each for each in machine.books if each[0]))
         stage = machine.standing(optimizer).stage
         empty = protocol.Gradients.NONE if held.kind == "none" and optimizer else protocol.Gradients.FLOAT
         after, error = machine.after(Call(event.kind, optimizer, empty))
@@ -384,7 +383,7 @@ class Transfer:
 
         return (
             state.all_gradients(updated)
-            .with_machine(scaler, replace(machine, books=frozenset()))
+            .with_machine(scaler, machine._replace(books=frozenset()))
             .but(in_sight=state.in_sight | {scaler}, pending=frozenset())
             .done(scaler, _UPDATE, event.call.id)
         )

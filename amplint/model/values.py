@@ -303,9 +303,12 @@ class Quoted(Value):
 
 def walk_values(value: Value) -> Iterator[Value]:
     """`value` and everything below it, operands before what uses them. Bodies of lambdas are left out."""
-    for child in value.children():
-        yield from walk_values(child)
-    yield value
+    found, todo = [], [value]
+    while todo:
+        each = todo.pop()
+        found.append(each)
+        todo.extend(each.children())
+    return reversed(found)
 
 
 def last_name(value: Value) -> str:

@@ -60,7 +60,18 @@ from amplint.rules.rename import renames
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & amp",), trial=False)
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=(
+        "autocast & .amp & cuda",
+        "autocast & .amp & cpu",
+        "autocast & cuda import & amp",
+        "autocast & cpu import & amp",
+    ),
+    trial=False,
+)
 
 
 @rule.check

@@ -49,7 +49,7 @@ from amplint.rules.base import Rule
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("apex",))
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("apex.amp", "apex import", "import apex"))
 
 # What torch has instead of each function of apex.amp.
 _INSTEAD = {

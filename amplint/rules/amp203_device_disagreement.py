@@ -50,7 +50,7 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.compat import tests_of
-from amplint.model.dtypes import OLD_SCALER, SCALER, devices, is_false, region_devices, regions
+from amplint.model.dtypes import OLD_SCALER, SCALER, Region, devices, is_false, region_devices, regions
 from amplint.model.evidence import ACCELERATORS, Evidence, evidence
 from amplint.model.precision import region_dtypes
 from amplint.rules.base import Rule
@@ -64,24 +64,25 @@ rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast", 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each region and scaler for a device that nothing else in the file is on."""
+    every = [each for each in regions(module) if not is_false(each.enabled)]
+    if every:
+        yield from _regions(module, every)
+        yield from _scalers(module, every)
+
+
+def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
+    # One in a test may be for where the other device isn't.
+    sure = [(each, _device(module, each)) for each in every if not each.opaque and not any(tests_of(each.call))]
+    known = [(region, device) for region, device in sure if device in {"cpu", *ACCELERATORS}]
+    if not known:
+        return  # the evidence takes longer
     shown = evidence(module)
-    yield from _regions(module, shown)
-    yield from _scalers(module, shown)
-
-
-def _regions(module: Module, shown: Evidence) -> Iterator[Finding]:
     types = shown.types - {"cpu"}
     if len(types) != 1 or shown.chosen or not types <= ACCELERATORS:
         return
     (other,) = types
-    for region in regions(module):
-        if any(tests_of(region.call)):
-            continue  # it may be for where the other isn't
-        found = {each.type for each in region_devices(module, region)}
-        if region.opaque or is_false(region.enabled) or len(found) != 1 or found & {None, other}:
-            continue
-        device = str(found.pop())
-        if device not in {"cpu", *ACCELERATORS} or (device == "cpu" and _may_be_on_cpu(module, shown, other)):
+    for region, device in known:
+        if device == other or (device == "cpu" and _may_be_on_cpu(module, shown, other)):
             continue
         fix, withheld = _fix(module, region.device_type, other)
         yield rule.finding(
@@ -93,16 +94,21 @@ def _regions(module: Module, shown: Evidence) -> Iterator[Finding]:
         )
 
 
+def _device(module: Module, region: Region) -> str | None:
+    """The one device that a region is for."""
+    found = {each.type for each in region_devices(module, region)}
+    return found.pop() if len(found) == 1 else None
+
+
 def _may_be_on_cpu(module: Module, shown: Evidence, other: str) -> bool:
     """Whether something stands on the CPU as well, or the code goes to the other device only where a test says so."""
     return ".cpu(" in module.source.text or "cpu" in shown.types or any(tests_of(shown.places[other]))
 
 
-def _scalers(module: Module, shown: Evidence) -> Iterator[Finding]:
+def _scalers(module: Module, every: list[Region]) -> Iterator[Finding]:
     """Scalers that name cuda beside regions for one other accelerator."""
-    every = [each for each in regions(module) if not is_false(each.enabled)]
     found = {str(each.type) for region in every for each in region_devices(module, region)}
-    if len(found) != 1 or not found <= ACCELERATORS - {"cuda"} or "cuda" in shown.types:
+    if len(found) != 1 or not found <= ACCELERATORS - {"cuda"} or "cuda" in evidence(module).types:
         return
     (other,) = found
     half = any(each.name == "float16" for region in every for each in region_dtypes(module, region))

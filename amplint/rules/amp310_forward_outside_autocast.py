@@ -75,8 +75,6 @@ _HARMLESS = {
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each region that begins behind the forward."""
-    if not plain_weights(module):
-        return  # a model of half weights runs in half precision, and the region is there to compute the loss in float32
     done: set[int] = set()
     for seen in met(module, LOSSES):
         region = _region(module, seen)
@@ -85,6 +83,8 @@ def check(module: Module) -> Iterator[Finding]:
         forward = _forward(module, region, seen)
         if forward is None:
             continue
+        if not plain_weights(module):
+            return  # a model of half weights runs in half precision, and the region is there for a loss in float32
         done.add(region.id)
         fix, withheld = _fix(module, region, forward)
         yield rule.finding(

@@ -58,7 +58,7 @@ from amplint.rules.statements import removed, stands_alone, text_with_comment
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler", "Scaler("))
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler", "Scaler( & optim"))
 
 
 @rule.check

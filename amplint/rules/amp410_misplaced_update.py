@@ -72,7 +72,12 @@ from amplint.rules.statements import call_removed, line_behind, own_statement, s
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("update( & scaler", "update( & .scale( & backward"))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("update( & scaler & step(", "update( & scaler & backward", "update( & .scale( & backward"),
+)
 
 _ELSEWHERE = "the step stands in another function: call it there, behind the last step"
 

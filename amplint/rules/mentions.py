@@ -44,7 +44,7 @@ def patched(module: Module) -> Iterator[str]:
 def asked_for(module: Module, new: str) -> Iterator[ir.Node]:
     """The calls `getattr(torch, "new_name", ...)` and `hasattr(...)`."""
     home, _, name = new.rpartition(".")
-    for call in module.own.near(name).calls:
+    for call in module.own.near(name).called("getattr", "hasattr"):
         if module.names.of(call.func) & {"builtins.getattr", "builtins.hasattr"} and len(call.positional) > 1:
             asked = call.positional[1]
             if isinstance(asked, ir.Constant) and asked.value == name and home in module.names.of(call.positional[0]):

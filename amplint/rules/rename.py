@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix
@@ -27,6 +28,9 @@ from amplint.rules.uses import Rewrite, follows, in_fstring, is_class_test, only
 if TYPE_CHECKING:
     from amplint.model import Module
     from amplint.rules.base import Rule
+
+
+_NEW = {f"{entry.module}.{entry.name}" for entry in LEGACY.values()}
 
 
 @dataclass(eq=False, slots=True)
@@ -56,15 +60,7 @@ class Renames:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self._modern = {
-            new: [
-                *module.references(new),
-                *(each.statement for each in imports_of(module, new)),
-                *asked_for(module, new),
-            ]
-            for new in {f"{entry.module}.{entry.name}" for entry in LEGACY.values()}
-        }
-        self._patched = set(patched(module))
+        self._modern: dict[str, list[ir.Node]] = {}
         self._reads: dict[int, bool] = {}
         self._fixes: dict[int, Fix | None] = {}
         self._tests: dict[str, list[ir.Value]] = {}  # the tests for an old class that stay
@@ -82,9 +78,12 @@ class Renames:
 
     def _find(self, legacy: Legacy) -> Iterator[Use]:
         module = self.module
-        modern = self._modern[f"{legacy.module}.{legacy.name}"]
+        references, imports = list(module.references(legacy.old)), list(imports_of(module, legacy.old))
+        if not references and not imports:
+            return
+        modern = self._modern_of(f"{legacy.module}.{legacy.name}")
         read: set[int] = set()
-        for value in module.references(legacy.old):
+        for value in references:
             kind, binding, statement = self._origin(value)
             if isinstance(value, ir.Name):
                 read |= {id(each.alias) for each in module.names.bindings(value) if isinstance(each, Imported)}
@@ -93,16 +92,27 @@ class Renames:
             if isinstance(value, ir.Name) and self._from_guarded(value, legacy, modern):
                 continue
             names = module.names.of(value)
-            if names & self._modern.keys() or guarded(module.names, value, modern):
+            if names & _NEW or guarded(module.names, value, modern):
                 continue
             rewrite = self._refusal(legacy, names, value) or rewrite_use(module, legacy, value)
             if is_class_test(module, value) and modern:
                 rewrite = Rewrite("the file tells old and new apart here")
             yield Use(legacy, value, kind, binding, statement, rewrite, value.id, not only_named(value, legacy, modern))
-        for binding in imports_of(module, legacy.old):
+        for binding in imports:
             if id(binding.alias) not in read and not guarded(module.names, binding.statement, modern):
                 refusal = "it is imported and not used here, so it may be another file's import"
                 yield Use(legacy, None, "name", binding, binding.statement, Rewrite(refusal), binding.statement.id)
+
+    def _modern_of(self, new: str) -> list[ir.Node]:
+        """Where the file reads, imports or asks for a new name."""
+        if new not in self._modern:
+            imports = (each.statement for each in imports_of(self.module, new))
+            self._modern[new] = [*self.module.references(new), *imports, *asked_for(self.module, new)]
+        return self._modern[new]
+
+    @cached_property
+    def _patched(self) -> set[str]:
+        return set(patched(self.module))
 
     def _from_guarded(self, value: ir.Name, legacy: Legacy, modern: list[ir.Node]) -> bool:
         """Whether a name comes from an import of the old name that runs only where the new one is missing."""
