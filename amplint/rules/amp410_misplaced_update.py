@@ -67,7 +67,7 @@ from amplint.rules.order import (
     where,
 )
 from amplint.rules.standing import conditions, dominates, exclusive, loop_of, upwards
-from amplint.rules.statements import call_removed, line_behind, own_statement, says_the_same
+from amplint.rules.statements import call_removed, line_behind, own_statement, says_the_same, text_with_comment
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -208,7 +208,8 @@ def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[F
     """The update goes where another follows the last step, else it moves behind that."""
     call = visit.event.call
     edit = call_removed(module, call)
-    if edit is None or not isinstance(call, ir.Call) or call.args:
+    statement = own_statement(call)
+    if edit is None or statement is None or not isinstance(call, ir.Call) or call.args:
         return None, "the call shares its line, or is all that a suite holds"
     scaler = str(visit.event.scaler)
     steps = [event for event in calls_of(flow, scaler, "step") if event.call.id > call.id]
@@ -220,7 +221,7 @@ def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[F
         return Fix(Applicability.SAFE, "Remove it: an update follows the last step", (edit,)), None
     if later or conditions(last, call) or not says_the_same(module, step.call.func.base, call, last):  # type: ignore[attr-defined]
         return None, "move it behind the last step, on every path on which there is one"
-    behind = line_behind(module, ir.statement_of(last), module.text(call))
+    behind = line_behind(module, ir.statement_of(last), text_with_comment(module, statement))
     if behind is None or own_statement(last) is None:
         return None, "move it behind the last step, which shares its line"
     return Fix(Applicability.UNSAFE, "Move it behind the last step", tuple(sorted((edit, behind)))), None
