@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from amplint.findings import Severity
+from amplint.paths import visible
 from amplint.report import Report
 from amplint.report.json import file_path
 
@@ -22,8 +23,8 @@ def render(report: Report) -> str:
             "endColumn": end_column,
         }
         listed = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items())
-        message = _data(f"{filename}:{row}:{column}: {finding.code} {finding.message}")
-        text += f"::{_LEVEL[finding.severity]} {listed}::{message}\n"
+        shown = f"{filename}:{row}:{column}: {finding.code} {finding.message}"
+        text += f"::{_LEVEL[finding.severity]} {listed}::{visible(_data(shown))}\n"
     return text
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint.findings import Applicability, Finding, Severity
+from amplint.paths import visible
 from amplint.report import Place, Report
 
 _BOLD, _RED, _YELLOW, _CYAN, _BLUE = "1", "1;31", "1;33", "36", "1;34"
@@ -17,7 +18,7 @@ _LONGEST, _LEAD = 200, 80
 def concise(report: Report, colour: bool = False) -> str:
     """`path:line:col: AMP401 [*] message`, a line each."""
     return "".join(
-        f"{_paint(place.filename, _BOLD, colour)}:{place.start[0]}:{place.start[1]}: {_header(place, report, colour)}\n"
+        f"{_paint(_name(place), _BOLD, colour)}:{place.start[0]}:{place.start[1]}: {_header(place, report, colour)}\n"
         for place in report.places()
     )
 
@@ -32,7 +33,7 @@ def _full(place: Place, report: Report, colour: bool) -> Iterator[str]:
     margin = " " * len(str(row))
     bar = _paint("|", _BLUE, colour)
     yield _header(place, report, colour)
-    yield f"{margin}{_paint('-->', _BLUE, colour)} {place.filename}:{row}:{column}"
+    yield f"{margin}{_paint('-->', _BLUE, colour)} {visible(place.filename)}:{row}:{column}"
     if line := place.source.line(row):
         end = place.end[1] if place.end[0] == row else len(line) + 1
         shown, before, width = _excerpt(line, column - 1, end - 1)
@@ -42,14 +43,19 @@ def _full(place: Place, report: Report, colour: bool) -> Iterator[str]:
         yield f"{margin} {bar} {' ' * before}{caret}"
         yield f"{margin} {bar}"
     for label, text in _advice(place.finding, report):
-        yield f"{_paint(label, _CYAN, colour)}: {text}"
+        yield f"{_paint(label, _CYAN, colour)}: {visible(text)}"
     yield ""
+
+
+def _name(place: Place) -> str:
+    """The name of a file at the start of a line, where GitHub would take one that starts with `::` for a command."""
+    return f"{'./' * place.filename.startswith('::')}{visible(place.filename)}"
 
 
 def _header(place: Place, report: Report, colour: bool) -> str:
     finding = place.finding
     mark = f"[{_paint('*', _CYAN, colour)}] " if report.fixable(finding) else ""
-    return f"{_paint(finding.code, _SEVERITY_COLOUR[finding.severity], colour)} {mark}{finding.message}"
+    return f"{_paint(finding.code, _SEVERITY_COLOUR[finding.severity], colour)} {mark}{visible(finding.message)}"
 
 
 def _advice(finding: Finding, report: Report) -> Iterator[tuple[str, str]]:
@@ -88,8 +94,8 @@ def _cell(character: str) -> tuple[str, int]:
         return _TAB, len(_TAB)
     from unicodedata import category, combining, east_asian_width  # noqa: PLC0415 - a large table, rarely needed
 
-    # Control and bidirectional characters would act on the terminal; lone surrogates can't be written.
-    if category(character) in ("Cc", "Cf", "Cs"):
+    # Controls, bidirectional ones among them, and separators act on the terminal; lone surrogates can't be written.
+    if category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
         return "\N{REPLACEMENT CHARACTER}", 1
     if combining(character):
         return character, 0
