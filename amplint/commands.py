@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TextIO
 
 from amplint import __version__
 from amplint.discovery import discover
+from amplint.paths import visible
 from amplint.report import FORMATS, Report, render
 from amplint.report.summary import diff_summary, statistics, summary
 from amplint.rules import all_rules
@@ -29,7 +30,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """One line, and not the whole usage, is what a mistake in the arguments deserves."""
-        self.exit(FAILED, f"amplint: error: {message}\n")
+        self.exit(FAILED, f"amplint: error: {visible(message)}\n")
 
 
 def dispatch(arguments: list[str]) -> int:
@@ -64,8 +65,12 @@ def dispatch(arguments: list[str]) -> int:
 
 
 def _fail(message: str) -> int:
-    print(f"amplint: error: {message}", file=sys.stderr)
+    print(f"amplint: error: {visible(message)}", file=sys.stderr)
     return FAILED
+
+
+def _warn(message: str) -> None:
+    print(f"amplint: warning: {visible(message)}", file=sys.stderr)
 
 
 def _check_parser() -> argparse.ArgumentParser:
@@ -134,18 +139,21 @@ def _check(arguments: list[str]) -> int:
         found = discover(options.paths or ["."], resolver)
         errors += found.errors
         for path in [] if options.quiet else found.empty:
-            print(f"amplint: warning: no Python files in {path}", file=sys.stderr)
+            _warn(f"no Python files in {path}")
         if options.verify:
             from amplint.verify_command import fix_verified  # noqa: PLC0415 - torch's parts are for those who ask
 
-            outcomes = list(fix_verified(found.files, resolver, options.unsafe_fixes))
+            outcomes = list(fix_verified(found.files, resolver, options.unsafe_fixes, found.outside))
         else:
-            outcomes = list(run(found.files, resolver, mode, options.unsafe_fixes, options.jobs or processors()))
+            jobs = options.jobs or processors()
+            outcomes = list(run(found.files, resolver, mode, options.unsafe_fixes, jobs, outside=found.outside))
         names = list(found.files)
 
     for path, outcome in zip(names, outcomes, strict=True) if options.verbose else ():
         for line in outcome.given_up:
-            print(f"amplint: {path}: {line}", file=sys.stderr)
+            print(f"amplint: {visible(path)}: {visible(line)}", file=sys.stderr)
+    for warning in [] if options.quiet else [outcome.warning for outcome in outcomes if outcome.warning]:
+        _warn(warning)
     errors += [outcome.error for outcome in outcomes if outcome.error]
     results = tuple(outcome.result for outcome in outcomes if outcome.result)
     report = Report(results, sum(outcome.fixed for outcome in outcomes), options.unsafe_fixes)

@@ -17,11 +17,15 @@ SUFFIXES = (".py", ".pyi")
 
 
 class Found(NamedTuple):
-    """The files to lint, sorted, as paths to show; what could not be read; directories that hold no Python."""
+    """The files to lint, sorted, as paths to show; what could not be read; directories that hold no Python.
+
+    `outside` are those of the files that a link in a directory leads to, away from all that the user named.
+    """
 
     files: list[str]
     errors: list[str]
     empty: list[str]
+    outside: frozenset[str] = frozenset()
 
 
 def discover(paths: Iterable[str], resolver: Resolver) -> Found:
@@ -39,23 +43,34 @@ def discover(paths: Iterable[str], resolver: Resolver) -> Found:
             if walk.seen == before:
                 empty.append(path)
         elif os.path.exists(path):
-            walk.files.setdefault(os.path.realpath(path), absolute(path))
+            walk.named.append(os.path.realpath(path))
+            walk.files.setdefault(walk.named[-1], absolute(path))
         else:
             walk.errors.append(f"{path}: no such file or directory" if path else "an empty path")
-    return Found(sorted(map(shown, walk.files.values())), walk.errors, empty)
+    return Found(sorted(map(shown, walk.files.values())), walk.errors, empty, walk.outside())
 
 
 class _Walk:
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
         self.files: dict[str, str] = {}  # where the file really is -> the path to report
+        self.named: list[str] = []  # where the paths that the user gave really are
         self.errors: list[str] = []
         self.seen = 0
+
+    def outside(self) -> frozenset[str]:
+        """The files that are none of, and below none of, the paths that the user named: links led to them."""
+        given = set(self.named)
+        below = tuple(path.rstrip(os.sep) + os.sep for path in given)
+        return frozenset(
+            shown(path) for place, path in self.files.items() if not place.startswith(below) and place not in given
+        )
 
     def directory(self, root: str) -> None:
         """Collect what is below `root`."""
         # A plain file below is found at its real place by the root's, without a look at each parent.
         real = os.path.realpath(root)
+        self.named.append(real)
         stack: list[tuple[str, Layers | None]] = [(root, None)]
         while stack:
             path, layers = stack.pop()

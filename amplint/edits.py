@@ -1,15 +1,13 @@
-"""From fixes to a new text: overlap and order, diff, and the write that replaces a file at once."""
+"""From fixes to a new text: overlap and order, and the diff."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import re
-import tempfile
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from itertools import pairwise
-from pathlib import Path
 
 from amplint.findings import Edit, Finding, Fix
 
@@ -87,24 +85,3 @@ def _name(path: str) -> bytes:
         return b'"' + escaped + b'"'
     # The tab ends the name, which would otherwise end at its first space.
     return data + b"\t" if b" " in data else data
-
-
-def write_atomically(path: str | Path, data: bytes) -> None:
-    """Replace the contents of a file at once, keeping its mode; of a link, those of the file that it points to.
-
-    Raises:
-        OSError: the file may not be written, or its directory takes no new file. The file is as it was.
-    """
-    target = Path(path).resolve()
-    mode = target.stat().st_mode
-    if not os.access(target, os.W_OK):
-        raise PermissionError(13, "Permission denied", str(path))
-    handle, temporary = tempfile.mkstemp(prefix=".amplint-", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).chmod(mode & 0o7777)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import ParamSpec, TypeVar, cast
@@ -24,6 +25,11 @@ def look_again() -> None:
     for forget in _forget:
         forget()
 
+# What the names of temporary files beside a fixed one start with (`amplint.writing`).
+TEMPORARY = ".amplint-"
+# Bytes of a program and of a configuration file that are read: no person has written more.
+LARGEST, LARGEST_CONFIG = 64 << 20, 1 << 20
+
 
 def absolute(path: str) -> str:
     """A path from the root, without `..`; symbolic links stay what the user wrote."""
@@ -41,6 +47,33 @@ def shown(path: str) -> str:
     """An absolute path as it is reported: relative to the current directory where it is below it."""
     below = os.getcwd().rstrip(os.sep) + os.sep
     return path[len(below) :] if path.startswith(below) else path
+
+
+def visible(text: str) -> str:
+    """A text on one line: what would act on a terminal, end the line or be no character is written as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def contents(path: str, most: int = LARGEST) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        OSError: it can't be read, has more than `most` bytes, or is a pipe or a device, which may never end.
+    """
+    with open(path, "rb", opener=_at_once) as file:
+        known = os.fstat(file.fileno())
+        if not stat.S_ISREG(known.st_mode):
+            raise OSError("is a pipe or a device, not a file")
+        if known.st_size > most:
+            raise OSError(f"has more than {most >> 20} MiB")
+        return file.read()
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open a file; a pipe's other end isn't waited for."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def version(path: str) -> tuple[int, int, int]:

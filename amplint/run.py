@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint import gate
-from amplint.paths import look_again
+from amplint.paths import TEMPORARY, contents, look_again
 from amplint.selection import SettingsError
 from amplint.settings import Resolver, Settings
 
@@ -35,13 +36,14 @@ class Job(NamedTuple):
     settings: Settings
     mode: Mode
     unsafe: bool
+    outside: bool = False  # it is a link to what the user hasn't named
 
 
 class Outcome(NamedTuple):
     """What became of a file. `result` is None where nothing is left to find; `error` is one line about what failed.
 
     `output` is the fixed text, or the diff; `fixed` counts the findings that went with it. `given_up` are the
-    functions in which nothing could be found, a line each.
+    functions in which nothing could be found, a line each; `warning` is one about a file that was written.
     """
 
     result: Result | None = None
@@ -49,12 +51,26 @@ class Outcome(NamedTuple):
     output: bytes = b""
     fixed: int = 0
     given_up: tuple[str, ...] = ()
+    warning: str | None = None
 
 
-def run(files: Iterable[str], resolver: Resolver, mode: Mode, unsafe: bool, processes: int = 1) -> Iterator[Outcome]:
-    """Lint `files`; many that have to be parsed are shared out among as many `processes`."""
+def run(
+    files: Sequence[str],
+    resolver: Resolver,
+    mode: Mode,
+    unsafe: bool,
+    processes: int = 1,
+    *,
+    outside: Collection[str] = (),
+) -> Iterator[Outcome]:
+    """Lint `files`; many that have to be parsed are shared out among as many `processes`.
+
+    Those of them that are `outside` of what the user named are not written.
+    """
+    if mode is Mode.FIX:
+        tidy(files)
     # Most files are done with when their bytes are searched, faster than they would be sent to another process.
-    first = [_first_look(path, resolver, mode, unsafe) for path in files]
+    first = [_first_look(path, resolver, mode, unsafe, path in outside) for path in files]
     jobs = [each for each in first if isinstance(each, Job)]
     if processes > 1 and len(jobs) >= MANY:
         from amplint.pool import in_processes  # noqa: PLC0415 - takes longer to import than a few files to lint
@@ -73,46 +89,68 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def _first_look(path: str, resolver: Resolver, mode: Mode, unsafe: bool) -> Outcome | Job:
+def _first_look(path: str, resolver: Resolver, mode: Mode, unsafe: bool, outside: bool) -> Outcome | Job:
     """The job that a file is, or what became of it where that is clear from its bytes."""
     try:
-        job = Job(path, resolver.for_file(path), mode, unsafe)
+        job = Job(path, resolver.for_file(path), mode, unsafe, outside)
+        return job if gate.opens(contents(path), job.settings.codes) else Outcome()
     except SettingsError as error:
         return Outcome(error=str(error))
-    try:
-        return job if gate.opens(_read(path), job.settings.codes) else Outcome()
-    except OSError as error:
-        return Outcome(error=_reason(job, error))
+    except Exception as error:  # neither must a bug of ours cost the user the other files
+        return Outcome(error=f"{path}: {reason(error)}")
 
 
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+def tidy(files: Iterable[str]) -> None:
+    """Remove what runs that were killed while they wrote have left beside `files`."""
+    for directory in {os.path.dirname(os.path.realpath(path) if os.path.islink(path) else path) for path in files}:
+        with suppress(OSError):
+            left = [name for name in os.listdir(directory or ".") if name.startswith(TEMPORARY)]
+            if left:
+                from amplint.writing import remove_stale  # noqa: PLC0415 - hardly ever is there one
+
+                remove_stale(directory, left)
 
 
 def work(job: Job) -> Outcome:
     """Lint, and in the modes for it fix, one file."""
     try:
-        data = _read(job.path)
-    except OSError as error:
-        return Outcome(error=_reason(job, error))
+        data = contents(job.path)
+    except (OSError, MemoryError) as error:
+        return Outcome(error=f"{job.path}: {reason(error)}")
     outcome = process(data, job)
     if job.mode is not Mode.FIX or outcome.error:
         return outcome
     try:
         if outcome.output != data:
-            from amplint.edits import write_atomically  # noqa: PLC0415 - what is not fixed is not written
-
-            write_atomically(job.path, outcome.output)
+            outcome = outcome._replace(warning=write(job, data, outcome.output))
             look_again()
     except OSError as error:
         # What stays in the file is still to be told.
-        return process(data, job._replace(mode=Mode.CHECK))._replace(error=_reason(job, error))
+        return process(data, job._replace(mode=Mode.CHECK))._replace(error=f"{job.path}: {reason(error)}")
     return outcome._replace(output=b"")
 
 
-def _reason(job: Job, error: OSError) -> str:
-    return f"{job.path}: {error.strerror or error}"
+def write(job: Job, old: bytes, new: bytes) -> str | None:
+    """Write a fixed file; what is returned, if anything, the user has to know.
+
+    Raises:
+        OSError: it isn't written.
+    """
+    if job.outside:
+        raise OSError(
+            f"is a link to {os.path.realpath(job.path)}, outside of the paths given; name it to have it fixed"
+        )
+    from amplint.writing import replace  # noqa: PLC0415 - what is not fixed is not written
+
+    said = replace(job.path, old, new)
+    return f"{job.path}: {said}" if said else None
+
+
+def reason(error: Exception) -> str:
+    """What to tell of an exception: of the system's what it says, of others that they are a bug of ours."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return "not enough memory" if isinstance(error, MemoryError) else describe(error)
 
 
 def process(data: bytes, job: Job) -> Outcome:
@@ -130,7 +168,7 @@ def process(data: bytes, job: Job) -> Outcome:
         output = unified_diff(data, fixed.data, job.path) if job.mode is Mode.DIFF else fixed.data
         return Outcome(_findings(fixed.result), None, output, fixed.applied.total(), fixed.result.given_up)
     except Exception as error:  # a bug of ours in one file must not cost the user the others
-        return Outcome(error=f"{job.path}: {describe(error)}")
+        return Outcome(error=f"{job.path}: {reason(error)}")
 
 
 def _findings(result: Result) -> Result | None:

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.paths import absolute, shown
+from amplint.paths import LARGEST_CONFIG, absolute, contents, shown
 from amplint.rules import all_rules
 from amplint.selection import Selection, SettingsError, enabled_codes
 
@@ -173,8 +173,7 @@ def _absolute(base: str, pattern: str) -> str:
 def _read(directory: str, name: str) -> Config | None:
     path = os.path.join(directory, name)
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = contents(path, LARGEST_CONFIG)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     except OSError as error:

@@ -7,12 +7,12 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from amplint.discovery import discover
-from amplint.edits import write_atomically
+from amplint.paths import contents, visible
 from amplint.report import proofs, steps
-from amplint.run import Outcome
+from amplint.run import Job, Mode, Outcome, reason, tidy, write
 from amplint.selection import Selection, SettingsError
 from amplint.settings import Overrides, Resolver
 from amplint.verify.fixtures import DEVICES, Fixture, NotAFixture, has_fixtures
@@ -53,19 +53,20 @@ def run_verify(arguments: list[str], parser: Callable[..., argparse.ArgumentPars
         rows = _fixtures(fixtures, options) if fixtures else []
         found, errors = _code(code, options) if code else ([], [])
     except (NotAFixture, CannotRun) as error:
-        print(f"amplint: error: {error}", file=sys.stderr)
+        print(f"amplint: error: {visible(str(error))}", file=sys.stderr)
         return 2
     finally:
         _progress("")
     for each in errors:
-        print(f"amplint: error: {each}", file=sys.stderr)
+        print(f"amplint: error: {visible(each)}", file=sys.stderr)
     if options.output_format == "json":
         objects = [*proofs.as_json(rows), *steps.as_json(found)]
         sys.stdout.write(json.dumps(objects, indent=2, allow_nan=False) + "\n")
     else:
         width = shutil.get_terminal_size((160, 24)).columns
-        sys.stdout.write(proofs.as_table(rows, width) if fixtures else "")
-        sys.stdout.write(steps.as_tables(found, min(width, 160), explain=options.explain) if code else "")
+        tables = proofs.as_table(rows, width) if fixtures else ""
+        tables += steps.as_tables(found, min(width, 160), explain=options.explain) if code else ""
+        sys.stdout.write("\n".join(map(visible, tables.split("\n"))))
     if errors:
         return 2
     wrong = any(row.verdict == REFUTED for row in rows) or any(row.verdict in (REFUTED, MISBEHAVES) for row in found)
@@ -92,18 +93,23 @@ def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[list[StepR
                 _progress(f"[{at + 1}/{len(files.files)}] {text}")
 
             try:
-                with open(path, "rb") as file:
-                    data = file.read()
-            except OSError as error:
-                errors.append(f"{path}: {error.strerror or error}")
-                continue
-            settings = resolver.for_file(path)
-            rows += verifier.verify(path, data, settings, unsafe=options.unsafe_fixes, progress=tell)
+                data, settings = contents(path), resolver.for_file(path)
+                rows += verifier.verify(path, data, settings, unsafe=options.unsafe_fixes, progress=tell)
+            except CannotRun:
+                raise
+            except SettingsError as error:
+                errors.append(str(error))
+            except Exception as error:  # a bug of ours in one file must not cost the user the others
+                errors.append(f"{path}: {reason(error)}")
     return rows, errors
 
 
-def fix_verified(files: Sequence[str], resolver: Resolver, unsafe: bool) -> Iterator[Outcome]:
+def fix_verified(
+    files: Sequence[str], resolver: Resolver, unsafe: bool, outside: Collection[str] = ()
+) -> Iterator[Outcome]:
     """Fix files, but only with what their runs confirm; the findings of other fixes say why they are not made.
+
+    Those of them that are `outside` of what the user named are not written.
 
     Raises:
         SettingsError: torch is missing.
@@ -112,31 +118,36 @@ def fix_verified(files: Sequence[str], resolver: Resolver, unsafe: bool) -> Iter
         verifier = Verifier()
     except CannotRun as error:
         raise SettingsError(str(error)) from None
+    tidy(files)
     with verifier:
         for at, path in enumerate(files):
             _progress(f"[{at + 1}/{len(files)}] {path}")
+            warning = None
             try:
-                with open(path, "rb") as file:
-                    data = file.read()
-                fixed, why = verifier.confirmed(path, data, resolver.for_file(path), unsafe=unsafe)
+                job = Job(path, resolver.for_file(path), Mode.FIX, unsafe, path in outside)
+                data = contents(path)
+                fixed, why = verifier.confirmed(path, data, job.settings, unsafe=unsafe)
                 if fixed.data != data:
-                    write_atomically(path, fixed.data)
-            except (OSError, SettingsError, CannotRun) as error:
-                yield Outcome(error=f"{path}: {error.strerror or error}" if isinstance(error, OSError) else str(error))
+                    warning = write(job, data, fixed.data)
+            except (SettingsError, CannotRun) as error:
+                yield Outcome(error=str(error))
+                continue
+            except Exception as error:  # a bug of ours in one file must not cost the user the others
+                yield Outcome(error=f"{path}: {reason(error)}")
                 continue
             findings = tuple(
                 each._replace(fix=None, withheld=why(each.start)) if each.fix and each.fix.edits else each
                 for each in fixed.result.findings
             )
             result = fixed.result._replace(findings=findings) if findings else None
-            yield Outcome(result, None, b"", fixed.applied.total(), fixed.result.given_up)
+            yield Outcome(result, None, b"", fixed.applied.total(), fixed.result.given_up, warning)
     _progress("")
 
 
 def _progress(text: str) -> None:
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns - 1
-        print(f"\r\x1b[K{text[:width]}", end="", file=sys.stderr, flush=True)
+        print(f"\r\x1b[K{visible(text)[:width]}", end="", file=sys.stderr, flush=True)
 
 
 def _seconds(text: str) -> float:

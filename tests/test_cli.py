@@ -95,11 +95,11 @@ def test_a_clean_file_is_not_written(project: Write, amplint: Run) -> None:
 def test_what_cannot_be_written_is_still_reported(
     project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(path: str, data: bytes) -> None:
+    def refuse(path: str, old: bytes, new: bytes) -> None:
         raise PermissionError(13, "Permission denied", path)
 
     root = project({"old.py": LEGACY})
-    monkeypatch.setattr("amplint.edits.write_atomically", refuse)
+    monkeypatch.setattr("amplint.writing.replace", refuse)
     ran = amplint("--fix", "--output-format=concise")
     assert ran.code == 2
     assert ran.err == "amplint: error: old.py: Permission denied\n"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from itertools import pairwise
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplint.edits import apply, unified_diff, validate, write_atomically
+from amplint.edits import apply, unified_diff, validate
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 
 
@@ -169,54 +168,3 @@ def test_an_absolute_path_is_named_below_the_prefix() -> None:
     assert unified_diff(b"a\n", b"b\n", "/tmp/x.py").startswith(
         b"--- a/tmp/x.py\n+++ b/tmp/x.py\n@@ -1 +1 @@\n-a\n+b\n"
     )
-
-
-def test_a_write_keeps_the_mode_and_leaves_nothing_else_behind(tmp_path: Path) -> None:
-    file = tmp_path / "file.py"
-    file.write_bytes(b"old")
-    file.chmod(0o754)
-    write_atomically(file, b"new")
-    assert file.read_bytes() == b"new"
-    assert file.stat().st_mode & 0o7777 == 0o754
-    assert list(tmp_path.iterdir()) == [file]
-
-
-def test_a_write_goes_through_links(tmp_path: Path) -> None:
-    target = tmp_path / "target.py"
-    target.write_bytes(b"old")
-    (tmp_path / "directory").mkdir()
-    link = tmp_path / "directory" / "link.py"
-    link.symlink_to("../target.py")
-    write_atomically(link, b"new")
-    assert link.is_symlink()
-    assert target.read_bytes() == b"new"
-
-
-def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "file.py"
-    file.write_bytes(b"old")
-
-    def full(self: Path, target: Path) -> Path:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(OSError, match="No space"):
-        write_atomically(file, b"new")
-    assert file.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [file]
-
-
-def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "file.py"
-    file.write_bytes(b"old")
-    file.chmod(0o444)
-    # The superuser, as whom tests often run, may write everything.
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(PermissionError):
-        write_atomically(file, b"new")
-    assert file.read_bytes() == b"old"
-
-
-def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        write_atomically(tmp_path / "gone.py", b"new")
