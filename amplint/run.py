@@ -75,7 +75,7 @@ def run(
     if processes > 1 and len(jobs) >= MANY:
         from amplint.pool import in_processes  # noqa: PLC0415 - takes longer to import than a few files to lint
 
-        done = in_processes(work, jobs, processes)
+        done = in_processes(work, jobs, processes, _lost)
     else:
         done = map(work, jobs)
     for each in first:
@@ -128,6 +128,10 @@ def work(job: Job) -> Outcome:
         # What stays in the file is still to be told.
         return process(data, job._replace(mode=Mode.CHECK))._replace(error=f"{job.path}: {reason(error)}")
     return outcome._replace(output=b"")
+
+
+def _lost(job: Job) -> Outcome:
+    return Outcome(error=f"{job.path}: the process that read it died")
 
 
 def write(job: Job, old: bytes, new: bytes) -> str | None:

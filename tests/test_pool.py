@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from amplint import pool
+from amplint.engine import check_bytes
 from amplint.run import MANY
 from tests.conftest import LEGACY, MODERN, Ran
 
@@ -27,23 +30,72 @@ def slow_at_first(number: int) -> tuple[int, bool]:
 
 
 def deadly(number: int) -> int:
-    if number == 5 and os.getpid() != PARENT:
+    if number in (5, 31) and os.getpid() != PARENT:
+        os._exit(1)
+    return number
+
+
+def lost(number: int) -> int:
+    return -number
+
+
+def dies_once(job: tuple[int, Path]) -> int:
+    number, died = job
+    if number == 5 and os.getpid() != PARENT and not died.exists():
+        died.touch()
         os._exit(1)
     return number
 
 
 def test_outcomes_come_in_order_and_from_other_processes() -> None:
-    assert list(pool.in_processes(slow_at_first, range(40), 3)) == [(number, True) for number in range(40)]
+    assert list(pool.in_processes(slow_at_first, range(40), 3, lost)) == [(number, True) for number in range(40)]
 
 
 def test_no_process_is_left_behind() -> None:
     # One that goes on while Python shuts down makes it complain on stderr now and then.
-    list(pool.in_processes(slow_at_first, range(40), 3))
+    list(pool.in_processes(slow_at_first, range(40), 3, lost))
     assert not multiprocessing.active_children()
 
 
-def test_a_process_that_dies_costs_no_file() -> None:
-    assert list(pool.in_processes(deadly, range(40), 3)) == list(range(40))
+def test_a_job_that_ends_its_process_costs_no_other() -> None:
+    done = [number if number not in (5, 31) else -number for number in range(40)]
+    assert list(pool.in_processes(deadly, range(40), 3, lost)) == done
+    assert list(pool.in_processes(deadly, range(4, 7), 1, lost)) == [4, -5, 6]
+
+
+def test_a_process_that_dies_by_itself_costs_none(tmp_path: Path) -> None:
+    jobs = [(number, tmp_path / "died") for number in range(40)]
+    assert list(pool.in_processes(dies_once, jobs, 3, dies_once)) == list(range(40))
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists a process's children")
+def test_no_process_outlives_the_first_one(tmp_path: Path) -> None:
+    code = "from amplint import pool; import time; list(pool.in_processes(time.sleep, [60] * 9, 3, print))"
+    first = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[1])
+    children = Path(f"/proc/{first.pid}/task/{first.pid}/children")
+    while len(others := children.read_text().split()) < 3:
+        time.sleep(0.05)
+    first.kill()
+    first.wait()
+    end = time.monotonic() + 10
+    while any(Path(f"/proc/{other}").exists() for other in others):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_file_at_which_the_process_dies_is_named(
+    project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(data: bytes, filename: str, *_: object) -> object:
+        if filename == "f05.py":
+            os._exit(1)
+        return check_bytes(data, filename, *_)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("amplint.engine.check_bytes", check)
+    project(FILES)
+    ran = amplint("-j2", "-q", "--output-format=concise")
+    assert (ran.code, ran.err) == (2, "amplint: error: f05.py: the process that read it died\n")
+    assert ran.out.count("AMP101") == len(FILES) // 2 - 1
 
 
 @pytest.mark.parametrize("error", [OSError, ImportError, NotImplementedError])
@@ -52,7 +104,7 @@ def test_where_there_can_be_no_processes_one_does_it(monkeypatch: pytest.MonkeyP
         raise error
 
     monkeypatch.setattr(pool, "ProcessPoolExecutor", refuse)
-    assert list(pool.in_processes(slow_at_first, range(3), 2)) == [(number, False) for number in range(3)]
+    assert list(pool.in_processes(slow_at_first, range(3), 2, lost)) == [(number, False) for number in range(3)]
 
 
 @pytest.mark.parametrize("mode", [[], ["--diff"], ["--fix"], ["--output-format=json"], ["--statistics"]])
@@ -76,7 +128,7 @@ def test_output_is_the_same(project: Write, amplint: Run, mode: list[str]) -> No
 def test_processes_are_for_many_files_only(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
 
-    def counting(work: Callable[[object], object], jobs: list[object], processes: int) -> object:
+    def counting(work: Callable[[object], object], jobs: list[object], processes: int, _: object) -> object:
         counts.append((len(jobs), processes))
         return map(work, jobs)
 
