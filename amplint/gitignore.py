@@ -9,7 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
-from pathspec.pattern import Pattern
+from pathspec.pattern import Pattern, RegexPattern
+
+from amplint.paths import LARGEST_CONFIG, contents
+
+_STAR = "[^/]*"
+_PIECE = re.compile(r"\[\^/\]\*|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_MOST_DOUBLE_STARS = 3
 
 Layers = tuple[tuple[str, list[Pattern]], ...]
 
@@ -40,7 +46,7 @@ def inside(directory: Path, layers: Layers) -> Layers:
 
 def _with(directory: Path, file: Path, layers: Layers) -> Layers:
     try:
-        lines = file.read_text("utf-8-sig", "surrogateescape").split("\n")
+        lines = contents(str(file), LARGEST_CONFIG).decode("utf-8-sig", "surrogateescape").split("\n")
     except OSError:
         return layers
     patterns: list[Pattern] = []
@@ -48,9 +54,34 @@ def _with(directory: Path, file: Path, layers: Layers) -> Layers:
         # `a/**` ignores what is in a, not a itself, so that `!a/b` can take b back. pathspec needs that spelt out.
         meant = re.sub(r"/\*\*(/?) *\r?$", r"/**/*\1", line)
         with suppress(ValueError):  # git, too, passes over a pattern that is none
-            patterns += GitIgnoreSpec.from_lines([meant]).patterns
+            patterns += map(_swift, GitIgnoreSpec.from_lines([meant]).patterns)
     patterns.reverse()  # the last that matches decides
     return (*layers, (str(directory), patterns))
+
+
+def _swift(pattern: Pattern) -> Pattern:
+    """A pattern that can't be made to try for hours where its stars may stand: these files come with what is linted.
+
+    Of the stars between two slashes each but the last takes the first place that fits: none is better, as the next star
+    can take what is between. Over several directories it takes a deep tree as well, and patterns that nobody writes.
+    """
+    written = pattern.regex.pattern if isinstance(pattern, RegexPattern) and pattern.regex is not None else ""
+    if written.count(".+") > _MOST_DOUBLE_STARS:
+        return RegexPattern(None, None)
+    if written.count(_STAR) < 2:
+        return pattern
+    done: list[str] = []
+    star = None  # where in `done` the last one of these slashes is
+    for number, piece in enumerate(_PIECE.findall(written)):
+        if piece in "/()|":
+            star = None
+        elif piece == _STAR:
+            if star is not None:
+                fits = f"{_STAR}?{''.join(done[star + 1 :])}"
+                done[star:] = [f"(?=(?P<star{number}>{fits}))(?P=star{number})"]  # as (?>...) in Python 3.11
+            star = len(done)
+        done.append(piece)
+    return RegexPattern(re.compile("".join(done)), pattern.include)
 
 
 def ignored(path: str, layers: Layers) -> bool:

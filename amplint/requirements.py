@@ -20,10 +20,13 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from amplint.config import parse_toml
+from amplint.paths import LARGEST_CONFIG, contents
 from amplint.target import ASSUMED, Target, parts
 
 Bounds = tuple[tuple[int, ...], tuple[int, ...] | None]
 
+# Characters of a setting that is read: to split it may take time in the square of that.
+_LONGEST = 1000
 # Versions that nothing has: what admits them has no lower or no upper bound.
 _LOWEST, _HIGHEST = Version("0"), Version("999")
 # For each major version the last minor one, or more.
@@ -110,7 +113,7 @@ def declared_in(directory: Path, package: str = "torch") -> Target | None:
 def _text(path: Path, package: str) -> str | None:
     """The text of a file that mentions a package."""
     try:
-        data = path.read_bytes()
+        data = contents(str(path), LARGEST_CONFIG)
         return data.decode("utf-8-sig") if package.encode() in data.lower() else None
     except (OSError, UnicodeDecodeError):
         return None
@@ -119,7 +122,7 @@ def _text(path: Path, package: str) -> str | None:
 def _target(name: str, group: Iterable[str], package: str) -> Target | None:
     """The union of a group's requirements on a package: they differ by their markers, and any of them may hold."""
     found: dict[str, Bounds] = {}
-    for text in group:
+    for text in _read(group):
         with suppress(InvalidRequirement, ValueError):
             requirement = Requirement(text)
             called = requirement.name.lower().replace("_", "-")
@@ -133,6 +136,11 @@ def _target(name: str, group: Iterable[str], package: str) -> Target | None:
     highs = [each[1] for each in found.values()]
     high = None if None in highs else max(each for each in highs if each is not None)
     return Target(low, high, f"{name}: {', '.join(found)}")
+
+
+def _read(group: Iterable[str]) -> Iterator[str]:
+    with suppress(RecursionError):  # a sum of thousands of lists
+        yield from group
 
 
 # Each reader yields groups of requirements; the first group that names a version of what is asked for decides. What the
@@ -175,7 +183,7 @@ def _poetry(dependencies: dict[str, Any]) -> Iterator[str]:
         value = dependencies.get(name)
         for each in value if isinstance(value, list) else [value]:
             written = each.get("version") if isinstance(each, dict) else each
-            if isinstance(written, str):
+            if isinstance(written, str) and len(written) < _LONGEST:
                 for alternative in re.split(r"\|\|?", written):
                     clauses = [clause for clause in re.split(r"[,\s]+(?![\s\d])", alternative.strip()) if clause]
                     yield name + ",".join(filter(None, map(_poetry_clause, clauses)))
@@ -198,7 +206,7 @@ def _poetry_clause(clause: str) -> str:
 def _setup_cfg(text: str) -> Iterator[Iterable[str]]:
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
-        parser.read_string(text)
+        parser.read_string("\n".join(line for line in text.splitlines() if len(line) < _LONGEST))
     except configparser.Error:
         return
     yield _requirement_lines(parser.get("options", "install_requires", fallback=""))
@@ -220,10 +228,16 @@ def _setup_py(text: str) -> Iterator[Iterable[str]]:
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
             names[node.target.id] = node.value
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "setup":
+        if isinstance(node, ast.Call) and _name(node.func) == "setup":
             for keyword in node.keywords:
                 if keyword.arg == "install_requires":
-                    yield _literals(keyword.value, names)
+                    yield _literals(keyword.value, dict(names))
+
+
+def _name(function: ast.expr) -> str | None:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else None
 
 
 def _literals(node: ast.expr, names: dict[str, ast.expr]) -> Iterator[str]:
@@ -239,8 +253,8 @@ def _literals(node: ast.expr, names: dict[str, ast.expr]) -> Iterator[str]:
     elif isinstance(node, ast.Starred):
         yield from _literals(node.value, names)
     elif isinstance(node, ast.Name) and node.id in names:
-        # The name is taken out, so that one assigned to itself ends.
-        yield from _literals(names[node.id], {name: value for name, value in names.items() if name != node.id})
+        # Each name counts once: one may be assigned to itself, or twice to the next, and that to the one after it.
+        yield from _literals(names.pop(node.id), names)
 
 
 def _requirement_lines(text: str) -> Iterator[str]:

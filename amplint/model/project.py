@@ -10,6 +10,8 @@ import re
 
 from amplint.paths import remembered
 
+from amplint.paths import contents
+
 # What a file can be asked for by others; a file that has none of these words imports none of them.
 NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _WORD = re.compile("|".join(NAMES).encode())
@@ -70,8 +72,7 @@ def _index(root: str) -> dict[tuple[str, str], tuple[str, ...]]:
 
 def _taken(path: str) -> set[tuple[str, str]]:
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = contents(path)
     except OSError:
         return set()
     if not _WORD.search(data):

@@ -48,6 +48,8 @@ def _first(bad: Path) -> Path:
 
 
 def _marker(first: Path) -> re.Match[str] | None:
+    if not first.is_file():  # a pipe would be waited for
+        return None
     try:
         with first.open(encoding="utf-8", errors="replace", newline="") as file:
             return _MARKER.match(file.readline(400))
