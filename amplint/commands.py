@@ -40,6 +40,10 @@ def dispatch(arguments: list[str]) -> int:
         OSError: the output can't be written.
     """
     try:
+        if sys.stdout is None or sys.stderr is None:  # closed by who has started this
+            nowhere = open(os.devnull, "w")  # noqa: SIM115 - as long as the streams are
+            sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
+        arguments = _named(arguments)
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 # A file name or a source line that the terminal's encoding lacks must not end the run.
@@ -62,6 +66,13 @@ def dispatch(arguments: list[str]) -> int:
         raise
     except Exception as error:  # a bug of ours is said in one line, too
         return _fail(describe(error))
+
+
+def _named(arguments: list[str]) -> list[str]:
+    """The arguments without `--`; what starts with a dash behind it is a path. (argparse fails to mix the two.)"""
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    paths = (f"{os.curdir}{os.sep}{each}" if each.startswith("-") else each for each in arguments[at + 1 :])
+    return [*arguments[:at], *paths]
 
 
 def _fail(message: str) -> int:
@@ -131,6 +142,8 @@ def _check(arguments: list[str]) -> int:
     resolver = Resolver(_overrides(options))
     errors: list[str] = []
     if stdin:
+        if sys.stdin is None:
+            raise SettingsError("standard input is closed")
         name = options.stdin_filename or "-"
         job = Job(name, resolver.for_file(name), mode, options.unsafe_fixes)
         outcomes = [process(sys.stdin.buffer.read(), job)]
