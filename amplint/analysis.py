@@ -10,6 +10,7 @@ from amplint.edits import validate
 from amplint.findings import Finding
 from amplint.guard import Refusal, parse
 from amplint.rules import all_rules
+from amplint.run import REPORT
 from amplint.source import Source
 from amplint.target import nothing_declared
 
@@ -162,4 +163,4 @@ def internal_error(source: Source, what: str, error: Exception) -> Finding:
     said = next(iter(str(error).splitlines()), "")
     message = f"{what} failed with {type(error).__name__}{place}: {said}".removesuffix(": ")
     span = (0, len(source.line(1)))
-    return all_rules()[INTERNAL_ERROR].finding(span, f"{message} (please report it, with the code that causes it)")
+    return all_rules()[INTERNAL_ERROR].finding(span, f"{message} ({REPORT})")

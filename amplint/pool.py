@@ -33,8 +33,8 @@ def in_processes(
     rest = jobs
     while rest:
         try:
-            pool = ProcessPoolExecutor(min(processes, len(rest), MOST), initializer=_begin)
             with _nothing_from_here():
+                pool = ProcessPoolExecutor(min(processes, len(rest), MOST), initializer=_begin)
                 outcomes = pool.map(work, rest)
         except (OSError, ImportError, NotImplementedError):  # no semaphores, as in some containers, or no memory
             yield from map(work, rest)

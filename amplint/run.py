@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from amplint.engine import Result
 
 
+# What to do about a bug of ours.
+REPORT = "please report it, with the code that causes it: https://github.com/amplint/amplint/issues"
 # Files to parse, from which on several processes are faster than one.
 MANY = 16
 
@@ -187,4 +189,4 @@ def describe(error: BaseException) -> str:
     frames = extract_tb(error.__traceback__)
     place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
     first = next(iter(str(error).splitlines()), "")
-    return f"internal error, please report it: {type(error).__name__}: {first}{place}"
+    return f"internal error: {type(error).__name__}: {first}{place} ({REPORT})"

@@ -10,6 +10,7 @@ from typing import Any
 from amplint import __version__
 from amplint.engine import check_bytes
 from amplint.rules import all_rules
+from amplint.run import describe
 from amplint.selection import SettingsError
 from amplint.settings import Overrides, Resolver, everything
 from amplint.source import SourceError, declared_encoding
@@ -44,7 +45,11 @@ class Plugin:
             data = _encoded("".join(self.lines))
         except (SourceError, UnicodeError):
             return  # flake8 says so itself
-        result = check_bytes(data, self.filename, settings, noqa=False)
+        try:
+            result = check_bytes(data, self.filename, settings, noqa=False)
+        except Exception as error:  # which would end flake8's run over the other files
+            yield 1, 0, f"AMP000 {describe(error)}", type(self)
+            return
         source = result.source
         for finding in result.findings:
             # flake8 has E999 and E902 for what AMP001 says.

@@ -24,12 +24,13 @@ def render(report: Report) -> str:
         }
         listed = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items())
         shown = f"{filename}:{row}:{column}: {finding.code} {finding.message}"
-        text += f"::{_LEVEL[finding.severity]} {listed}::{visible(_data(shown))}\n"
+        text += f"::{_LEVEL[finding.severity]} {listed}::{_data(shown)}\n"
     return text
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    """A text in which nothing ends the command, or acts on the log."""
+    return visible(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def _property(text: str) -> str:
