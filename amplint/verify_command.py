@@ -24,7 +24,7 @@ from amplint.verify.verdict import MISBEHAVES
 _DESCRIPTION = """\
 Check the AMP training steps of a program on real tensors, as they are and with amplint's fixes. Nothing of the program
 is executed: its steps are interpreted on a small model, over the values of the conditions that matter. Folders of
-fixtures, programs whose first line says what they show, are run instead."""
+fixtures, programs whose first line says what they show, are run with --run only."""
 _EPILOG = """\
 Verdicts: confirmed (misbehaves before, right after the fix), clean (right as it stands), misbehaves (and no fix changes
 it), refuted (the fix leaves it wrong, or makes it so), not checkable (and why). Errors are relative to the same step
@@ -42,12 +42,12 @@ def run_verify(arguments: list[str], parser: Callable[..., argparse.ArgumentPars
     add("--device", choices=("cpu", *DEVICES), help="simulated where it is missing [default: the one the code names]")
     add("--unsafe-fixes", action="store_true", help="take in fixes that may change behaviour")
     add("--explain", action="store_true", help="print what was run, line by line, and what stood in for what")
-    add("--interpret", action="store_true", help="interpret fixtures as well, where they would be run")
+    add("--run", action="store_true", help="run fixtures, which executes their code, where they are interpreted else")
     add("--timeout", type=_seconds, default=TIMEOUT, metavar="SECONDS", help="for each half [default: 60]")
     add("--memory", type=_size, default=MEMORY, metavar="MIB", help="for each half, beyond torch's [default: 2048]")
     add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     options = command.parse_intermixed_args(arguments)
-    fixtures = [path for path in options.paths if not options.interpret and has_fixtures(path)]
+    fixtures = [path for path in options.paths if options.run and has_fixtures(path)]
     code = [path for path in options.paths if path not in fixtures]
     try:
         rows = _fixtures(fixtures, options) if fixtures else []

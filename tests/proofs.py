@@ -1,4 +1,4 @@
-"""Writes down what `amplint verify fixtures/` finds: `amplint rule` shows it, and the README a part of it.
+"""Writes down what `amplint verify --run fixtures/` finds: `amplint rule` shows it, and the README a part of it.
 
 python -m tests.proofs
 """

@@ -243,7 +243,7 @@ def test_no_process_is_left_behind(tmp_path: Path, number: int) -> None:
     program = f"import os; open({str(pid)!r}, 'w').write(str(os.getpid()))\nwhile True: pass"
     fixture(tmp_path / "it", program)
     command = subprocess.Popen(
-        [sys.executable, "-m", "amplint", "verify", str(tmp_path / "it")],
+        [sys.executable, "-m", "amplint", "verify", "--run", str(tmp_path / "it")],
         env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         text=True,
@@ -288,7 +288,7 @@ def _write(folder: Path, files: dict[str, str], trace: Path) -> None:
 def test_a_broken_fixture_is_not_executed(amplint: Amplint, tmp_path: Path, files: dict[str, str], said: str) -> None:
     good = fixture(tmp_path / "good", TRACE.replace("TRACE", str(tmp_path / "trace")))
     _write(tmp_path / "folder", files, tmp_path / "trace")
-    ran = amplint("verify", good, tmp_path / "folder")
+    ran = amplint("verify", "--run", good, tmp_path / "folder")
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert ran.err.count("\n") == 1
@@ -309,7 +309,7 @@ def test_a_broken_fixture_is_not_executed(amplint: Amplint, tmp_path: Path, file
 )
 def test_what_is_no_fixture_is_not_executed(amplint: Amplint, tmp_path: Path, files: dict[str, str]) -> None:
     _write(tmp_path / "folder", files, tmp_path / "trace")
-    ran = amplint("verify", tmp_path / "folder")
+    ran = amplint("verify", "--run", tmp_path / "folder")
     assert (ran.code, ran.out, ran.err) == (0, "no training step\n", "")
     assert not (tmp_path / "trace").exists()
 
@@ -329,7 +329,7 @@ def test_progress_is_for_a_terminal(amplint: Amplint, tmp_path: Path, monkeypatc
 
     fixture(tmp_path / "AMP900_x" / "it", "1/0")
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    ran = amplint("verify", tmp_path)
+    ran = amplint("verify", "--run", tmp_path)
     assert "[1/1] AMP900 it" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r\x1b[K")
     assert "1 confirmed" in ran.out
@@ -357,10 +357,20 @@ def test_every_kind_of_path(tmp_path: Path) -> None:
 # --- the command
 
 
+def test_fixtures_are_run_for_those_only_who_ask_for_it(amplint: Amplint, tmp_path: Path) -> None:
+    """A folder of somebody else's code may look like one."""
+    fixture(tmp_path / "AMP900_x" / "it", TRACE.replace("TRACE", str(tmp_path / "trace")))
+    for path in (tmp_path, tmp_path / "AMP900_x" / "it", tmp_path / "AMP900_x" / "it" / "bad.py"):
+        assert amplint("verify", path) == (0, "no training step\n", "")
+    assert not (tmp_path / "trace").exists()
+    amplint("verify", "--run", tmp_path)
+    assert (tmp_path / "trace").exists()
+
+
 def test_what_is_not_run_is_neither_confirmed_nor_refuted(amplint: Amplint, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     fixture(tmp_path / "AMP900_x" / "it", TRACE.replace("TRACE", str(trace)), shows="none")
-    ran = amplint("verify", tmp_path)
+    ran = amplint("verify", "--run", tmp_path)
     assert (ran.code, ran.err) == (0, "")
     assert "`amplint rule AMP900` says why" in ran.out
     assert ran.out.endswith("1 not executed; 0.0 s\n")
@@ -370,10 +380,10 @@ def test_what_is_not_run_is_neither_confirmed_nor_refuted(amplint: Amplint, tmp_
 def test_exit_codes_and_formats(amplint: Amplint, tmp_path: Path) -> None:
     for name in ("confirmed", "refuted"):
         fixture(tmp_path / name, "1/0" if name == "confirmed" else "pass")
-    ran = amplint("verify", tmp_path / "confirmed", "--output-format", "json")
+    ran = amplint("verify", "--run", tmp_path / "confirmed", "--output-format", "json")
     assert (ran.code, ran.err) == (0, "")
     assert [each["verdict"] for each in json.loads(ran.out)] == ["confirmed"]
-    ran = amplint("verify", tmp_path)
+    ran = amplint("verify", "--run", tmp_path)
     assert ran.code == 1
     assert "1 confirmed, 1 refuted" in ran.out
 
@@ -396,7 +406,7 @@ def test_devices_are_simulated_where_they_are_not(
     text = program.replace("DEVICE", device)
     fixture(tmp_path / "by_marker", text, more=f" device={device}")
     fixture(tmp_path / "by_option", text)
-    ran = amplint("verify", tmp_path, "--device", device, "--output-format", "json")
+    ran = amplint("verify", "--run", tmp_path, "--device", device, "--output-format", "json")
     found = [(each["before"], each["device"], each["simulated"]) for each in json.loads(ran.out)]
     assert found == [(expected, device, True)] * 2
 
@@ -423,10 +433,10 @@ def test_without_torch(amplint: Amplint, tmp_path: Path, monkeypatch: pytest.Mon
     it = fixture(tmp_path / "it", "1/0")
     how = "pip install 'amplint[verify]'\n"
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "2.3.1")
-    ran = amplint("verify", it)
+    ran = amplint("verify", "--run", it)
     assert (ran.code, ran.err) == (2, f"amplint: error: verify needs torch 2.4 or later, this is 2.3.1: {how}")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    ran = amplint("verify", it)
+    ran = amplint("verify", "--run", it)
     assert (ran.code, ran.err) == (2, f"amplint: error: verify needs torch, which is not installed: {how}")
 
 
@@ -435,6 +445,6 @@ def test_a_torch_that_does_not_start(amplint: Amplint, tmp_path: Path, monkeypat
     (tmp_path / "broken" / "torch" / "__init__.py").write_text("raise ImportError('libtorch.so: gone')")
     monkeypatch.syspath_prepend(str(tmp_path / "broken"))
     monkeypatch.delitem(sys.modules, "torch")
-    ran = amplint("verify", fixture(tmp_path / "it", "1/0"))
+    ran = amplint("verify", "--run", fixture(tmp_path / "it", "1/0"))
     assert ran.code == 2
     assert ran.err == ("amplint: error: the process that imports torch did not start: ImportError: libtorch.so: gone\n")
