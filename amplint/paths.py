@@ -10,6 +10,11 @@ from typing import ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# What the names of temporary files beside a fixed one start with (`amplint.writing`).
+TEMPORARY = ".amplint-"
+# Bytes of a program and of a configuration file that are read: no person has written more.
+LARGEST, LARGEST_CONFIG = 64 << 20, 1 << 20
+
 _forget: list[Callable[[], None]] = []
 
 
@@ -24,11 +29,6 @@ def look_again() -> None:
     """Files have come, gone or changed: nothing that was seen of the disk is taken for granted any more."""
     for forget in _forget:
         forget()
-
-# What the names of temporary files beside a fixed one start with (`amplint.writing`).
-TEMPORARY = ".amplint-"
-# Bytes of a program and of a configuration file that are read: no person has written more.
-LARGEST, LARGEST_CONFIG = 64 << 20, 1 << 20
 
 
 def absolute(path: str) -> str:
