@@ -1,4 +1,4 @@
-"""Functions of any length, with a clip of scaled gradients at their end: to be found, and to be timed by."""
+"""Programs of any length, with a clip of scaled gradients at their end: to be found, and to be timed by."""
 
 from __future__ import annotations
 
@@ -46,8 +46,27 @@ def calls(depth: int) -> str:
     return text + f"\n\ndef step1({names}):\n    {_CLIP}\n    scaler.step(optimizer)\n    scaler.update()\n"
 
 
+def functions(count: int) -> str:
+    """One function after the other; the last one steps."""
+    head, train = _HEAD.split("\n\n\n")
+    between = "".join(
+        f"\n\ndef helper{i}(model, x):\n    with torch.autocast('cuda'):\n        return model.part(x, {i})\n"
+        for i in range(count)
+    )
+    return f"{head}\n{between}\n\n{train}{_TAIL}"
+
+
+def files(count: int) -> dict[str, str]:
+    """Files that train, each with a helper that all take from one more."""
+    helper = f"import torch\n\n\ndef clip(model):\n    {_CLIP}\n"
+    train = f"from helpers import clip\n{_HEAD}{_TAIL.replace(_CLIP, 'clip(model)')}"
+    return {"helpers.py": helper, **{f"train{i}.py": train for i in range(count)}}
+
+
 SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
     "lines": (lines, 50),
     "branches": (branches, 5),
     "calls": (calls, 2),
+    "functions": (functions, 5),
 }
+PROJECTS: dict[str, tuple[Callable[[int], dict[str, str]], int]] = {"files": (files, 4)}

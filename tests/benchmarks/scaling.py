@@ -1,25 +1,76 @@
-"""How long a function takes that is ten times as long: `python -m tests.benchmarks.scaling`."""
+"""How much longer ten times the code takes, in lines, branches, calls, functions and files."""
 
 from __future__ import annotations
 
+import tempfile
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
 
 from amplint import check
-from tests.shapes import SHAPES
+from amplint.run import Mode, run
+from amplint.settings import Overrides, Resolver
+from tests.benchmarks.measure import Bench, Row
+from tests.shapes import PROJECTS, SHAPES
+
+TIMES = 10
+PLANTED = "AMP401"
 
 
-def main() -> None:
-    """Print the seconds of processor time for each shape, and for ten times of it."""
-    check("import torch\nscaler = torch.amp.GradScaler('cuda')\n")  # what is loaded once
+def rows(bench: Bench) -> Iterator[Row]:
+    """Processor time without what is loaded once, and whether what is planted is found."""
     for name, (make, size) in SHAPES.items():
-        seconds = []
-        for each in (size, 10 * size):
-            start = time.process_time()
-            check(make(each))
-            seconds.append(time.process_time() - start)
-        first, second = seconds
-        print(f"{name:9} {size:3}: {first:.3f} s   {10 * size:3}: {second:.3f} s   x {second / first:.1f}")
+        yield _row(bench, name, size, lambda count, make=make: lambda: _codes_in(make(count)))
+    for name, (write, size) in PROJECTS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            yield _row(
+                bench,
+                name,
+                size,
+                lambda count, write=write: _project(Path(folder, f"{count}"), write(count)),
+                lambda count: count,
+            )
 
 
-if __name__ == "__main__":
-    main()
+def _row(
+    bench: Bench, name: str, size: int, work: Callable[[int], Callable[[], list[str]]], planted: Callable[[int], int]
+) -> Row:
+    counts = (size, TIMES * size)
+    cases = {f"{count}": work(count) for count in counts}
+    measured = bench.alternate({count: lambda case=case: _timed(case) for count, case in cases.items()})
+    small, large = (median(seconds for seconds, _ in measured[f"{count}"]) for count in counts)
+    found = all(codes.count(PLANTED) == planted(int(count)) for count, each in measured.items() for _, codes in each)
+    ratio = large / small
+    return Row(
+        f"{TIMES} x the {name}: {counts[1]}{'' if found else f', {PLANTED} not found'}",
+        f"{1000 * large:.0f} ms",
+        f"{counts[0]}: {1000 * small:.0f} ms",
+        f"{ratio:.1f}",
+        f"at most {TIMES}, found",
+        found and ratio <= TIMES,
+    )
+
+
+def _timed(case: Callable[[], list[str]]) -> tuple[float, list[str]]:
+    start = time.process_time()
+    codes = case()
+    return time.process_time() - start, codes
+
+
+def _codes_in(text: str) -> list[str]:
+    return [each.code for each in check(text)]
+
+
+def _project(folder: Path, files: dict[str, str]) -> Callable[[], list[str]]:
+    """What lints a project, in this process."""
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    paths = [str(folder / name) for name in files]
+
+    def lint() -> list[str]:
+        outcomes = run(paths, Resolver(Overrides(isolated=True)), Mode.CHECK, unsafe=False)
+        return [each.code for outcome in outcomes if outcome.result for each in outcome.result.findings]
+
+    return lint

@@ -1,65 +1,54 @@
-"""What a start costs: `python -m tests.benchmarks.startup [runs]`.
-
-Processor time (user and system) of whole processes, the median of many, as installed: with compiled modules.
-"""
+"""What a start costs: nothing to do, a file without AMP, and one training script, as pre-commit hands it over."""
 
 from __future__ import annotations
 
-import os
-import resource
 import subprocess
-import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 
-ROOT = Path(__file__).parents[2]
-FILES = {
-    "clean.py": "import torch\n\nprint(torch.ones(3).mean())\n",
-    "amp.py": 'import torch\n\nwith torch.autocast("cuda"):\n    pass\n',
-}
-START = "import sys; from amplint.cli import main; sys.exit(main({}))"
+from tests.benchmarks.measure import CHECK, Bench, Row, above
+
+CLEAN = "import torch\n\nprint(torch.ones(3).mean())\n"
+TRAINING = Path(__file__).with_name("samples") / "train.py"
+# A process has to start a few times more often than one that works for seconds, to be told from noise.
+MORE = 3
+LIGHT = "import sys; from amplint.cli import main; main({}); sys.exit('libcst' in sys.modules)"
 CASES = {
-    "python -c pass": "pass",
-    "python -c 'import argparse'": "import argparse",
-    "amplint --version": START.format(["--version"]),
-    "amplint clean.py": START.format(["clean.py"]),
-    "amplint directory": START.format(["clean"]),
-    "amplint amp.py": START.format(["amp.py"]),
+    "`amplint --version`": ["--version"],
+    "one clean file": [*CHECK, "clean.py"],
 }
 
 
-def processor_time(code: str, directory: Path, environment: dict[str, str]) -> float:
-    """Milliseconds of processor time that a fresh interpreter takes for `code`."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-c", code]
-    subprocess.run(command, cwd=directory, env=environment, check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return 1000 * (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-
-
-def main(runs: int) -> None:
-    """Print the table."""
+def rows(bench: Bench) -> Iterator[Row]:
+    """Processor time above that of Python alone, and of the import of libcst."""
+    python, amplint = bench.amplint / "python", bench.amplint / "amplint"
+    bare, libcst = "`python -c pass` (CPU)", "`import libcst` (CPU)"
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        (directory / "clean").mkdir()
-        for file, text in FILES.items():
-            (directory / file).write_text(text)
-        (directory / "clean" / "clean.py").write_text(FILES["clean.py"])
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-        environment |= {"PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": str(directory / "compiled")}
-        for code in CASES.values():
-            processor_time(code, directory, environment)
-        # In turns, so that what else the machine does falls on all alike.
-        times: dict[str, list[float]] = {case: [] for case in CASES}
-        for _ in range(runs):
-            for case, code in CASES.items():
-                times[case].append(processor_time(code, directory, environment))
-    bare = median(times["python -c pass"])
-    print(f"{'':28} {'median ms':>9} {'over pass':>9} {'ratio':>6}")
-    for case, each in times.items():
-        print(f"{case:28} {median(each):9.1f} {median(each) - bare:9.1f} {median(each) / bare:6.2f}")
+        (directory / "clean.py").write_text(CLEAN)
+        (directory / "train.py").write_text(TRAINING.read_text())
+        (directory / "clipped.py").write_text(TRAINING.read_text().replace("scaler.unscale_(optimizer)", "pass"))
+        costs = Bench(bench.cache, MORE * bench.runs).processes(
+            {
+                bare: [python, "-c", "pass"],
+                libcst: [python, "-c", "import libcst"],
+                **{case: [amplint, *arguments] for case, arguments in CASES.items()},
+                "train.py": [amplint, *CHECK, "train.py"],
+                "clipped.py": [amplint, *CHECK, "clipped.py"],
+            },
+            directory,
+        )
+        light = {case: _is_light(python, directory, arguments) for case, arguments in CASES.items()}
+    for case in CASES:
+        row = above(case, costs[case].cpu, bare, costs[bare].cpu, 0.06)
+        yield row._replace(bar=f"{row.bar}, no libcst", met=row.met and light[case])
+    work = f"one AMP file of {len(TRAINING.read_text().splitlines())} lines"
+    yield above(work, costs["train.py"].cpu, libcst, costs[libcst].cpu, 0.15)
+    yield above(f"{work}, with a finding", costs["clipped.py"].cpu, libcst, costs[libcst].cpu, 0.15)
 
 
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 25)
+def _is_light(python: Path, directory: Path, arguments: list[str]) -> bool:
+    """Whether a run leaves libcst alone."""
+    command = [str(python), "-c", LIGHT.format(arguments)]
+    return subprocess.run(command, cwd=directory, check=False, capture_output=True).returncode == 0

@@ -1,4 +1,4 @@
-"""How long `amplint verify` takes for steps with four conditions each: `python -m tests.benchmarks.verify [N]`.
+"""How long `amplint verify` takes for steps with four conditions each.
 
 Each step is in a file of its own and is run as it is and with its fixes: all sixteen combinations, beside the
 reference. What it takes to start the worker and to import torch is left out.
@@ -6,13 +6,16 @@ reference. What it takes to start the worker and to import torch is left out.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 
 from amplint.settings import Settings
 from amplint.verify.shows import SHOWS
 from amplint.verify.training import Verifier
+from tests.benchmarks.measure import Bench, Row
+
+STEPS, MOST_SECONDS = 100, 60
 
 STEP = """
 import torch
@@ -49,24 +52,20 @@ def program(number: int) -> str:
     )
 
 
-def main(count: int) -> None:
-    """Print seconds, runs and verdicts."""
+def rows(_: Bench) -> Iterator[Row]:
+    """Wall clock of one pass over all the steps."""
     settings = Settings(frozenset(SHOWS), isolated=True)
     verdicts: Counter[str] = Counter()
-    runs, inside = 0, 0.0
+    runs = 0
     with Verifier() as verifier:
         verifier.verify("warm.py", program(0).encode(), settings)
         start = time.perf_counter()
-        for number in range(count):
+        for number in range(STEPS):
             for row in verifier.verify(f"train_{number}.py", program(number).encode(), settings):
                 verdicts[row.verdict] += 1
                 runs += row.runs
-                inside += row.seconds
         seconds = time.perf_counter() - start
     said = ", ".join(f"{many} {verdict}" for verdict, many in sorted(verdicts.items()))
-    print(f"{count} steps in {seconds:.1f} s: {said}")
-    print(f"{runs} runs in {inside:.1f} s of these, {runs / inside:.0f} a second")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100)
+    work = f"verify, {STEPS} steps: {said}"
+    rate = f"{runs / seconds:.0f} runs a second"
+    yield Row(work, f"{seconds:.1f} s", "", rate, f"at most {MOST_SECONDS} s", seconds <= MOST_SECONDS)
