@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from bisect import bisect_left, insort
@@ -64,6 +63,8 @@ def unified_diff(old: bytes, new: bytes, path: str) -> bytes:
 
     It is made of bytes: encodings and line ends stay what they are, and only `\\n` ends a line, as for those tools.
     """
+    import difflib  # noqa: PLC0415 - most runs make no diff
+
     before, after = (re.findall(r"[^\n]*\n|[^\n]+", data.decode("latin-1")) for data in (old, new))
     a, b = (_name(f"{side}/{path.replace(os.sep, '/').lstrip('/')}") for side in "ab")
     parts: list[bytes] = []

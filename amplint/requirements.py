@@ -6,35 +6,19 @@ Nothing here raises for a file that is odd or can't be read: it declares nothing
 from __future__ import annotations
 
 import ast
-import configparser
 import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
-
 from amplint.config import parse_toml
 from amplint.paths import LARGEST_CONFIG, contents
-from amplint.target import ASSUMED, Target, parts
-
-Bounds = tuple[tuple[int, ...], tuple[int, ...] | None]
+from amplint.target import Target
 
 # Characters of a setting that is read: to split it may take time in the square of that.
 _LONGEST = 1000
-# Versions that nothing has: what admits them has no lower or no upper bound.
-_LOWEST, _HIGHEST = Version("0"), Version("999")
-# For each major version the last minor one, or more.
-_RELEASES = {
-    "torch": {1: 13, 2: 30},
-    "lightning": {1: 9, 2: 30},
-    "transformers": {2: 11, 3: 5, 4: 57, 5: 60},
-}
 # What they are called where they are installed.
 _PACKAGES = {
     "torch": "torch",
@@ -43,52 +27,6 @@ _PACKAGES = {
     "lightning-fabric": "lightning",
     "transformers": "transformers",
 }
-
-
-@lru_cache(maxsize=256)
-def bounds(specifier: str, package: str = "torch") -> Bounds | None:
-    """The lowest and highest release that a version specifier admits; None where it admits none.
-
-    Where it has no lower bound, the lowest is what is assumed of a project that declares nothing.
-
-    Raises:
-        ValueError: it is no specifier.
-    """
-    try:
-        wanted = SpecifierSet(specifier)
-    except InvalidSpecifier:
-        raise ValueError(f"{specifier!r} is not a version specifier") from None
-    candidates = {_LOWEST, *_releases(package), *_named(wanted)}
-    admitted = sorted(version for version in candidates if wanted.contains(version, prereleases=True))
-    if not admitted:
-        return None
-    low = _release(admitted[0])
-    high = None if wanted.contains(_HIGHEST) else _release(admitted[-1])
-    assumed = parts(ASSUMED[package])
-    if admitted[0] == _LOWEST and (high is None or high >= assumed):
-        low = assumed
-    return low, high
-
-
-@lru_cache
-def _releases(package: str) -> list[Version]:
-    return [
-        Version(f"{major}.{minor}.{patch}")
-        for major, last in _RELEASES[package].items()
-        for minor in range(last + 1)
-        for patch in range(3)
-    ]
-
-
-def _named(wanted: SpecifierSet) -> Iterator[Version]:
-    """The versions that the specifiers themselves name, which may be none of the known releases."""
-    for each in wanted:
-        with suppress(InvalidVersion):
-            yield Version(each.version.removesuffix(".*"))
-
-
-def _release(version: Version) -> tuple[int, ...]:
-    return parts(".".join(map(str, version.release)))
 
 
 def declared_in(directory: Path, package: str = "torch") -> Target | None:
@@ -121,15 +59,15 @@ def _text(path: Path, package: str) -> str | None:
 
 def _target(name: str, group: Iterable[str], package: str) -> Target | None:
     """The union of a group's requirements on a package: they differ by their markers, and any of them may hold."""
+    from amplint.bounds import Bounds, bounds, split  # noqa: PLC0415 - packaging is only for who declares something
+
     found: dict[str, Bounds] = {}
     for text in _read(group):
-        with suppress(InvalidRequirement, ValueError):
-            requirement = Requirement(text)
-            called = requirement.name.lower().replace("_", "-")
-            if _PACKAGES.get(called) == package and requirement.specifier:
-                bound = bounds(str(requirement.specifier), package)
-                if bound is not None:
-                    found[f"{called}{requirement.specifier}"] = bound
+        called, specifier = split(text)
+        if specifier and _PACKAGES.get(called) == package:
+            with suppress(ValueError):
+                if (bound := bounds(specifier, package)) is not None:
+                    found[f"{called}{specifier}"] = bound
     if not found:
         return None
     low = min(each[0] for each in found.values())
@@ -204,6 +142,8 @@ def _poetry_clause(clause: str) -> str:
 
 
 def _setup_cfg(text: str) -> Iterator[Iterable[str]]:
+    import configparser  # noqa: PLC0415 - few have such a file
+
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
         parser.read_string("\n".join(line for line in text.splitlines() if len(line) < _LONGEST))

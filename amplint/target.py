@@ -51,7 +51,7 @@ def from_option(value: str, origin: str, package: str = "torch") -> Target:
     """
     if re.fullmatch(r"\d+(\.\d+)*", value):
         return Target(parts(value), None, f"{origin} {value}")
-    from amplint.requirements import bounds  # noqa: PLC0415 - packaging is only needed for what isn't a plain release
+    from amplint.bounds import bounds  # noqa: PLC0415 - packaging is only needed for what isn't a plain release
 
     try:
         found = bounds(value, package)

@@ -111,4 +111,4 @@ def test_a_file_with_amp_is_parsed(project: Write) -> None:
     project({"amp.py": "from torch.amp import autocast\n\nwith autocast('cuda'):\n    pass\n"})
     modules = imported("amp.py")
     assert "libcst" in modules
-    assert "torch" not in modules
+    assert not {"torch", "packaging", "configparser", "difflib", "tempfile", "concurrent.futures"} & modules

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.requirements import bounds, declared_in
+from amplint.bounds import bounds
+from amplint.requirements import declared_in
 from amplint.target import Target, declared, from_option
 
 Write = Callable[[dict[str, str | bytes]], Path]

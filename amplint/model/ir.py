@@ -8,7 +8,6 @@ place in the text. Nothing here knows libcst.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from amplint.model.values import (
@@ -42,8 +41,11 @@ from amplint.model.values import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from dataclasses import dataclass, field
 
     from amplint.model.scopes import Scope
+else:
+    from amplint.model.quick import dataclass, field
 
 __all__ = [
     "Alias", "Arg", "Assert", "Assign", "Attribute", "AugAssign", "Binary", "Block", "Bool", "Call", "Case",

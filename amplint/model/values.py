@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from dataclasses import dataclass, field
 
     from amplint.model.ir import Function
     from amplint.model.scopes import Scope
+else:
+    from amplint.model.quick import dataclass, field
 
 
 @dataclass(eq=False, slots=True)
