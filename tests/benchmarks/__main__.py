@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from tests.benchmarks.measure import Bench, table
+from tests.benchmarks.measure import Bench, Row, table
 from tests.field.fetch import default_cache
 
 NAMES = ("tree", "amp_files", "startup", "plugin", "scaling", "pool", "verify")
@@ -24,10 +24,12 @@ def main() -> None:
     if unknown := set(options.names) - set(NAMES):
         parser.error(f"{', '.join(sorted(unknown))}: not one of {', '.join(NAMES)}")
     bench = Bench(options.cache.expanduser().resolve(), options.runs)
-    rows = []
+    rows: list[Row] = []
     for name in options.names or NAMES:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        rows += import_module(f"tests.benchmarks.{name}").rows(bench)
+        for row in import_module(f"tests.benchmarks.{name}").rows(bench):
+            print(*row, sep=" | ", file=sys.stderr, flush=True)
+            rows.append(row)
     print(table(rows))
 
 
