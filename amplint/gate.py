@@ -49,12 +49,11 @@ def opening(codes: frozenset[str]) -> frozenset[str]:
     return codes | wide if any(code >= FOLLOWING for code in codes) else codes
 
 
-def touched(data: bytes, codes: Iterable[str]) -> list[Rule]:
+def touched(data: bytes, codes: frozenset[str]) -> list[Rule]:
     """Those of the rules with `codes` whose trigger words are in the bytes of a file."""
-    rules = [all_rules()[code] for code in sorted(codes)]
-    if not any(root in data for root in _roots(tuple(rule.triggers for rule in rules))):
+    rules, roots, parts = _search(codes)
+    if not any(root in data for root in roots):
         return []
-    parts = _parts(frozenset(word for rule in rules for words in rule.triggers for word in words))
     known: dict[bytes, bool] = {}
 
     def present(word: bytes) -> bool:
@@ -66,16 +65,22 @@ def touched(data: bytes, codes: Iterable[str]) -> list[Rule]:
 
 
 @cache
-def _roots(triggers: tuple[tuple[tuple[bytes, ...], ...], ...]) -> tuple[bytes, ...]:
+def _search(codes: frozenset[str]) -> tuple[list[Rule], tuple[bytes, ...], dict[bytes, list[bytes]]]:
+    """The rules with `codes`, the roots of their words, and what parts these have."""
+    rules = [all_rules()[code] for code in sorted(codes)]
+    words = frozenset(word for rule in rules for words in rule.triggers for word in words)
+    return rules, _roots(words for rule in rules for words in rule.triggers), _parts(words)
+
+
+def _roots(triggers: Iterable[tuple[bytes, ...]]) -> tuple[bytes, ...]:
     """Words of which a file has one, if it has what some rules look for: the ROOTS, as far as they do."""
     found: dict[bytes, None] = {}
-    for words in (words for alternatives in triggers for words in alternatives):
+    for words in triggers:
         root = next((root for root in ROOTS for word in words if root in word), None)
         found[root or max(words, key=len)] = None
     return tuple(found)
 
 
-@cache
 def _parts(words: frozenset[bytes]) -> dict[bytes, list[bytes]]:
     """For each word the others that it contains: where one of them is missing, so is the word."""
     return {word: sorted((part for part in words if part in word and part != word), key=len) for word in words}
