@@ -8,9 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from amplint.paths import remembered
-
-from amplint.paths import contents
+from amplint.paths import contents, remembered
 
 # What a file can be asked for by others; a file that has none of these words imports none of them.
 NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")

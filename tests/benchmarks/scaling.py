@@ -21,7 +21,7 @@ PLANTED = "AMP401"
 def rows(bench: Bench) -> Iterator[Row]:
     """Processor time without what is loaded once, and whether what is planted is found."""
     for name, (make, size) in SHAPES.items():
-        yield _row(bench, name, size, lambda count, make=make: lambda: _codes_in(make(count)))
+        yield _row(bench, name, size, lambda count, make=make: lambda: _codes_in(make(count)), lambda _: 1)
     for name, (write, size) in PROJECTS.items():
         with tempfile.TemporaryDirectory() as folder:
             yield _row(
