@@ -54,6 +54,12 @@ def refusal(source: Source) -> Refusal | None:
 
 def parse(source: Source) -> ast.Module | Refusal:
     """What Python makes of `source`, or why it can't be parsed, by Python or, as far as that is known, by libcst."""
+    tree = python_tree(source)
+    return tree if isinstance(tree, Refusal) else too_deep(tree, source) or tree
+
+
+def python_tree(source: Source) -> ast.Module | Refusal:
+    """What Python makes of `source`, or why it can't parse it; libcst may die of what it can."""
     if (nul := source.text.find("\0")) >= 0:
         return Refusal("source code cannot contain null bytes", nul, nul + 1)
     if (length := len(source.text)) > LENGTH:
@@ -70,7 +76,7 @@ def parse(source: Source) -> ast.Module | Refusal:
     except (RecursionError, MemoryError, ValueError) as error:
         what = str(error) or "too complex to parse"
         return _at(source, 1, 1, f"{_PYTHON} can't read it: {what}")
-    return (_too_deep(tree, source) if len(source.text) > DEPTH else None) or tree
+    return tree
 
 
 def _at(source: Source, row: int | None, column: int | None, message: str) -> Refusal:
@@ -82,11 +88,13 @@ def _at(source: Source, row: int | None, column: int | None, message: str) -> Re
     return Refusal(message, start + column, start + min(column + 1, width))
 
 
-def _too_deep(tree: ast.Module, source: Source) -> Refusal | None:
+def too_deep(tree: ast.Module, source: Source) -> Refusal | None:
     """Where the syntax is nested deeper than DEPTH.
 
     A node with n characters is at most about n levels deep, so only long nodes are entered: that makes it cheap.
     """
+    if len(source.text) <= DEPTH:
+        return None
     data = source.text.encode()
     starts = [0, *(end.end() for end in _LINE_END.finditer(data))]
 

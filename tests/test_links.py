@@ -184,7 +184,10 @@ def test_what_is_not_there_stays_out_of_sight(project: Project) -> None:
     assert project({"main.py": main}).codes("main.py") == []
 
 
-@pytest.mark.parametrize("broken", ["def (", "x = '\udcff'", "\0", "def adjust_learning_rate(:\n    pass"])
+DEEP = f"def adjust_learning_rate(optimizer, epoch):\n    optimizer{'.again()' * 5000}\n"  # libcst would die of it
+
+
+@pytest.mark.parametrize("broken", ["def (", "x = '\udcff'", "\0", "def adjust_learning_rate(:\n    pass", DEEP])
 def test_a_file_that_can_not_be_read_is_out_of_sight(project: Project, broken: str) -> None:
     lines = "adjust_learning_rate(optimizer, epoch)\n        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
     main = LOOP.format(imports="from helpers import adjust_learning_rate", before=lines)

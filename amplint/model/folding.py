@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 
@@ -31,6 +32,7 @@ _IDS = 2
 _AROUND, _BODY = "class _:\n", " 0\n"
 # When a fix is tried, most pieces are what they were.
 _MOST_TREES = 256
+_DEFINITION = re.compile(r"def[\s\\]+([^\W\d]\w*)")
 _GLOBAL = re.compile(r"\bglobal\b")
 _ERROR_ROW = re.compile(r"error at (\d+):")
 _EXPECTED = re.compile(r": expected one of .*", re.DOTALL)
@@ -116,6 +118,8 @@ class Folded:
         self._starts = [0, *(end.end() for end in LINE_END.finditer(text)), len(text)]
         self._last_id = last_id + 1
         self.last_id = self._id(len(text)) + _IDS
+        self._has_globals = "global" in text
+        self._known: dict[str | re.Pattern[str], list[int]] = {}  # what was looked for -> the numbers of pieces
         self.pieces: list[Piece] = []  # in the order of the text
         self.program = ir.Program(self._last_id, None, None)
         self.program.scope = Scope("module", None)
@@ -136,15 +140,32 @@ class Folded:
 
         A pattern must not match more than a line.
         """
-        found: set[int] = set()
-        for word in words:
+        found = {number for word in words for number in self._numbers_with(word)}
+        return [self.pieces[number] for number in sorted(found - {-1})]
+
+    def _numbers_with(self, word: str | re.Pattern[str]) -> list[int]:
+        if word not in self._known:
+            found = self._known[word] = []
             at = self._find(word, 0)
             while at >= 0:
                 number = bisect_right(self.pieces, at, key=_start) - 1
-                found.add(number)
+                found.append(number)
                 last = number + 1 == len(self.pieces)
                 at = -1 if last else self._find(word, max(at + 1, self.pieces[number + 1].start))
-        return [self.pieces[number] for number in sorted(found - {-1})]
+        return self._known[word]
+
+    def defining(self, name: str) -> Iterator[tuple[Piece, int]]:
+        """The pieces that may define functions of a name, and how many in each."""
+        for number, count in sorted(Counter(self._definitions.get(name, ())).items()):
+            yield self.pieces[number], count
+
+    @cached_property
+    def _definitions(self) -> dict[str, list[int]]:
+        """For the names of functions, as the text has them, the numbers of their pieces."""
+        found: dict[str, list[int]] = {}
+        for each in _DEFINITION.finditer(self._text):
+            found.setdefault(each[1], []).append(bisect_right(self.pieces, each.start(), key=_start) - 1)
+        return found
 
     def _find(self, word: str | re.Pattern[str], start: int) -> int:
         if isinstance(word, str):
@@ -218,7 +239,7 @@ class Folded:
             self._lower(piece, block, scope, function)
 
         piece.unfold = unfold
-        if _GLOBAL.search(piece.text):
+        if self._has_globals and _GLOBAL.search(piece.text):
             unfold()  # it may bind names of the module
 
     def _class(self, node: ast.ClassDef, block: ir.Block, scope: Scope) -> None:
@@ -245,7 +266,7 @@ class Folded:
                 self._within(nodes, piece, cls.body, cls.scope)
 
         header.unfold = unfold
-        if any(_GLOBAL.search(piece.text) for _, piece in members):
+        if self._has_globals and any(_GLOBAL.search(piece.text) for _, piece in members):
             unfold()
 
 

@@ -39,7 +39,7 @@ def link(module: Module) -> None:
     for place in _closure(path, sorted(set(_uses(module, path, tree, imports)))):
         names.setdefault(place.path, set()).add(place.name)
     # What something sets of another file, as in `helpers.step = ...`, is not what stands there.
-    own = outline.sets(module.source.text, lambda name: _module(path, imports.get(name, set())))
+    own = outline.sets(module.source.text, imports, lambda name: _module(path, imports[name]))
     changed = {*own, *(place for other in names for place in outline.changed(other))}
     programs = {}
     for other, of in names.items():

@@ -56,9 +56,8 @@ class Nodes:
 
     def defined(self, name: str) -> list[ir.Function]:
         """The functions and methods of a name; those that are pieces of their own are not read for it."""
-        definition = _definition_of(name)
-        pieces = (piece for file in self.files for piece in file.pieces_with((definition,)))
-        return [each for piece in pieces for each in piece.functions(name, len(definition.findall(piece.text)))]
+        pieces = (each for file in self.files for each in file.defining(name))
+        return [function for piece, count in pieces for function in piece.functions(name, count)]
 
     def within(self, function: ir.Function | None) -> Nodes:
         """The nodes of a function, and of what stands in one piece with it; with None those outside of functions."""
@@ -105,11 +104,6 @@ def call_of(name: str) -> re.Pattern[str]:
     name = re.escape(name)
     not_defined = rf"(?<!\w{name})(?<!def {name})(?<!class {name})"
     return re.compile(rf"{name}\b{not_defined}(?:[\s\\)]|#.*\n)*\(")  # `(name)(...)` too
-
-
-@lru_cache(maxsize=_MOST_PATTERNS)
-def _definition_of(name: str) -> re.Pattern[str]:
-    return re.compile(rf"def[\s\\]+{re.escape(name)}\b")
 
 
 def values_of(statements: Iterable[ir.Statement]) -> list[ir.Value]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cached_property, lru_cache
 from math import inf
 from typing import NamedTuple
 
-from amplint.guard import parse
+from amplint.guard import python_tree, too_deep
 from amplint.model.imports import module_file
 from amplint.paths import remembered, version
 from amplint.source import LINE_END, Source, SourceError
@@ -29,9 +29,8 @@ WORDS = re.compile(
 HANDED = re.compile(r"(?i)optim|^opt$|scaler|loss")
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-# What may be an attribute of a name that is set, alone or as one of several.
-_SETS = re.compile(r"\b(\w+)\.(\w+)[ \t]*(?:=(?!=)|,)")
-_GLOBAL = re.compile(r"\bglobal\b")
+# Behind a name and a point: what may be an attribute that is set, alone or as one of several.
+_SET = re.compile(r"\w+[ \t]*(?:=(?!=)|,)")
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
 
@@ -59,7 +58,7 @@ class Unit:
         self.is_class = isinstance(node, ast.ClassDef)
         self._text = "\n".join(lines[self.first - 1 : self.last])
         self.says = WORDS.search(self._text) is not None
-        globals_ = ast.walk(node) if _GLOBAL.search(self._text) else ()
+        globals_ = ast.walk(node) if "global" in self._text else ()
         self.binds = {name for each in globals_ if isinstance(each, ast.Global) for name in each.names}
 
     @cached_property
@@ -221,14 +220,23 @@ def imported(module: str | None, name: str, asname: str | None) -> tuple[str, st
     return (name, "") if asname is not None or "." not in name else None
 
 
-def sets(text: str, read: Callable[[str], str | None]) -> Iterator[Place]:
+def sets(text: str, names: Iterable[str], read: Callable[[str], str | None]) -> Iterator[Place]:
     """The attributes of modules of the project that a text sets or deletes; `read` says which module a name is."""
-    modules = {name: path for name in {name for name, _ in _SETS.findall(text)} if (path := read(name)) is not None}
+    modules = {name: path for name in names if _may_set(text, f"{name}.") and (path := read(name)) is not None}
     targets = (target for each in statements(ast.parse(text)) for target in _targets(each)) if modules else ()
     for each in (each for target in targets for each in ast.walk(target)):
         if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and not isinstance(each.ctx, ast.Load):
             if each.value.id in modules:
                 yield Place(modules[each.value.id], each.attr)
+
+
+def _may_set(text: str, before: str) -> bool:
+    at = text.find(before)
+    while at >= 0:
+        if _SET.match(text, at + len(before)):
+            return True
+        at = text.find(before, at + 1)
+    return False
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -348,7 +356,7 @@ def _outline(path: str, _version: tuple[int, int, int]) -> Outline | None:
         source = Source.from_bytes(data, path)
     except SourceError:
         return None
-    tree = parse(source)
+    tree = python_tree(source)
     return Outline(source, tree) if isinstance(tree, ast.Module) else None
 
 
@@ -409,7 +417,7 @@ def changed(path: str) -> Iterator[Place]:
     """What a file sets of others: functions that it replaces, and variables."""
     of = outline(path)
     if of is not None:
-        yield from sets(of.source.text, lambda name: module_of(path, of.imports.get(name)))
+        yield from sets(of.source.text, of.imports, lambda name: module_of(path, of.imports.get(name)))
 
 
 def module_of(path: str, meaning: tuple[str, str] | None) -> str | None:
@@ -457,6 +465,8 @@ def taken(path: str, names: set[str], changed: set[str]) -> tuple[str, ast.Modul
         else:
             kept.append(Gap())
             changed = changed | each.binds
+    if too_deep(ast.Module([each for each in kept if not isinstance(each, Gap)], []), of.source) is not None:
+        return None
     unknown = [f"{name} = globals()[{name!r}]\n" for name in sorted(changed) if name in of.bound and name not in names]
     behind = ast.increment_lineno(ast.parse("".join(unknown)), len(of.lines))
     return of.source.text + "\n" + "".join(unknown), ast.Module([*kept, *behind.body], [])

@@ -30,7 +30,6 @@ _WRAPPERS = ("compile", "DataParallel", "DistributedDataParallel", "convert_sync
 _CLASS = re.compile(r"(?m)^[ \t]*class[ \t\\]+\w+[ \t\\]*[(:]")
 # `super().__init__()` is one of the class that it stands in.
 _CONSTRUCTS = re.compile(r"(?<!super\(\))\.\s*__init__\b")
-_IMPORT = re.compile(r"(?m)(?:^|[;:])[ \t]*(?:from|import)\b")
 _INSTANCE = ("__call__", "forward")
 
 
@@ -92,7 +91,7 @@ class Sites:
     def _words(self, what: ir.Function | ir.Class) -> set[str]:
         """What a function or class is called where it is used."""
         words = {what.name}
-        for statement in self._module.whole.near(_IMPORT).statements if self._module.parts else ():
+        for statement in self._module.whole.near("import").statements if self._module.parts else ():
             for alias in statement.aliases if isinstance(statement, ir.Import) else ():
                 for each in _scope_of(statement).bindings.get(alias.bound, ()):
                     if isinstance(each, Imported) and each.what is what:

@@ -83,7 +83,7 @@ rule = Rule(
 
 # What a function, or a flag of one, is called that casts to float32.
 _FLOAT32 = re.compile(r"(?i)(^|_)(fp32|float32|upcast)(_|$)")
-_FLAG = re.compile("(?i)fp32|float32|upcast")
+_FLAG = re.compile("[fF](?:[pP]|[lL][oO][aA][tT])32|[uU][pP][cC][aA][sS][tT]")
 _NO_NUMBERS = re.compile(r"(?i)mask|label|target|index|indices|(^|_)ids?$|valid|bool")
 _CUSTOM = [f"torch.{module}.custom_{name}" for module in ("amp", "cuda.amp") for name in ("fwd", "bwd")]
 _FOLLOW = 5
