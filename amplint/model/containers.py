@@ -26,12 +26,21 @@ class Containers:
         self._module = module
         self._objects = objects(module)
         self._displays: dict[str, ir.Value | None] = {}
+        self._in_loops: dict[int, tuple[list[ir.Name], list[ir.Name]]] = {}  # target -> its names, where they are read
         self.acts: dict[int, bool] = {}  # whether an expression, by its id, can change a state
 
     def rounds(self, target: ir.Value, source: ir.Value, body: Iterable[ir.Value]) -> list[dict[str, str]] | None:
-        """For each round what the target's names stand for; None for a loop over anything else."""
-        names = [each for each in ir.walk_values(target) if isinstance(each, ir.Name)]
-        values = [each for root in body for each in ir.walk_values(root)]
+        """For each round what the target's names stand for; None for a loop over anything else.
+
+        `body`: every value of the loop's body.
+        """
+        if target.id not in self._in_loops:  # of a name only whether it is the target's matters
+            bound = {each.name: each for each in ir.walk_values(target) if isinstance(each, ir.Name)}
+            self._in_loops[target.id] = (
+                list(bound.values()),
+                [each for each in body if isinstance(each, ir.Name) and each.name in bound],
+            )
+        names, values = self._in_loops[target.id]
         used = any(self._is_used(name, values) for name in names)
         used = used or (self._in_sight(source) and any(self._is_passed_on(name, values) for name in names))
         return self._aligned(target, source) if used and all(map(self._is_loops, names)) else None
@@ -40,10 +49,10 @@ class Containers:
         """Whether a variable is bound by loops only."""
         return not any(isinstance(each, Assigned) for each in self._objects.bindings(name))
 
-    def _is_used(self, name: ir.Name, values: Sequence[ir.Value]) -> bool:
+    def _is_used(self, name: ir.Name, values: Sequence[ir.Name]) -> bool:
         """Whether a loop's variable is used as a scaler or optimizer."""
         for value in values:
-            if isinstance(value, ir.Name) and value.name == name.name and not value.bound:
+            if value.name == name.name and not value.bound:
                 parent = value.parent
                 if isinstance(parent, ir.Attribute) and parent.attr in _USES:
                     return True
@@ -52,9 +61,9 @@ class Containers:
                         return True
         return False
 
-    def _is_passed_on(self, name: ir.Name, values: Sequence[ir.Value]) -> bool:
+    def _is_passed_on(self, name: ir.Name, values: Sequence[ir.Name]) -> bool:
         """Whether a function of this file is given a loop's variable."""
-        own = [value for value in values if isinstance(value, ir.Name) and value.name == name.name]
+        own = [value for value in values if value.name == name.name]
         calls = [value.parent for value in own if isinstance(value.parent, ir.Call) and value.parent.func is not value]
         return any(self._objects.function(self._objects.key(call.func) or "") is not None for call in calls)
 

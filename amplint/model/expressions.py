@@ -116,7 +116,8 @@ class Expressions:
 
     def _comprehension(self, value: ir.Comprehension, states: list[State]) -> list[State]:
         first = value.clauses[0]
-        rounds = self._containers.rounds(first.target, first.iter, value.elements) if len(value.clauses) == 1 else None
+        body = (each for element in value.elements for each in ir.walk_values(element))
+        rounds = self._containers.rounds(first.target, first.iter, body) if len(value.clauses) == 1 else None
         if rounds is None:
             for child in value.children():
                 states = self.evaluate(child, states)

@@ -14,6 +14,7 @@ from amplint.model.state import Abstract, State
 
 if TYPE_CHECKING:
     from amplint.model import Module
+    from amplint.model.frames import Frame
 
 _CUT = ("detach", "item", "data", "shape", "size", "no_grad", "numpy", "cpu")
 
@@ -26,6 +27,8 @@ class Ownership:
         self._objects = objects(module)
         # The models whose parameters some optimizer owns.
         self._roots = {root for roots in self._objects.owns.values() for root in roots}
+        self._called: dict[int, list[ir.Value]] = {}  # function -> what its calls call
+        self._last: tuple[State, Frame, set[str]] | None = None
         self.is_single = len(self._objects.constructed) <= 1
 
     def is_optimizer(self, key: str) -> bool:
@@ -110,20 +113,32 @@ class Ownership:
         callee = self._module.once(Calls).find(call)
         if callee is None:
             return False
-        inner = [each for each in ir.values_below(callee.function.body) if isinstance(each, ir.Call)]
-        keys = filter(None, (self._objects.key(each.func) for each in inner))
+        keys = filter(None, map(self._objects.key, self._called_in(callee.function)))
         found = {model for key in keys if (model := self._model(key, state)) is not None}
         roots |= found
         return bool(found)
 
+    def _called_in(self, function: ir.Function) -> list[ir.Value]:
+        if function.id not in self._called:
+            calls = (each for each in ir.values_below(function.body) if isinstance(each, ir.Call))
+            self._called[function.id] = [each.func for each in calls]
+        return self._called[function.id]
+
     def _model(self, key: str, state: State) -> str | None:
         """The model that a key is one of, or a part of one, as the path knows it."""
-        translate = self._objects.frame.translate
-        roots = {*self._roots, *map(translate, self._roots)}
-        for optimizer, _ in state.groups:
-            roots |= self._owned(optimizer, state)
         found = state.object_of(key)
-        return found if any(_overlap(each, root) for each in (found, key) for root in roots) else None
+        roots = self._roots_in(state)
+        return found if any(_overlap(each, root) for each in {found, key} for root in roots) else None
+
+    def _roots_in(self, state: State) -> set[str]:
+        """The models whose parameters some optimizer owns, as the path knows them; it is asked many times in a row."""
+        frame = self._objects.frame
+        if self._last is None or self._last[0] is not state or self._last[1] is not frame:
+            roots = {*self._roots, *map(frame.translate, self._roots)}
+            for optimizer, _ in state.groups:
+                roots |= self._owned(optimizer, state)
+            self._last = state, frame, roots
+        return self._last[2]
 
     def _is_torchs(self, func: ir.Value) -> bool:
         """Whether what is called was made by a class of torch's: a criterion."""
@@ -248,4 +263,4 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _contains(whole: str, part: str) -> bool:
-    return part == whole or part.startswith((f"{whole}.", f"{whole}["))
+    return part.startswith(whole) and part[len(whole) : len(whole) + 1] in ("", ".", "[")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.conditions import Conditions
@@ -18,6 +18,17 @@ SCALE_READS = ("get_scale", "_scale", "_get_scale_async")
 _NORMS = ("norm", "vector_norm", "total_norm", "get_total_norm", "linalg_norm")
 
 
+class _Parts(NamedTuple):
+    """What a value is made of: whether it reads the scale, names one of its own, or takes a norm of gradients; and the
+    variables in it.
+    """
+
+    reads_scale: bool
+    own_scale: bool
+    norm_of_grad: bool
+    names: list[ir.Name]
+
+
 class Tensors:
     """Reads tensors in one module."""
 
@@ -25,6 +36,7 @@ class Tensors:
         self._module = module
         self._conditions = conditions
         self._objects = objects(module)
+        self._parts: dict[int, _Parts] = {}
 
     def held(self, value: ir.Value, state: State) -> Abstract | None:
         """What a variable bound to `value` holds, if that matters."""
@@ -49,14 +61,8 @@ class Tensors:
 
     def is_scale(self, value: ir.Value, state: State) -> bool:
         """Whether a number is the scale, or computed from it."""
-        for each in ir.walk_values(value):
-            if isinstance(each, ir.Attribute) and each.attr in SCALE_READS:
-                return True
-            if isinstance(each, ir.Name):
-                held = state.look_up(self._objects.own_key(each))
-                if held is not None and held.kind == "scale":
-                    return True
-        return False
+        parts = self._parts_of(value)
+        return parts.reads_scale or self._is_any(parts, "scale", state)
 
     def divides(self, value: ir.Value, state: State) -> bool:
         """Whether gradients are multiplied or divided by the scale by hand: `p.grad.mul_(1 / scale)`."""
@@ -99,28 +105,34 @@ class Tensors:
 
     def _own_scale(self, value: ir.Value) -> str | None:
         """`loss * scaler.get_scale()` and the like: the scale is there, put on by hand."""
-        for each in ir.walk_values(value):
-            name = ir.last_name(each)
-            if "scale" in name.lower() and "scaler" not in name.lower():
-                return ""
-        return None
+        return "" if self._parts_of(value).own_scale else None
 
     def is_norm(self, value: ir.Value, state: State) -> bool:
         """Whether a number depends on the size of gradients: the norm of `p.grad`, or arithmetic on one."""
-        grad = norm = False
         held = state.returned(value)
         if held is not None and held.kind == "norm":
             return True
-        for each in ir.walk_values(value):
-            if isinstance(each, ir.Attribute):
-                grad = grad or each.attr == "grad"
-                norm = norm or each.attr in _NORMS
-            elif isinstance(each, ir.Name):
-                held = state.look_up(self._objects.own_key(each))
-                if held is not None and held.kind == "norm":
-                    return True
-                norm = norm or each.name in _NORMS
-        return grad and norm
+        parts = self._parts_of(value)
+        return parts.norm_of_grad or self._is_any(parts, "norm", state)
+
+    def _is_any(self, parts: _Parts, kind: str, state: State) -> bool:
+        """Whether a variable that takes part in a value holds something of a kind."""
+        keys = {name for name, held in state.env if held.kind == kind}
+        return bool(keys) and any(self._objects.own_key(each) in keys for each in parts.names)
+
+    def _parts_of(self, value: ir.Value) -> _Parts:
+        """What a value is made of, whatever the path."""
+        if value.id not in self._parts:
+            every = list(ir.walk_values(value))
+            words = {ir.last_name(each) for each in every}
+            read = {each.attr for each in every if isinstance(each, ir.Attribute)}
+            self._parts[value.id] = _Parts(
+                not read.isdisjoint(SCALE_READS),
+                any("scale" in word.lower() and "scaler" not in word.lower() for word in words),
+                "grad" in read and not words.isdisjoint(_NORMS),
+                [each for each in every if isinstance(each, ir.Name)],
+            )
+        return self._parts[value.id]
 
     def by_hand(self, statement: ir.AugAssign, state: State) -> Event | None:
         """`p.grad *= max_norm / total_norm`: clipping written by hand."""
