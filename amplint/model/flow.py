@@ -210,6 +210,18 @@ def _amp_in_sight(module: Module) -> bool:
     return False
 
 
+def _only_starts(module: Module, calls: Calls) -> bool:
+    """Whether all that the file's own body does is to call functions without arguments, each looked at by itself."""
+    for call in (each for each in ir.values_below(module.program.body) if isinstance(each, ir.Call)):
+        callee = calls.callee(call)
+        if callee is not None and calls.trains(callee.function.body):
+            up = call.parent.parent if isinstance(call.parent, ir.Expr) else None
+            at_top = module.program in (up, up.parent if isinstance(up, ir.If) else None)
+            if not at_top or call.args or callee.function.params or callee.made is not None:
+                return False
+    return True
+
+
 def _flows(module: Module) -> list[Flow]:
     if not _amp_in_sight(module):
         return []
@@ -222,7 +234,7 @@ def _flows(module: Module) -> list[Flow]:
     for each in own:
         found[each.id] = Flow(module, each)
     for each in containers:
-        if each.id not in found:
+        if each.id not in found and not (each is module.program and _only_starts(module, calls)):
             work = sum(found[number].work for number in calls.reached(each.body) if number in found)
             if work <= MUCH_WORK:
                 found[each.id] = Flow(module, each)
