@@ -325,9 +325,8 @@ def callers(module: Module, function: ir.Function | None) -> list[ir.Call]:
     known = module.once(_callers)
     if function.id not in known:
         calls, objects_ = module.once(Calls), objects(module)
-        outer, objects_.frame = objects_.frame, Frame()  # the same for whoever asks
-        known[function.id] = [each for each in calls.sites.of(function) if calls.run_by(each) is function]
-        objects_.frame = outer
+        with objects_.within(Frame()):  # the same for whoever asks
+            known[function.id] = [each for each in calls.sites.of(function) if calls.run_by(each) is function]
     return known[function.id]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -76,6 +77,15 @@ class Objects:
         self._read_constructions()
         self._read_uses()
         self._read_wrappers()
+
+    @contextmanager
+    def within(self, frame: Frame) -> Iterator[None]:
+        """A context in which keys are those of a frame; with an empty one they are the file's own."""
+        before, self.frame = self.frame, frame
+        try:
+            yield
+        finally:
+            self.frame = before
 
     # --- keys -------------------------------------------------------------------------------------------------------
 

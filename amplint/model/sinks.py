@@ -61,11 +61,8 @@ class Sinks:
         self._steps = 0
         self.found: set[str] = set()
         self.bounds: list[ir.Value] = []  # what it is compared with
-        outer, self._objects.frame = self._objects.frame, Frame()  # the same for whoever asks
-        try:
+        with self._objects.within(Frame()):  # the same for whoever asks
             self._up(value)
-        finally:
-            self._objects.frame = outer
 
     # --- expressions ------------------------------------------------------------------------------------------------
 
