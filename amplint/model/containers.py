@@ -178,14 +178,13 @@ class Containers:
     def _display_at(self, key: str) -> ir.Value | None:
         """The display that the variable or attribute of a key is bound to, once."""
         found: ir.Value | None = None
-        outer, self._objects.frame = self._objects.frame, Frame()  # the key is one of the outermost caller's
-        for statement in self._module.whole.near(word_of(key)).statements:
-            value = statement.value if isinstance(statement, ir.Assign) else None
-            if not isinstance(statement, ir.Assign) or not isinstance(value, (ir.Sequence, ir.Mapping)):
-                continue
-            target = statement.targets[0]
-            if isinstance(target, (ir.Name, ir.Attribute)) and self._objects.key(target) == key:
-                if self._is_bound_once(target) and list(self._objects.sources(target)) == [value]:
-                    found = value
-        self._objects.frame = outer
+        with self._objects.within(Frame()):  # the key is one of the outermost caller's
+            for statement in self._module.whole.near(word_of(key)).statements:
+                value = statement.value if isinstance(statement, ir.Assign) else None
+                if not isinstance(statement, ir.Assign) or not isinstance(value, (ir.Sequence, ir.Mapping)):
+                    continue
+                target = statement.targets[0]
+                if isinstance(target, (ir.Name, ir.Attribute)) and self._objects.key(target) == key:
+                    if self._is_bound_once(target) and list(self._objects.sources(target)) == [value]:
+                        found = value
         return found

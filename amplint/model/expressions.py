@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
@@ -11,7 +12,7 @@ from amplint.model.conditions import Conditions
 from amplint.model.containers import Containers
 from amplint.model.events import events
 from amplint.model.frames import Frame
-from amplint.model.objects import Objects, objects
+from amplint.model.objects import objects
 from amplint.model.paths import Outcome, Paths, joined
 from amplint.model.reads import read_of
 from amplint.model.regions import Regions
@@ -313,9 +314,16 @@ class Expressions:
         truth = self.conditions.truth(value, state)
         return [*found, (own, truth)] if truth is not None and not any(fact == own for fact, _ in found) else found
 
-    def within(self, frame: Frame, function: ir.Function | None = None) -> _Within:
-        """What is run inside is run in a frame."""
-        return _Within(self._objects, frame, self._active, function)
+    @contextmanager
+    def within(self, frame: Frame, function: ir.Function | None = None) -> Iterator[None]:
+        """A context in which keys are those of a frame, and a function is being run."""
+        around = len(self._active)
+        self._active += [function] if function is not None else []
+        try:
+            with self._objects.within(frame):
+                yield
+        finally:
+            del self._active[around:]
 
     # --- assignments ------------------------------------------------------------------------------------------------
 
@@ -369,25 +377,3 @@ class Expressions:
 
 def _is_text(statement: ir.Statement) -> bool:
     return isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Constant)
-
-
-class _Within:
-    """A context in which keys are those of a frame, and a function is being run."""
-
-    def __init__(self, known: Objects, frame: Frame, active: list[ir.Function], function: ir.Function | None) -> None:
-        self._known = known
-        self._frame = frame
-        self._active = active
-        self._function = function
-        self._before = known.frame
-
-    def __enter__(self) -> None:
-        self._before = self._known.frame
-        self._known.frame = self._frame
-        if self._function is not None:
-            self._active.append(self._function)
-
-    def __exit__(self, *_: object) -> None:
-        self._known.frame = self._before
-        if self._function is not None:
-            self._active.pop()

@@ -59,8 +59,8 @@ FAULTS = (
     Fault(
         "a function that has ended is taken to run still",
         "expressions.py",
-        "        if self._function is not None:\n            self._active.pop()\n",
-        "",
+        "del self._active[around:]",
+        "pass",
     ),
     Fault(
         "a parameter is not the caller's object",
