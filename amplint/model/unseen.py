@@ -275,23 +275,6 @@ def _methods(module: Module) -> dict[int, dict[str, ir.Function]]:
     return {}
 
 
-def functions_by_name(module: Module) -> FunctionsByName:
-    """The functions and methods of the file, by their names."""
-    return module.once(FunctionsByName)
-
-
-class FunctionsByName:
-    """The functions and methods of one module; of several of a name the last."""
-
-    def __init__(self, module: Module) -> None:
-        self._module = module
-
-    def get(self, name: str) -> ir.Function | None:
-        """The function of a name."""
-        return next(reversed(self._module.whole.defined(name)), None)
-
-    def __getitem__(self, name: str) -> ir.Function:
-        return self._module.whole.defined(name)[-1]
-
-    def __contains__(self, name: str) -> bool:
-        return bool(self._module.whole.defined(name))
+def function_named(module: Module, name: str) -> ir.Function | None:
+    """The function or method of a name, of several the last."""
+    return next(reversed(module.whole.defined(name)), None)

@@ -47,7 +47,7 @@ from amplint.model.dtypes import is_false
 from amplint.model.events import Event, events
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import Made, objects
-from amplint.model.unseen import functions_by_name, local_function
+from amplint.model.unseen import function_named, local_function
 from amplint.rules.base import Rule
 from amplint.rules.editing import indentation, insert, line_start
 from amplint.rules.kept import near_definition, near_kept
@@ -118,7 +118,7 @@ def _stepped_by_a_function(module: Module, loop: ir.For | ir.While, scaler: str)
     """Whether the loop gives the scaler to a function of this file that steps with it."""
     known = objects(module)
     for call in near_kept(module, {scaler}).calls:
-        function = functions_by_name(module).get(call.func.name) if isinstance(call.func, ir.Name) else None
+        function = function_named(module, call.func.name) if isinstance(call.func, ir.Name) else None
         if function is None or loop_of(call) is not loop:
             continue
         for param, value in zip(function.params, call.positional, strict=False):

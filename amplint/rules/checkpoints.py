@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.objects import objects
 from amplint.model.scopes import Other, Scope, node_of
-from amplint.model.unseen import functions_by_name, local_function
+from amplint.model.unseen import function_named, local_function
 from amplint.rules.kept import near_definition
 from amplint.rules.lives import argument_of, lives
 
@@ -174,7 +174,7 @@ def _adds(module: Module, value: ir.Value, call: ir.Call) -> bool:
     name = ir.last_name(call.func)
     if call.func is value or any(each.startswith("builtins.") for each in module.names.of(call.func)):
         return False
-    return bool(_HOOK.search(name)) or not (_SAVES.search(name) or name in functions_by_name(module))
+    return bool(_HOOK.search(name)) or not (_SAVES.search(name) or function_named(module, name))
 
 
 def from_file(module: Module, value: ir.Value) -> bool:

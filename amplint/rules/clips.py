@@ -13,7 +13,7 @@ from amplint.model.objects import objects
 from amplint.model.scopes import owner_class
 from amplint.model.state import State
 from amplint.model.tensors import SCALE_READS
-from amplint.model.unseen import bases_in_sight, functions_by_name
+from amplint.model.unseen import bases_in_sight, function_named
 from amplint.model.visits import Visit
 from amplint.rules.kept import near_scalers
 from amplint.rules.order import Found, asked
@@ -60,13 +60,11 @@ def _scaling_in_sight(module: Module) -> set[str]:
         if isinstance(call.func, ir.Attribute) and call.func.attr == "scale"
         if (scaler := known.is_scaler(call.func.base)) is not None
     }
-    functions = functions_by_name(module)
     found = {scaler for scaler in scaling if known.made.get(scaler) and not escapes(module, scaler)}
     # What is passed on to a function of this file has the parameter's key there.
     for call in near_scalers(module).calls:
-        name = ir.last_name(call.func)
-        if name in functions:
-            function = functions[name]
+        function = function_named(module, ir.last_name(call.func))
+        if function is not None:
             names = [param.name for param in function.params if param.kind == "positional"]
             names = names[1:] if function.cls is not None else names
             for param, value in zip(names, call.positional, strict=False):
@@ -101,8 +99,7 @@ def _is_out_of_sight(module: Module, value: ir.Value) -> bool:
     if isinstance(parent, (ir.Return, ir.Sequence, ir.Mapping, ir.Starred, ir.Suspend)):
         return True
     if isinstance(parent, ir.Call) and parent.func is not value:
-        name = ir.last_name(parent.func)
-        if name not in functions_by_name(module):
+        if function_named(module, ir.last_name(parent.func)) is None:
             return True
     cls = owner_class(value) if isinstance(value, ir.Attribute) else None
     return cls is not None and not bases_in_sight(module, cls)

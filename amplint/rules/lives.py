@@ -10,7 +10,7 @@ from amplint.model.dtypes import is_false, regions
 from amplint.model.objects import Made, objects
 from amplint.model.precision import region_dtypes
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
-from amplint.model.unseen import bases_in_sight, functions_by_name, local_function
+from amplint.model.unseen import bases_in_sight, function_named, local_function
 from amplint.rules.kept import near_kept
 from amplint.rules.standing import ifs_round
 
@@ -77,7 +77,7 @@ class Life:
             return set()
         function = local_function(self._module, call.func)
         if isinstance(call.func, ir.Attribute) and names <= {UNKNOWN, NOTHING}:
-            function = functions_by_name(self._module).get(call.func.attr)
+            function = function_named(self._module, call.func.attr)
         param = parameter_of(function, call, value) if function is not None else None
         if function is None or param is None:
             self.unseen = True
@@ -180,7 +180,7 @@ def linked(module: Module, life: Life, optimizer: str) -> bool:
                 if optimizer in given:
                     return True
                 together = together and not str(given[0]).startswith(f"{owner}.")
-        elif optimizer in given and life.keys & set(given) and ir.last_name(call.func) in functions_by_name(module):
+        elif optimizer in given and life.keys & set(given) and function_named(module, ir.last_name(call.func)):
             return True
     return together
 
