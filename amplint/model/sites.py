@@ -72,12 +72,12 @@ class Sites:
             yield from self.of(function.outer)
         if function.cls is not None and function.name in ("__init__", *_INSTANCE):
             for cls in self._family(function.cls):
-                for call in self._module.whole.called(*sorted(self._words(cls))):
+                for call in self._module.whole.called(*names_of(self._module, cls)):
                     yield call.func if function.name == "__init__" else call
 
     def _written(self, what: ir.Function | ir.Class) -> Iterator[ir.Value]:
         """The names and attributes that may be those of a function or class; of a class's or method's, those called."""
-        whole, words = self._module.whole, sorted(self._words(what))
+        whole, words = self._module.whole, names_of(self._module, what)
         if isinstance(what, ir.Function) and what.cls is None:
             patterns = (re.compile(rf"{each}\b(?<!\w{each})") for each in words)
             for value in whole.near(*patterns).values:
@@ -87,18 +87,6 @@ class Sites:
             yield from (each.func for each in self._constructors(what.cls))
         else:
             yield from (each.func for each in whole.called(*words))
-
-    def _words(self, what: ir.Function | ir.Class) -> set[str]:
-        """What a function or class is called where it is used."""
-        words = {what.name}
-        for statement in self._module.whole.near("import").statements if self._module.parts else ():
-            for alias in statement.aliases if isinstance(statement, ir.Import) else ():
-                for each in _scope_of(statement).bindings.get(alias.bound, ()):
-                    if isinstance(each, Imported) and each.what is what:
-                        words.add(alias.bound)
-                    if isinstance(each, Imported):
-                        words.update(name for name, member in each.members.items() if member is what)
-        return words
 
     def _constructors(self, cls: ir.Class) -> Iterator[ir.Call]:
         """The calls of `__init__` itself that may run a class's."""
@@ -112,7 +100,7 @@ class Sites:
         """A class, and those that inherit it."""
         found = [cls]
         for base in found:
-            words = self._words(base)
+            words = names_of(self._module, base)
             for each in self._module.whole.near(_CLASS).statements:
                 if isinstance(each, ir.FoldedClass) and not any(word in each.node.text for word in words):
                     continue
@@ -204,6 +192,19 @@ class Sites:
                 continue
             if isinstance(each, ir.Function):
                 yield from values_of((each, *ir.walk_statements(each.body)))
+
+
+def names_of(module: Module, what: ir.Function | ir.Class) -> list[str]:
+    """What a function or class is called where it is used: its name, and those that imports give it."""
+    names = {what.name}
+    for statement in module.whole.near("import").statements if module.parts else ():
+        for alias in statement.aliases if isinstance(statement, ir.Import) else ():
+            for each in _scope_of(statement).bindings.get(alias.bound, ()):
+                if isinstance(each, Imported) and each.what is what:
+                    names.add(alias.bound)
+                if isinstance(each, Imported):
+                    names.update(name for name, member in each.members.items() if member is what)
+    return sorted(names)
 
 
 def calls_among(values: Iterable[ir.Value]) -> list[ir.Call]:

@@ -10,7 +10,7 @@ from amplint.model import ir
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST
 from amplint.model.nodes import Nodes, assigned
 from amplint.model.objects import objects, word_of
-from amplint.model.scopes import Imported
+from amplint.model.sites import names_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -61,13 +61,4 @@ def near_regions(module: Module) -> Nodes:
 
 def near_definition(module: Module, what: ir.Function | ir.Class) -> Nodes:
     """The nodes near every mention of a function or class by its name, or by one that an import gives it."""
-    whole = module.whole
-    imports = [each for each in whole.near(what.name).statements if isinstance(each, ir.Import)]
-    words = {alias.bound for each in imports for alias in each.aliases if alias.name == what.name}
-    words |= {
-        name
-        for file in whole.files
-        for name, bindings in file.program.scope.bindings.items()
-        if any(isinstance(each, Imported) and each.what is what for each in bindings)
-    }
-    return whole.near(what.name, *sorted(words - {what.name}))
+    return module.whole.near(*names_of(module, what))
