@@ -347,24 +347,7 @@ class Objects:
                 return self.parameters_roots(bindings[0].value)
         return frozenset(found)
 
-    def _read_constructions(self) -> None:
-        module = self._module
-        for call in module.calls_of(*SCALERS):
-            for key in self._assigned_to(call):
-                self.scalers.add(key)
-                self.made.setdefault(key, []).append(Made(call, call.keyword("enabled")))
-        for call in module.calls_of("torch.optim.*"):
-            names = module.names.of(call.func)
-            if names & SCALERS or not any(map(_is_optimizers_class, names)):
-                continue
-            for key in self._assigned_to(call):
-                self.optimizers.add(key)
-                self.constructed.add(key)
-                given = call.positional[0] if call.positional else call.keyword("params")
-                if given is not None and (roots := self.parameters_roots(given)):
-                    self.owns.setdefault(key, set()).update(roots)
-
-    def _assigned_to(self, value: ir.Value) -> Iterator[str]:
+    def assigned_to(self, value: ir.Value) -> Iterator[str]:
         """The keys of what a value is assigned to, where it is all of it or an arm of a conditional."""
         node: ir.Value = value
         while isinstance(node.parent, ir.Conditional) and node is not node.parent.test:
@@ -374,6 +357,23 @@ class Objects:
             key = self.key(target)
             if key is not None:
                 yield key
+
+    def _read_constructions(self) -> None:
+        module = self._module
+        for call in module.calls_of(*SCALERS):
+            for key in self.assigned_to(call):
+                self.scalers.add(key)
+                self.made.setdefault(key, []).append(Made(call, call.keyword("enabled")))
+        for call in module.calls_of("torch.optim.*"):
+            names = module.names.of(call.func)
+            if names & SCALERS or not any(map(_is_optimizers_class, names)):
+                continue
+            for key in self.assigned_to(call):
+                self.optimizers.add(key)
+                self.constructed.add(key)
+                given = call.positional[0] if call.positional else call.keyword("params")
+                if given is not None and (roots := self.parameters_roots(given)):
+                    self.owns.setdefault(key, set()).update(roots)
 
     def _construction(self, key: str) -> _Constructed:
         """What an object is made by, in whatever place."""

@@ -40,13 +40,7 @@ def words_of(module: Module, keys: Collection[str]) -> tuple[str, ...]:
 
 def keys_made_by(module: Module, *classes: str) -> set[str]:
     """The keys of what is assigned an object of one of some classes."""
-    keys = set[str | None]()
-    for made in module.calls_of(*classes):
-        up = made.parent
-        while isinstance(up, ir.Conditional):
-            up = up.parent
-        keys.update(map(objects(module).key, up.targets) if isinstance(up, ir.Assign) else ())
-    return {each for each in keys if each is not None}
+    return {key for made in module.calls_of(*classes) for key in objects(module).assigned_to(made)}
 
 
 def near_scalers(module: Module) -> Nodes:
