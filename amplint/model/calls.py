@@ -320,19 +320,13 @@ class Calls:
 
 def callers(module: Module, function: ir.Function | None) -> list[ir.Call]:
     """The file's calls that surely run a function."""
-    if function is None:
-        return []
-    known = module.once(_callers)
-    if function.id not in known:
-        calls, objects_ = module.once(Calls), objects(module)
-        with objects_.within(Frame()):  # the same for whoever asks
-            known[function.id] = [each for each in calls.sites.of(function) if calls.run_by(each) is function]
-    return known[function.id]
+    return module.once(_callers, function) if function is not None else []
 
 
-def _callers(module: Module) -> dict[int, list[ir.Call]]:
-    """The calls of the functions that were asked about."""
-    return {}
+def _callers(module: Module, function: ir.Function) -> list[ir.Call]:
+    calls = module.once(Calls)
+    with objects(module).within(Frame()):  # the same for whoever asks
+        return [each for each in calls.sites.of(function) if calls.run_by(each) is function]
 
 
 def passed(module: Module, function: ir.Function, name: str) -> list[ir.Value | None]:

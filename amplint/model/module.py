@@ -17,9 +17,14 @@ from amplint.source import Joined, Source
 from amplint.target import nothing_declared
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVarTuple, Unpack
+
     from amplint.target import Target
 
+    Given = TypeVarTuple("Given")
+
 T = TypeVar("T")
+_NOT_MADE = object()
 _FORM_FEED = re.compile(r"(?m)^[ \t\f]*\f[ \t\f]*$")
 _LONE_BACKSLASH = re.compile(r"(?m)^[ \t\f]*\\\r?$")
 
@@ -90,11 +95,13 @@ class Module:
             return f"line {row}"
         return f"line {row} of {seen_from(filename, self.source.filename)}"
 
-    def once(self, make: Callable[[Module], T]) -> T:
-        """What `make` makes of this module; made on the first question, for rules that share it."""
-        if make not in self._made:
-            self._made[make] = make(self)
-        return cast(T, self._made[make])
+    def once(self, make: Callable[[Module, Unpack[Given]], T], *given: Unpack[Given]) -> T:
+        """What `make` makes of this module and of what it is `given`; made on the first question, for all who ask."""
+        key = (make, *given) if given else make
+        made: T = self._made.get(key, _NOT_MADE)
+        if made is _NOT_MADE:
+            made = self._made[key] = make(self, *given)
+        return made
 
     def known(self, make: Callable[[Module], T]) -> T | None:
         """What `make` has made of this module, if it was asked for."""

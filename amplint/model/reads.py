@@ -50,14 +50,7 @@ def read_of(module: Module, value: ir.Value) -> Event | None:
 
     `how` is "read", or "change" where the gradients are written back; `subject` is what the gradients belong to.
     """
-    known = module.once(_known)  # each path asks again
-    if value.id not in known:
-        known[value.id] = _recognise(module, value)
-    return known[value.id]
-
-
-def _known(module: Module) -> dict[int, Event | None]:
-    return {}
+    return module.once(_recognise, value)  # each path asks again
 
 
 def _recognise(module: Module, value: ir.Value) -> Event | None:
@@ -201,16 +194,8 @@ def measured(module: Module, call: ir.Call) -> ir.Value | None:
         return _gradients(module, call.positional[1])
     function = local_function(module, func)
     if function is not None and function is not ir.function_of(call):
-        known = module.once(_measuring)
-        if function.id not in known:
-            known[function.id] = _measured_by(module, function)
-        return known[function.id]
+        return module.once(_measured_by, function)
     return None
-
-
-def _measuring(module: Module) -> dict[int, ir.Value | None]:
-    """What the functions that were asked about measure, by their ids."""
-    return {}
 
 
 def _measured_by(module: Module, function: ir.Function) -> ir.Value | None:

@@ -244,28 +244,21 @@ class Sinks:
 
 def reads_of(module: Module, key: str) -> list[ir.Value]:
     """The reads of a variable or attribute, by its key."""
-    known = module.once(_reads)
-    if key not in known:
-        known[key] = list(_find_reads(module, key))
-    return known[key]
+    return module.once(_reads, key)
 
 
-def _reads(module: Module) -> dict[str, list[ir.Value]]:
-    """The reads of what was asked about."""
-    return {}
-
-
-def _find_reads(module: Module, key: str) -> Iterator[ir.Value]:
-    known, word = objects(module), word_of(key)
+def _reads(module: Module, key: str) -> list[ir.Value]:
+    known, word, found = objects(module), word_of(key), list[ir.Value]()
     properties = {each.name for each in module.whole.near(word).functions if each.cls is not None and each.decorators}
     for value in module.whole.near(word, *sorted(properties)).values:
         if isinstance(value, ir.Name):
             is_read = not (value.bound and isinstance(value.parent, ir.Assign))
             if is_read and value.name == word and known.own_key(value) == key:
-                yield value
+                found.append(value)
         elif isinstance(value, ir.Attribute) and not isinstance(value.parent, ir.Assign):
             if (value.attr == word or value.attr in properties) and known.key(value) == key:
-                yield value
+                found.append(value)
+    return found
 
 
 def meets_scale(value: ir.Value) -> bool:

@@ -254,11 +254,7 @@ def local_class(module: Module, value: ir.Value) -> ir.Class | None:
 
 def method(module: Module, cls: ir.Class, name: str, depth: int = 4) -> ir.Function | None:
     """The method that `self.name` is, in the class or in its bases in this file."""
-    own = module.once(_methods)
-    if cls.id not in own:
-        functions = (each for each in ir.walk_statements(cls.body, into=False) if isinstance(each, ir.Function))
-        own[cls.id] = {each.name: each for each in reversed([*functions]) if each.cls is cls}
-    found = own[cls.id].get(name)
+    found = module.once(_methods, cls).get(name)
     if found is not None:
         return found
     for base in cls.bases:
@@ -270,9 +266,10 @@ def method(module: Module, cls: ir.Class, name: str, depth: int = 4) -> ir.Funct
     return None
 
 
-def _methods(module: Module) -> dict[int, dict[str, ir.Function]]:
-    """The methods of the classes that were asked about, by the classes' ids and their names."""
-    return {}
+def _methods(_module: Module, cls: ir.Class) -> dict[str, ir.Function]:
+    """The methods of a class by their names; of several of a name the first."""
+    functions = [each for each in ir.walk_statements(cls.body, into=False) if isinstance(each, ir.Function)]
+    return {each.name: each for each in reversed(functions) if each.cls is cls}
 
 
 def function_named(module: Module, name: str) -> ir.Function | None:

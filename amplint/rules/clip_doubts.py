@@ -26,33 +26,20 @@ _HALF = {"torch.float16", "torch.half"}
 
 def doubt(module: Module, visit: Visit, optimizer: str | None) -> str:
     """Why the insertion is not safe; "" where it is."""
-    known = module.once(_known_doubts)  # clips that share a step ask for each other's
-    key = visit.event.call.id, optimizer
-    if key not in known:
-        known[key] = _find_doubt(module, visit, optimizer)
-    return known[key]
+    return module.once(_doubt, visit.event.call, optimizer)  # clips that share a step ask for each other's
 
 
-def _known_doubts(module: Module) -> dict[tuple[int, str | None], str]:
-    return {}
-
-
-def _find_doubt(module: Module, visit: Visit, optimizer: str | None) -> str:
-    if any(number > LARGE_NORM for bound in _bounds(visit) for number in _numbers(module, bound)):
+def _doubt(module: Module, clip: ir.Value, optimizer: str | None) -> str:
+    bounds = [arg.value for arg in clip.args] if isinstance(clip, ir.Call) else []
+    if any(number > LARGE_NORM for bound in bounds for number in _numbers(module, bound)):
         return "the bound may have been tuned to scaled gradients"
-    if reads_scale(module, visit.event.call):
+    if reads_scale(module, clip):
         return "the function also reads the scale itself"
     if _may_step_half(module, optimizer) and any(_makes_half(module, call) for call in _near_half(module).calls):
         return "on half parameters it raises"
-    if _is_caught(module, visit):
+    if _is_caught(module, clip):
         return "after an exception that is caught here it raises, as no update() came"
     return ""
-
-
-def _bounds(visit: Visit) -> Iterator[ir.Value]:
-    if isinstance(visit.event.call, ir.Call):
-        for arg in visit.event.call.args:
-            yield arg.value
 
 
 def _numbers(module: Module, value: ir.Value, depth: int = 3) -> list[float]:
@@ -184,9 +171,9 @@ def agree(state: State, facts: Iterable[tuple[str, bool]]) -> bool:
     return all(state.known(key) in (None, truth) for key, truth in facts)
 
 
-def _is_caught(module: Module, visit: Visit) -> bool:
+def _is_caught(module: Module, clip: ir.Value) -> bool:
     """Whether an exception behind the clip can be caught in such a way that the update is left out."""
-    child: ir.Node = visit.event.call
+    child: ir.Node = clip
     up = child.parent
     while up is not None and not isinstance(up, ir.Function):
         if isinstance(up, ir.Try) and up.handlers and ir.statement_of(child).block is up.body:

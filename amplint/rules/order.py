@@ -55,17 +55,10 @@ class Found(NamedTuple):
 
 def found(module: Module, code: str) -> list[Found]:
     """The misuse of one code, in the order of the text; for each place first as its own function shows it."""
-    known = module.once(_found)
-    if code not in known:
-        known[code] = _in_order(module, code)
-    return known[code]
+    return module.once(_found, code)
 
 
-def _found(module: Module) -> dict[str, list[Found]]:
-    return {}
-
-
-def _in_order(module: Module, code: str) -> list[Found]:
+def _found(module: Module, code: str) -> list[Found]:
     if "_per_optimizer_states" in module.source.text:
         return []  # the program looks into the scaler's books itself
     every = [Found(flow, issue, states) for flow in flows(module) for issue, states in flow.found(code)]
