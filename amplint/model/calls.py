@@ -12,7 +12,7 @@ from amplint.model.objects import given, objects
 from amplint.model.reaching import returned
 from amplint.model.scopes import Assigned, owner_class
 from amplint.model.sites import Sites
-from amplint.model.slices import Slices
+from amplint.model.slices import is_asked_attribute
 from amplint.model.unseen import bases_in_sight, local_class, local_function, method
 
 if TYPE_CHECKING:
@@ -229,9 +229,8 @@ class Calls:
         function = callee.function
         if function.id not in self._matters:
             self._matters[function.id] = False  # a recursive call adds nothing
-            asked = self._module.once(Slices)
             stores = function.cls is not None and any(
-                asked.is_asked_attribute(attribute)
+                is_asked_attribute(self._module, attribute)
                 for each in ir.walk_statements(function.body, into=False)
                 for attribute in _stored(each)
             )

@@ -16,7 +16,7 @@ from amplint.model.objects import objects
 from amplint.model.paths import Outcome, Paths, joined
 from amplint.model.reads import read_of
 from amplint.model.regions import Regions
-from amplint.model.slices import Slices
+from amplint.model.slices import is_asked, makes_loss
 from amplint.model.state import Abstract, State
 from amplint.model.tensors import Tensors
 from amplint.model.transfer import Transfer
@@ -343,10 +343,10 @@ class Expressions:
     def _tells(self, held: Abstract, name: str) -> bool:
         """Whether anything depends on what a variable of that name holds."""
         if held.kind == "test":
-            return self._module.once(Slices).is_asked(name)
+            return is_asked(self._module, name)
         if held.kind == "made" or (held.kind == "scaled" and not held.key):
             matters = held.kind == "scaled" or held.roots or not self.transfer.ownership.is_single
-            return bool(matters) and self._module.once(Slices).makes_loss(name)
+            return bool(matters) and makes_loss(self._module, name)
         return True
 
     def abstract(self, value: ir.Value, state: State) -> Abstract | None:
