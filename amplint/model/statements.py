@@ -100,12 +100,7 @@ class Statements:
         if len(statement.targets) != 1 or not isinstance(target, ir.Name):
             return False
         key = self._objects.raw_variable(target.scope, target.name)
-        asked = self._module.once(_asked)
-        if key not in asked:
-            tests = _tests(self._module, target.name)
-            read = (each for test in tests for each in ir.walk_values(test) if isinstance(each, ir.Name))
-            asked[key] = any(self._objects.raw_variable(each.scope, each.name) == key for each in read)
-        return asked[key]
+        return self._module.once(_is_in_conditions, target.name, key)
 
     def _flagged(self, statement: ir.Assign, value: ir.Bool, before: State) -> Iterator[State]:
         """`deferred = amp and not last`: the ways in which it comes out, kept apart."""
@@ -312,9 +307,10 @@ class Statements:
         return paths
 
 
-def _asked(_module: Module) -> dict[str, bool]:
-    """Variables, and whether conditions of the file read them, as far as that was asked."""
-    return {}
+def _is_in_conditions(module: Module, name: str, key: str) -> bool:
+    """Whether conditions of the file read a variable, by its name and key."""
+    read = (each for test in _tests(module, name) for each in ir.walk_values(test) if isinstance(each, ir.Name))
+    return any(objects(module).raw_variable(each.scope, each.name) == key for each in read)
 
 
 def _tests(module: Module, name: str) -> Iterator[ir.Value]:
