@@ -187,13 +187,19 @@ class Folded:
         self.pieces.append(piece)
         return piece
 
+    def _piece_for(self, nodes: list[ast.stmt], before: str = "") -> Piece:
+        """The lines of a function, or of other statements next to each other."""
+        piece = self._piece(self._first(nodes[0]), nodes[-1].end_lineno or 0, before)
+        piece.is_function = isinstance(nodes[0], (ast.FunctionDef, ast.AsyncFunctionDef))
+        return piece
+
     def _first(self, node: ast.stmt) -> int:
         """The line on which a statement starts, with its decorators."""
         decorators = getattr(node, "decorator_list", ())
         if not decorators:
             return node.lineno
         first: int = min(each.lineno for each in decorators)
-        while not self._text.startswith("@", self._starts[first - 1]) and not self._line(first).startswith("@"):
+        while not self._line(first).startswith("@"):
             first -= 1  # @( and the decorator in another line
         return first
 
@@ -206,7 +212,7 @@ class Folded:
         if isinstance(only, ast.ClassDef) and self._first(only.body[0]) > only.lineno:
             self._class(only, block, scope)
         else:
-            self._within(nodes, self._piece(self._first(only), nodes[-1].end_lineno or 0), block, scope)
+            self._within(nodes, self._piece_for(nodes), block, scope)
 
     def _within(self, nodes: list[ast.stmt], piece: Piece, block: ir.Block, scope: Scope) -> None:
         only = nodes[0]
@@ -231,7 +237,7 @@ class Folded:
         function.is_async = isinstance(node, ast.AsyncFunctionDef)
         block.statements.append(function)
         scope.bind(node.name, Defined(function))
-        piece.top, piece.is_function = [function], True
+        piece.top = [function]
         function.__class__ = ir.FoldedFunction
 
         def unfold() -> None:
@@ -253,9 +259,8 @@ class Folded:
         cls.__class__ = ir.FoldedClass
         members = []
         for nodes in _groups(node.body):
-            piece = self._piece(self._first(nodes[0]), nodes[-1].end_lineno or 0, _AROUND)
+            piece = self._piece_for(nodes, _AROUND)
             piece.owner = cls
-            piece.is_function = isinstance(nodes[0], (ast.FunctionDef, ast.AsyncFunctionDef))
             members.append((nodes, piece))
 
         def unfold() -> None:

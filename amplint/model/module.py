@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from amplint.model import ir
-from amplint.model.folding import CannotRead, Folded, Piece
+from amplint.model.folding import CannotRead, Folded
 from amplint.model.layout import Layout, Span
 from amplint.model.nodes import Nodes, meaning, values_of
 from amplint.model.scopes import Names
@@ -127,13 +127,9 @@ class Module:
         """Every call of the file."""
         return self.own.calls
 
-    def piece_of(self, number: int) -> Piece:
-        """The piece in which the node with an id stands, in other files too."""
-        return next(each for each in self.whole.files if number <= each.last_id).piece_of(number)
-
     def value_of(self, number: int) -> ir.Value | None:
         """The value with an id, in other files too."""
-        piece = self.piece_of(number)
+        piece = self.whole.piece_of(number)
         if piece.first_id not in self._by_id:
             self._by_id[piece.first_id] = {each.id: each for each in values_of(piece.statements())}
         return self._by_id[piece.first_id].get(number)
@@ -146,7 +142,7 @@ class Module:
 
     def function(self, number: int) -> ir.Function | None:
         """The function with an id, in other files too; a lambda is none."""
-        functions = (each for each in self.piece_of(number).statements() if isinstance(each, ir.Function))
+        functions = (each for each in self.whole.piece_of(number).statements() if isinstance(each, ir.Function))
         return next((each for each in functions if each.id == number), None)
 
     def references(self, *names: str) -> Iterator[ir.Value]:

@@ -61,15 +61,16 @@ class Nodes:
 
     def within(self, function: ir.Function | None) -> Nodes:
         """The nodes of a function, and of what stands in one piece with it; with None those outside of functions."""
-        home = self._piece_of(function) if function is not None else None
+        home = self.piece_of(function.id) if function is not None else None
         key = home.first_id if home is not None else None
         if key not in self._within:
             outside = (each for file in self.files for each in file.pieces if not each.is_function)
             self._within[key] = Nodes(self.files, (), [home] if home is not None else list(outside))
         return self._within[key]
 
-    def _piece_of(self, node: ir.Node) -> Piece:
-        return next(each for each in self.files if node.id <= each.last_id).piece_of(node.id)
+    def piece_of(self, number: int) -> Piece:
+        """The piece in which the node of the files stands that has an id."""
+        return next(each for each in self.files if number <= each.last_id).piece_of(number)
 
     @cached_property
     def _pieces(self) -> list[Piece]:

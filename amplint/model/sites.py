@@ -163,7 +163,7 @@ class Sites:
         if (home, name) not in self._uses:
             local = home.kind in ("function", "comprehension")
             near = (
-                values_of(self._module.piece_of(node.id).statements())
+                values_of(self._module.whole.piece_of(node.id).statements())
                 if local
                 else self._module.whole.near(name).values
             )
