@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.frames import Frame
-from amplint.model.objects import objects, word_of
+from amplint.model.keys import word_of
+from amplint.model.objects import objects
 from amplint.model.scopes import Assigned
 
 if TYPE_CHECKING:

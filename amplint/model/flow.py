@@ -18,7 +18,8 @@ from amplint.model import ir
 from amplint.model.calls import Calls
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, is_false, region_of
 from amplint.model.events import CLIPS, Event, events
-from amplint.model.objects import objects, word_of
+from amplint.model.keys import word_of
+from amplint.model.objects import objects
 from amplint.model.regions import Regions
 from amplint.model.state import State
 from amplint.model.statements import Statements

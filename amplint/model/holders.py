@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
-from amplint.model.objects import Objects, given, objects, word_of
+from amplint.model.keys import word_of
+from amplint.model.objects import Objects, given, objects
 
 if TYPE_CHECKING:
     from amplint.model import Module

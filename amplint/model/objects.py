@@ -1,23 +1,19 @@
 """Reader 2: which values are scalers and optimizers, and what an optimizer owns.
 
-An object is known by a *key*: where it is kept (`self.scaler`, a variable of one scope), aliases followed while a
-name has one binding. Two keys are taken for two objects, one key for one object. While flow analysis follows a call,
-`frame` says what the callee's parameters and `self` are for the caller: keys are the caller's there.
+An object is known by its key (`amplint.model.keys`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.dtypes import OLD_SCALER, SCALER
-from amplint.model.frames import Frame
-from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Binding, Imported, Other, Scope, owner_class
+from amplint.model.keys import Keys, word_of
+from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -31,8 +27,6 @@ _OPTIMIZERS = re.compile(rf"{_OPT}(?:[iI][mM]|(?<!\w{_OPT})(?:_|\b)|(?<=_{_OPT})
 _SCALES = re.compile(r"scale\s*\(")
 _STEPS = re.compile(r"step\s*\(")
 _UPDATES = re.compile(r"update\s*\(")
-_WORD = re.compile(r"[^\W\d]\w*")
-_FOLLOW = 5
 
 
 class Made(NamedTuple):
@@ -56,16 +50,11 @@ class _Constructed:
 _NOTHING_MADE = _Constructed()
 
 
-class Objects:
+class Objects(Keys):
     """The scalers and optimizers of one module."""
 
     def __init__(self, module: Module) -> None:
-        self._module = module
-        self.frame = Frame()
-        self._origins: dict[str, str] = {}  # keys that a frame gave -> as the callee has them
-        self._scopes: dict[int, int] = {}
-        self._keys: dict[int, str | None] = {}
-        self._kept_by: dict[int, dict[str, str]] = {}  # constructor -> what it keeps, see `_kept`
+        super().__init__(module)
         self._constructed: dict[str, dict[str, _Constructed]] = {}  # last word of keys -> what they are made by
         self._functions: dict[str, ir.Function | None] = {}
         self.scalers: set[str] = set()
@@ -77,216 +66,6 @@ class Objects:
         self._read_constructions()
         self._read_uses()
         self._read_wrappers()
-
-    @contextmanager
-    def within(self, frame: Frame) -> Iterator[None]:
-        """A context in which keys are those of a frame; with an empty one they are the file's own."""
-        before, self.frame = self.frame, frame
-        try:
-            yield
-        finally:
-            self.frame = before
-
-    # --- keys -------------------------------------------------------------------------------------------------------
-
-    def key(self, value: ir.Value) -> str | None:
-        """The key of the object that a value is; None where it is no name, attribute or fixed item."""
-        return self._translated(self._raw(value))
-
-    def _translated(self, key: str | None) -> str | None:
-        """A key as the frame has it; which it was is remembered, for the roles."""
-        if key is None or not self.frame.aliases:
-            return key
-        found = self.frame.translate(key)
-        if found != key:
-            self._origins.setdefault(found, key)
-        return found
-
-    def original(self, key: str) -> str:
-        """The key as the function has it in which the object was first met."""
-        return self._origins.get(key, key)
-
-    def _raw(self, value: ir.Value, depth: int = _FOLLOW) -> str | None:
-        if depth < _FOLLOW:
-            return self._find_key(value, depth)
-        if value.id not in self._keys:
-            self._keys[value.id] = None  # what is made of itself has none
-            self._keys[value.id] = self._find_key(value, depth)
-        return self._keys[value.id]
-
-    def _find_key(self, value: ir.Value, depth: int) -> str | None:
-        if isinstance(value, ir.Name):
-            return self._name_key(value, depth)
-        if isinstance(value, ir.Attribute):
-            cls = owner_class(value)
-            base = f"self{cls.id}" if cls is not None else self._raw(value.base, depth)
-            owner = cls if cls is not None or not isinstance(value.base, ir.Name) else self._class_of(value.base)
-            attr = self._property(owner, value.attr) if owner is not None else value.attr
-            return f"{base}.{attr}" if base is not None else None
-        if isinstance(value, ir.Subscript):
-            base, index = self._raw(value.base, depth), self._rendered(value.index)
-            return f"{base}[{index}]" if base is not None and index is not None else None
-        if (
-            isinstance(value, ir.Call)
-            and self._module.names.of(value.func) == {"builtins.getattr"}
-            and len(value.positional) >= 2
-        ):
-            base, name = self._raw(value.positional[0], depth), self._rendered(value.positional[1])
-            return f"{base}.getattr({name})" if base is not None and name is not None else None
-        return None
-
-    def _class_of(self, value: ir.Name) -> ir.Class | None:
-        """The class of this file that a variable is an instance of, where it is bound once."""
-        bindings = self.bindings(value)
-        made = bindings[0].value if len(bindings) == 1 and isinstance(bindings[0], Assigned) else None
-        return self._local_class(made.func) if isinstance(made, ir.Call) else None
-
-    def _property(self, cls: ir.Class, attr: str) -> str:
-        """The attribute that a property of that name returns, if it does nothing else."""
-        for each in cls.body.statements:
-            if isinstance(each, ir.Function) and each.name == attr and each.decorators:
-                names = self._module.names.of(each.decorators[0])
-                last = each.body.statements[-1]
-                value = last.value if isinstance(last, ir.Return) and len(each.body.statements) <= 2 else None
-                if names == {"builtins.property"} and isinstance(value, ir.Attribute) and owner_class(value) is cls:
-                    return value.attr
-        return attr
-
-    def own_key(self, value: ir.Name) -> str:
-        """The key of a variable itself, aliases not followed."""
-        return self.variable(value.scope, value.name)
-
-    def variable(self, scope: Scope, name: str) -> str:
-        """The key of the variable that `name` is in a scope."""
-        key = self.raw_variable(scope, name)
-        return self._translated(key) or key
-
-    def raw_variable(self, scope: Scope, name: str) -> str:
-        """The same, whatever the frame."""
-        home = scope.home(name)
-        return f"{self._number(home)}:{name}" if home is not None else name
-
-    def kept(self, function: ir.Function, name: str) -> str | None:
-        """The attribute's name in which a constructor keeps a parameter."""
-        key = self._kept(function.scope, name)
-        return key.partition(".")[2] if key is not None else None
-
-    def _kept(self, scope: Scope, name: str) -> str | None:
-        """The key of the attribute in which a constructor keeps a parameter as it is."""
-        parameters = (each.node for each in scope.bindings.get(name, ()) if isinstance(each, Other))
-        function = next((each for each in parameters if isinstance(each, ir.Function)), None)
-        if function is None or function.name != "__init__" or function.cls is None:
-            return None
-        if function.id not in self._kept_by:
-            self._kept_by[function.id] = _kept_parameters(function, function.cls)
-        return self._kept_by[function.id].get(name)
-
-    def prefix(self, scope: Scope) -> str:
-        """How the keys of a scope's own variables begin."""
-        return f"{self._number(scope)}:"
-
-    def bindings(self, value: ir.Name) -> list[Binding]:
-        """What binds a variable."""
-        return self._module.names.bindings(value)
-
-    def sources(self, value: ir.Name | ir.Attribute) -> Sequence[ir.Value]:
-        """The values that are assigned to a variable, or stored in an attribute of the enclosing class."""
-        if isinstance(value, ir.Attribute):
-            return [each for each in self._module.names.stored(value) if each is not None]
-        return [each.value for each in self._module.names.bindings(value) if isinstance(each, Assigned)]
-
-    def names_in(self, value: ir.Value) -> set[str]:
-        """The keys of the variables and attributes that a value is made of."""
-        return {
-            key
-            for each in ir.walk_values(value)
-            if (key := self.own_key(each) if isinstance(each, ir.Name) else self.key(each)) is not None
-        }
-
-    def assigned_in(self, statement: ir.Statement, flags: bool = True) -> list[str]:
-        """The keys of the variables and attributes that a compound statement assigns, nested functions left out.
-
-        Without `flags` also those left out that are only ever set to literals or negated.
-        """
-        found: dict[str, None] = {}
-        for each in (statement, *(s for block in statement.blocks() for s in ir.walk_statements(block, into=False))):
-            for value in self._bound_by(each):
-                if not flags and isinstance(value, ir.Name) and self._is_flag(value):
-                    continue
-                key = self.own_key(value) if isinstance(value, ir.Name) else self.key(value)
-                if key is not None:
-                    found[key] = None
-        return list(found)
-
-    def _is_flag(self, value: ir.Name) -> bool:
-        sources = [each.value for each in self.bindings(value) if isinstance(each, Assigned)]
-        return bool(sources) and all(
-            isinstance(each, ir.Constant) or (isinstance(each, ir.Unary) and each.op == "Not") for each in sources
-        )
-
-    @staticmethod
-    def _bound_by(statement: ir.Statement) -> Sequence[ir.Value]:
-        targets: list[ir.Value] = []
-        if isinstance(statement, ir.Assign):
-            targets += statement.targets
-        elif isinstance(statement, (ir.AugAssign, ir.For)):
-            targets.append(statement.target)
-        elif isinstance(statement, ir.With):
-            targets += [item.target for item in statement.items if item.target is not None]
-        flat = [value for target in targets for value in ir.walk_values(target)]
-        walrus = [
-            each.target for value in statement.values() for each in ir.walk_values(value) if isinstance(each, ir.Walrus)
-        ]
-        return [
-            each for each in flat if isinstance(each, ir.Attribute) or (isinstance(each, ir.Name) and each.bound)
-        ] + list(walrus)
-
-    def _name_key(self, value: ir.Name, depth: int) -> str:
-        home = value.scope.home(value.name)
-        if home is not None and (kept := self._kept(home, value.name)) is not None:
-            return kept
-        bindings = home.bindings[value.name] if home is not None else []
-        what = self._module.names.definition(value) if bindings and isinstance(bindings[0], Imported) else None
-        if isinstance(what, ir.Function) and what.scope.parent is not None:
-            return self.raw_variable(what.scope.parent, what.name)
-        if depth and len(bindings) == 1 and isinstance(bindings[0], Assigned):
-            aliased = bindings[0].value
-            if isinstance(aliased, (ir.Name, ir.Attribute, ir.Subscript, ir.Call)):
-                key = self._raw(aliased, depth - 1)
-                if key is not None:
-                    return key
-        return self.raw_variable(value.scope, value.name)
-
-    def _number(self, scope: Scope) -> int:
-        return self._scopes.setdefault(id(scope), len(self._scopes))
-
-    def render(self, value: ir.Value) -> str | None:
-        """A test or index as text that is the same for the same names and values; None where that can't be told."""
-        return self._translated(self._rendered(value))
-
-    def _rendered(self, value: ir.Value) -> str | None:
-        if isinstance(value, ir.Constant):
-            return repr(value.value)
-        if isinstance(value, (ir.Name, ir.Attribute, ir.Subscript)):
-            return self._raw(value)
-        if isinstance(value, ir.Call) and not value.unpacks("*") and not value.unpacks("**"):
-            func = self._raw(value.func)
-            given = [self._rendered(arg.value) for arg in value.args]
-            if func is None or None in given:
-                return None
-            return f"call({func};{','.join(str(each) for each in given)})"
-        parts = [self._rendered(child) for child in value.children()]
-        if any(part is None for part in parts):
-            return None
-        if isinstance(value, (ir.Unary, ir.Binary, ir.Bool)):
-            return f"{value.op}({','.join(str(part) for part in parts)})"
-        if isinstance(value, ir.Compare):
-            return f"{','.join(value.ops)}({','.join(str(part) for part in parts)})"
-        if isinstance(value, (ir.Sequence, ir.FString)):
-            return f"({','.join(str(part) for part in parts)})"
-        return None
-
-    # --- roles ------------------------------------------------------------------------------------------------------
 
     def is_scaler(self, value: ir.Value) -> str | None:
         """The key of a value that is a GradScaler, by how it is made or used."""
@@ -346,17 +125,6 @@ class Objects:
             if len(bindings) == 1 and isinstance(bindings[0], Assigned):
                 return self.parameters_roots(bindings[0].value)
         return frozenset(found)
-
-    def assigned_to(self, value: ir.Value) -> Iterator[str]:
-        """The keys of what a value is assigned to, where it is all of it or an arm of a conditional."""
-        node: ir.Value = value
-        while isinstance(node.parent, ir.Conditional) and node is not node.parent.test:
-            node = node.parent
-        statement = node.parent
-        for target in statement.targets if isinstance(statement, ir.Assign) and statement.value is node else ():
-            key = self.key(target)
-            if key is not None:
-                yield key
 
     def _read_constructions(self) -> None:
         module = self._module
@@ -429,10 +197,6 @@ class Objects:
             )
         return self._functions[key]
 
-    def _local_class(self, func: ir.Value) -> ir.Class | None:
-        found = self._module.names.definition(func)
-        return found if isinstance(found, ir.Class) else None
-
     def _read_uses(self) -> None:
         whole = self._module.whole
         near = (whole.near("unscale_", _SCALES, _STEPS), whole.near("caler").near(_UPDATES))
@@ -481,22 +245,6 @@ class Objects:
         return bool(self._module.names.of(value) - {UNKNOWN, NOTHING})
 
 
-def _kept_parameters(function: ir.Function, cls: ir.Class) -> dict[str, str]:
-    """The parameters that a constructor keeps in an attribute as they are, and the attributes' keys."""
-    found = {}
-    for statement in function.body.statements:
-        value = statement.value if isinstance(statement, ir.Assign) else None
-        if not isinstance(statement, ir.Assign) or not isinstance(value, ir.Name):
-            continue
-        target = statement.targets[0]
-        if len(statement.targets) != 1 or not isinstance(target, ir.Attribute) or owner_class(target) is not cls:
-            continue
-        once = len(function.scope.bindings.get(value.name, ())) == 1 and len(cls.stored(target.attr)) == 1
-        if once and any(param.name == value.name for param in function.params[1:]):
-            found[value.name] = f"self{cls.id}.{target.attr}"
-    return found
-
-
 def given(call: ir.Call) -> Iterator[ir.Value]:
     """The values that a call is given, those in displays among its arguments too."""
     todo = [arg.value for arg in call.args]
@@ -506,13 +254,6 @@ def given(call: ir.Call) -> Iterator[ir.Value]:
             todo += value.children()
         else:
             yield value
-
-
-@lru_cache(maxsize=4096)
-def word_of(key: str) -> str:
-    """The word that is written wherever the object of a key is named."""
-    words = _WORD.findall(key)
-    return words[-1] if words else ""
 
 
 def _is_optimizers_class(name: str) -> bool:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from amplint.model import ir
 from amplint.model.events import is_grad
 from amplint.model.frames import Frame
-from amplint.model.objects import objects, word_of
+from amplint.model.keys import word_of
+from amplint.model.objects import objects
 from amplint.model.reaching import reaching
 from amplint.model.scopes import node_of
 from amplint.model.unseen import local_function

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST
+from amplint.model.keys import word_of
 from amplint.model.nodes import Nodes, assigned
-from amplint.model.objects import objects, word_of
+from amplint.model.objects import objects
 from amplint.model.sites import names_of
 
 if TYPE_CHECKING:
