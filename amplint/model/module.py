@@ -180,6 +180,10 @@ class Module:
         start, end = self.layout.span(node)
         return self.source.text[start:end]
 
+    def on_one_line(self, node: ir.Node) -> str:
+        """A node as it is written, on one line."""
+        return " ".join(self.text(node).split())
+
     def row(self, node: ir.Node) -> int:
         """The line of the source, from 1, on which a node starts."""
         return self.source.row(self.layout.span(node)[0])

@@ -140,5 +140,5 @@ def _wants_half(module: Module, call: ir.Call) -> bool:
 
 
 def _finding(module: Module, call: ir.Call, why: str) -> Finding:
-    text = " ".join(module.text(call).split())
-    return rule.finding(module.span(call), f"`{text}` casts by hand: {why}; leave it out", fix=_DISPLAY)
+    message = f"`{module.on_one_line(call)}` casts by hand: {why}; leave it out"
+    return rule.finding(module.span(call), message, fix=_DISPLAY)

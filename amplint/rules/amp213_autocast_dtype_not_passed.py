@@ -141,7 +141,7 @@ def _asked(module: Module, node: ir.Node) -> Evidence | None:
     for test, holds in conditions_round(node):
         for part, truth in _parts(test, holds):
             if truth and _asks(module, part):
-                return Evidence(f"`{' '.join(module.text(part).split())}` asks for bfloat16")
+                return Evidence(f"`{module.on_one_line(part)}` asks for bfloat16")
     return None
 
 

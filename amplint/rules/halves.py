@@ -32,7 +32,7 @@ def met(module: Module, spellings: Iterable[str]) -> Iterator[Seen]:
 
 def shown(module: Module, value: ir.Value) -> str:
     """A value for a message: as it is written, if that is short."""
-    text = " ".join(module.text(value).split())
+    text = module.on_one_line(value)
     return f"`{text}`" if len(text) <= _LONG else "the operand"
 
 

@@ -114,12 +114,11 @@ def where(module: Module, each: Found) -> str:
     for key, truth in sorted(telling, key=lambda fact: ("(" in fact[0], fact[0])):  # the user's flags first
         test, meant = flow.conditions.asked.get(key, (None, True))
         if test is not None:
-            found.append(_said(module.text(test), truth is meant))
+            found.append(_said(module.on_one_line(test), truth is meant))
     return f" (where {' and '.join(found[:2])})" if found else ""
 
 
 def _said(text: str, holds: bool) -> str:
-    text = " ".join(text.split())
     if holds:
         return f"`{text}`"
     negated = next((text.replace(one, other) for one, other in _NEGATED.items() if text.count(one) == 1), None)

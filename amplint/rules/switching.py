@@ -87,7 +87,7 @@ def said(module: Module, world: World, formula: Formula) -> str:
         if name in ON_CUDA.facts():
             found.append("on cuda" if world[name] else "on another device than cuda")
         elif name in known.tests:
-            text = _short(module, known.tests[name])
+            text = module.on_one_line(known.tests[name])
             value = name.partition(" == ")[2]
             if name in known.dtypes:
                 value = f"torch.{value[1:-1]}"
@@ -99,10 +99,6 @@ def said(module: Module, world: World, formula: Formula) -> str:
             else:
                 found.append(f"where `{text}` is {'true' if world[name] else 'false'}")
     return " and ".join(found[:_SAID])
-
-
-def _short(module: Module, value: ir.Value) -> str:
-    return " ".join(module.text(value).split())
 
 
 def plain_steps(module: Module, backward: ir.Node) -> Iterator[Event]:

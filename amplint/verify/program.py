@@ -75,7 +75,7 @@ class Code:
     def text(self, node: ir.Node) -> str:
         """A node as it is written, on one line."""
         if node.id not in self._texts:
-            self._texts[node.id] = " ".join(self.module.text(node).split())
+            self._texts[node.id] = self.module.on_one_line(node)
         return self._texts[node.id]
 
     # --- what matters
