@@ -66,7 +66,8 @@ def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = 
     Without `noqa` the comments that say `noqa` silence nothing: a host sees to them. What was seen of other files holds
     until `amplint.paths.look_again`.
     """
-    if not gate.opens(data, settings.codes):
+    matters = gate.matters(data, settings.codes)
+    if not matters and gate.is_text(data):
         return Result(filename, None, ())
     try:
         source = Source.from_bytes(data, filename)
@@ -75,7 +76,7 @@ def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = 
         source = Source(filename, data.decode("utf-8", "replace"))
         found = [analysis.invalid_syntax(source, error.row, str(error))]
         return _result(source, Suppressions(source).keep(found), settings)
-    return _check(source, settings, noqa=noqa) if gate.matters(data, settings.codes) else Result(filename, None, ())
+    return _check(source, settings, noqa=noqa) if matters else Result(filename, None, ())
 
 
 def fix_bytes(

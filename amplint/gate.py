@@ -30,7 +30,7 @@ _NOQA = (b"noqa", b"NOQA", b"NoQA")
 
 def opens(data: bytes, codes: frozenset[str]) -> bool:
     """Whether anything can be found in a file when the rules with `codes` are selected."""
-    return matters(data, codes) or not _is_text(data)
+    return matters(data, codes) or not is_text(data)
 
 
 def matters(data: bytes, codes: frozenset[str]) -> bool:
@@ -95,7 +95,7 @@ def _names_ours(word: bytes, data: bytes) -> bool:
     return re.search(word + rb"[^\r\n]*?(?i:amp)", data) is not None
 
 
-def _is_text(data: bytes) -> bool:
+def is_text(data: bytes) -> bool:
     """Whether the bytes are certainly a text; where they declare an encoding it takes a closer look to tell."""
     if b"\0" in data:
         return False
