@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ Check = Callable[[Module], Iterable[Finding]]
 
 
 @pytest.fixture
-def fakes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settings]:
+def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Settings]]:
     """Install rules AMP900, AMP901, ... with nothing beside them but the engine's own, and select them."""
 
     def install(*checks: Check, trial: bool = False, select: int | None = None) -> Settings:
@@ -40,10 +40,17 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Settings]:
             rules[rule.code] = rule
         for module in (analysis, engine, gate, suppress):
             monkeypatch.setattr(module, "all_rules", lambda: rules)
+        forget()
         chosen = [code for code in rules if select is None or code <= f"AMP90{select}"]
         return Settings(frozenset(chosen), isolated=True)
 
-    return install
+    def forget() -> None:
+        """What the gate has made for a selection is of the rules that there were."""
+        gate.opening.cache_clear()
+        gate._search.cache_clear()
+
+    yield install
+    forget()
 
 
 def word(word: str, code: str = "AMP900", *, replacement: str | None = None, unsafe: bool = False) -> Check:
