@@ -6,6 +6,7 @@ the interpreter of a training step. Nothing here judges.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import random
 from collections.abc import Callable, Iterator
@@ -65,12 +66,22 @@ def inject_overflow(parameter: torch.Tensor) -> None:
 
 
 @contextmanager
-def switched_off() -> Iterator[None]:
-    """The reference's condition: in the block regions and scalers are made with `enabled=False`."""
+def switched_off() -> Iterator[list[Any]]:
+    """The reference's condition: in the block regions and scalers are made with `enabled=False`.
+
+    Yields what they were to have instead, where that was something else.
+    """
+    others: list[Any] = []
+
+    def off(given: dict[str, Any]) -> dict[str, Any]:
+        if given.get("enabled") is not False:
+            others.append(given.get("enabled"))
+        return {**given, "enabled": False}
+
     with ExitStack() as undo:
         for owner in (torch.autocast, torch.amp.GradScaler):
-            _rebind(undo, owner, lambda given: {**given, "enabled": False})
-        yield
+            _rebind(undo, owner, off)
+        yield others
 
 
 @contextmanager
@@ -124,9 +135,14 @@ def seed() -> None:
         torch.default_generator.manual_seed(0)
 
 
+@functools.cache
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
+
+
 def _rebind(undo: ExitStack, owner: type, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Let the constructor of `owner` be called with its arguments changed, all of them by name."""
-    signature = inspect.signature(owner.__init__)  # type: ignore[misc]
+    signature = _signature(inspect.unwrap(owner.__init__))  # type: ignore[misc]
 
     def made(real: Any, self: Any, *args: Any, **kwargs: Any) -> None:
         try:

@@ -64,7 +64,10 @@ class Facts:
     _known: dict[str, _Known] = field(default_factory=dict)
 
     def _of(self, value: Unknown) -> _Known:
-        return self._known.setdefault(value.text, _Known())
+        known = self._known.get(value.text)
+        if known is None:
+            known = self._known[value.text] = _Known()
+        return known
 
     def _ask(self, value: Unknown, asked: _Asked, said: str, *, first: bool, matters: bool) -> bool:
         known = self._of(value)

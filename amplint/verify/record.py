@@ -61,7 +61,7 @@ class Recorder(Listener):
         self._requests = 0
         self._of: dict[int, int] = {}  # the requests of an optimizer
         self._since: dict[object, int] = {}  # clips, and reads of a parameter, since the last request
-        self._trace: dict[object, torch.Tensor] = {}
+        self._trace: dict[tuple[int, object, int], torch.Tensor] = {}
         self._steps: dict[tuple[int, int], _Request] = {}
         self._before = torch.zeros(0)
         self._state_before: list[Any] = []
@@ -195,6 +195,17 @@ class Recorder(Listener):
         self.observed.answered += self._pending
         self.observed.enabled = [each.is_enabled() for each in self._scalers]
         self.observed.scales = [each.get_scale() for each in self._scalers]
+        return self.observed
+
+    def beside_itself(self) -> Observed:
+        """What a run shows beside this one that does the very same."""
+        for (number, _), request in self._steps.items():
+            if request.applied is not None:
+                _measure(self.observed.gradient, request.applied, request.applied, finite=False)
+                if isinstance(self._optimizers[number], torch.optim.SGD):
+                    _measure(self.observed.update, request.update, request.update, finite=False)
+        for (_, kind, _), found in self._trace.items():
+            _measure(self.observed.clip if kind == "clip" else self.observed.read, found, found, finite=True)
         return self.observed
 
     # --- numbers

@@ -88,6 +88,7 @@ class Stage:
     def __init__(self, knowledge: Knowledge, device: str, *, off: bool = False) -> None:
         seed()
         self._off = off
+        self.left_out = False  # the reference has left something out
         self.knowledge = knowledge
         self.device = device
         self.own: set[int] = set()  # optimizers, by id, that come from out of sight
@@ -140,7 +141,11 @@ class Stage:
 
     def convert(self, net: str, dtype: str) -> None:
         """`model.half()` and the like; the reference keeps float32."""
-        if dtype in ("half", "bfloat16", "float", "double") and net in self.knowledge.nets and not self._off:
+        if dtype not in ("half", "bfloat16", "float", "double") or net not in self.knowledge.nets:
+            return
+        if self._off:
+            self.left_out = True
+        else:
             for atom in self.parts_of(net):
                 getattr(self.parts[atom], dtype)()
 

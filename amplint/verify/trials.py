@@ -83,6 +83,7 @@ class _Trial:
         self._device = device
         self._found = found
         self._knowledge = Knowledge()
+        self._switched: list[Any] = []  # what the last reference's regions and scalers would have been
         self._protects = False  # a scaler steps or unscales an optimizer: an overflow is one of those
         self._events = {each.call.id for each in code.covered(step)}
 
@@ -102,10 +103,13 @@ class _Trial:
             self._knowledge.begin()
             reference, beside = Recorder(leave_out=True), choices.again()
             try:
-                right = self._once(beside, reference, off=True)
+                right, observed = self._observe(beside, reference, off=True)
                 given = {**choices.wanted, **beside.answers}
-                recorder, own = Recorder(reference), Choices(given, choices.varied)
-                run, observed = self._observe(own, recorder)
+                if self._is_bare(right, observed):
+                    own, run, observed = beside, right, reference.beside_itself()
+                else:
+                    own = Choices(given, choices.varied)
+                    run, observed = self._observe(own, Recorder(reference))
             except Impossible:
                 if tried == _TRIES:
                     raise
@@ -130,7 +134,6 @@ class _Trial:
     def _path(self, choices: Choices) -> None:
         right, reference, run, observed, given = self._settled(choices)
         path = Path(choices.path(), observed)
-        reference.close()
         if right.ended is not None and right.ended.error is not None:
             path.reference_end = said(right.ended.error)
         path.reference_backwards = reference.observed.backwards
@@ -163,13 +166,17 @@ class _Trial:
 
     def _free_losses(self, given: dict[str, Any]) -> list[float]:
         reference = Recorder(leave_out=True)
-        self._once(Choices(given), reference, off=True)
-        return reference.close().losses
+        return self._observe(Choices(given), reference, off=True)[1].losses
 
-    def _observe(self, choices: Choices, recorder: Recorder) -> tuple[Interpreter, Observed]:
+    def _is_bare(self, right: Interpreter, observed: Observed) -> bool:
+        """Whether the reference's run is the program's as well: with these answers it has no AMP to switch off."""
+        unlike = right.ended is not None or observed.skipped  # left out, as the program would not have done
+        return not (self._switched or right.stage.left_out or unlike or self._knowledge.changed)
+
+    def _observe(self, choices: Choices, recorder: Recorder, *, off: bool = False) -> tuple[Interpreter, Observed]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            run = self._once(choices, recorder, off=False)
+            run = self._once(choices, recorder, off=off)
         observed = recorder.close()
         if run.ended is not None and run.ended.error is not None:
             observed.end, observed.detail = "exception", f"{run.ended.where}: {said(run.ended.error)}"
@@ -181,9 +188,7 @@ class _Trial:
         self._found.runs += 1
         with ExitStack() as conditions:
             if off:
-                conditions.enter_context(warnings.catch_warnings())
-                warnings.simplefilter("ignore")
-                conditions.enter_context(switched_off())
+                self._switched = conditions.enter_context(switched_off())
             conditions.enter_context(watched(recorder, _is_programs))
             stage = Stage(self._knowledge, self._device, off=off)
             recorder.may_overflow = lambda optimizer: id(optimizer) in stage.protected or not self._protects
