@@ -137,8 +137,8 @@ class Interpreter(Statements):
         if code is not self._code:
             key = 0, f"{code.where(node)}: {code.text(node)}"
         else:
-            self.touched.add((code.name(ir.function_of(node)), code.module.row(node)))
-            key = code.module.row(node), code.text(node)
+            self.touched.add((code.known(_home, node), code.row(node)))
+            key = code.row(node), code.text(node)
         if what or key not in self.notes:
             self.notes[key] = what
 
@@ -271,6 +271,11 @@ class Interpreter(Statements):
             )
         kinds = {f"builtins.{each.__name__}" for each in inspect.getmro(type(raised.error))}
         return bool(kinds & names)
+
+
+def _home(code: Code, node: ir.Node) -> str:
+    """The function that a node stands in."""
+    return code.name(ir.function_of(node))
 
 
 def _is_context(value: Any) -> bool:

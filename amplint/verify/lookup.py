@@ -81,18 +81,7 @@ class Lookup:
     @staticmethod
     def library(code: Code, value: ir.Value) -> Any:
         """The object of a library that a name or attribute stands for."""
-        if code.files.of(code, value) is not None:
-            return None
-        found = code.module.names.of(value)
-        if UNKNOWN in found and isinstance(value, ir.Name):
-            return None  # or it is something else: its bindings' conditions say
-        names = sorted(found - {UNKNOWN, NOTHING})
-        names = [each for each in names if each[0] not in ".!"]
-        if not names:
-            return None
-        name = next((each for each in names if each.startswith("torch.amp.")), names[0])
-        known = constant(name)
-        return Dotted(name) if known is None else known
+        return code.known(_library, value)
 
     def _lazy(self, frame: Frame, name: str) -> Any:
         """A variable of code that isn't run, by the last of its bindings whose conditions hold."""
@@ -284,6 +273,21 @@ class Lookup:
             if function.name == "__init__":
                 frame.given = dict(instance.given or {})
         return frame
+
+
+def _library(code: Code, value: ir.Value) -> Any:
+    if code.files.of(code, value) is not None:
+        return None
+    found = code.module.names.of(value)
+    if UNKNOWN in found and isinstance(value, ir.Name):
+        return None  # or it is something else: its bindings' conditions say
+    names = sorted(found - {UNKNOWN, NOTHING})
+    names = [each for each in names if each[0] not in ".!"]
+    if not names:
+        return None
+    name = next((each for each in names if each.startswith("torch.amp.")), names[0])
+    known = constant(name)
+    return Dotted(name) if known is None else known
 
 
 def _is_enum(cls: ClassValue) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from amplint.model.unseen import local_class
 from amplint.rules.standing import loops_round, upwards
 from amplint.verify.files import Files
 from amplint.verify.managed import StepEvents
+from amplint.verify.texts import Texts
 
 # What has to have run for a step to be judged.
 COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", "clip")
@@ -36,16 +36,14 @@ class Step(NamedTuple):
     has_loop: bool  # over batches: one in which gradients are made and used
 
 
-class Code:
+class Code(Texts):
     """One file of the program."""
 
     def __init__(self, module: Module, files: Files | None = None) -> None:
-        self.module = module
-        self.files = files or Files()
+        super().__init__(module, files or Files())
         self.files.codes.append(self)
         self.events = StepEvents(module)
         self._calls = module.once(Calls)
-        self._texts: dict[int, str] = {}
         self._calls_of: dict[int, list[ir.Call]] | None = None
         self._matters: dict[int, bool] = {}
         self._trains: dict[int, bool] = {}
@@ -64,19 +62,6 @@ class Code:
     def owner(self, node: ir.Node | None) -> Code:
         """The file that a function or another node is of; this one has its module's own code (None)."""
         return self.files.owner(node) if node is not None else self
-
-    def where(self, node: ir.Node) -> str:
-        """The line on which a node starts, as it is said."""
-        said, own = f"line {self.module.row(node)}", self.files.main.module.source.filename
-        if self is self.files.main:
-            return said
-        return f"{said} of {os.path.relpath(self.module.source.filename, os.path.dirname(os.path.abspath(own)))}"
-
-    def text(self, node: ir.Node) -> str:
-        """A node as it is written, on one line."""
-        if node.id not in self._texts:
-            self._texts[node.id] = self.module.on_one_line(node)
-        return self._texts[node.id]
 
     # --- what matters
 

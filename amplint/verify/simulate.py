@@ -106,7 +106,7 @@ def _translate(device: str, undo: ExitStack) -> None:
         def shared(*args: Any, **kwargs: Any) -> None:
             setter(*args, **kwargs)
             named = next((each for each in (*args, *kwargs.values()) if isinstance(each, str)), default)
-            of = torch.device(named).type
+            of = named.partition(":")[0]  # the setter has taken it
             if of in (device, "cpu"):
                 other = "cpu" if of == device else device
                 set_enabled(other, torch.is_autocast_enabled(of))

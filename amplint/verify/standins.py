@@ -215,7 +215,7 @@ class Site(NamedTuple):
     @property
     def row(self) -> int:
         """Its line."""
-        return self.code.module.row(self.call)
+        return self.code.row(self.call)
 
     @property
     def where(self) -> str:

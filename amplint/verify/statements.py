@@ -11,6 +11,7 @@ import torch
 
 from amplint.model import ir
 from amplint.verify.calling import Caller
+from amplint.verify.program import Code
 from amplint.verify.standins import CannotFollow, Counted, Frame, Instance, Jumped, Raised, Returned, Unknown
 from amplint.verify.whitelist import EXITS
 
@@ -206,9 +207,7 @@ class Statements(Caller):
                 holds = self.truth(equal, matters=matters)
             elif not holds:
                 holds = self.truth(
-                    Unknown(
-                        f"{frame.code.text(statement.subject)} is case {frame.code.module.row(case.body.statements[0])}"
-                    ),
+                    Unknown(f"{frame.code.text(statement.subject)} is case {frame.code.row(case.body.statements[0])}"),
                     matters=matters,
                 )
             if holds:
@@ -225,7 +224,7 @@ class Statements(Caller):
             return Counted([*value][:_CAP], whole=True)
         if not isinstance(value, Unknown):
             return Counted([Unknown(f"{frame.code.text(where)}[...]") for _ in range(self.iterations)])
-        if _reads_gradients(where):
+        if frame.code.known(_reads_gradients, where):
             return Counted([*self.as_parameters(value)], whole=True)
         name = _target_name(where) or f"{value.text}[...]"
         tools = bool(_TOOLS.search(value.text))
@@ -309,7 +308,7 @@ def over_parameters(statement: ir.Statement) -> bool:
     )
 
 
-def _reads_gradients(where: ir.Value) -> bool:
+def _reads_gradients(_: Code, where: ir.Value) -> bool:
     """Whether the items of a loop or comprehension are used as parameters are."""
     owner: ir.Node | None = where
     names: set[str] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -152,7 +153,7 @@ class TorchCalls(Roles):
         made = getattr(torch.optim, name, None)
         if not (isinstance(made, type) and issubclass(made, torch.optim.Optimizer)) or not (args or "params" in kwargs):
             return self.unseen(site, [*args, *kwargs.values()], None)
-        names = [each for each in inspect.signature(made).parameters if each != "params"]
+        names = _options(name)
         given = dict(zip(names, args[1:], strict=False)) | {
             key: value for key, value in kwargs.items() if key != "params"
         }
@@ -268,6 +269,12 @@ class TorchCalls(Roles):
             return getattr(base, name)(*known, **named)
         except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
             return Unknown(site.text, inputs=(base,), tensor=base if isinstance(base, torch.Tensor) else None)
+
+
+@functools.cache
+def _options(optimizer: str) -> list[str]:
+    """The arguments of the constructor of one of torch's optimizers, beside its parameters."""
+    return [each for each in inspect.signature(getattr(torch.optim, optimizer)).parameters if each != "params"]
 
 
 def _placed_here(kwargs: dict[str, Any]) -> dict[str, Any]:
