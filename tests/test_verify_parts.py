@@ -221,6 +221,42 @@ def test_a_right_step_is_right_and_its_conditions_are_tried() -> None:
     assert {each["accumulate ="] for each in paths} == {1, 2}
 
 
+OPTIONAL = """
+import torch
+from torch import nn
+
+def train(model, loader, args):
+    CONVERT
+    optimizer = torch.optim.OPTIMIZER(model.parameters(), lr=args.lr, momentum=0.9)
+    scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", enabled=args.amp):
+            loss = nn.functional.cross_entropy(model(inputs), targets)
+        scaler.scale(loss).backward()
+        UNSCALE
+        largest = max(each.grad.abs().max() for each in model.parameters())
+        if args.clip:
+            nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "RMSprop"])
+@pytest.mark.parametrize("unscale", ["scaler.unscale_(optimizer)", "pass"])
+@pytest.mark.parametrize(("convert", "saves"), [("pass", True), ("model = model.half()", False)])
+def test_a_run_that_has_no_amp_is_its_own_reference(
+    optimizer: str, unscale: str, convert: str, saves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = OPTIONAL.replace("OPTIMIZER", optimizer).replace("UNSCALE", unscale).replace("CONVERT", convert)
+    (once,) = interpret(text)
+    monkeypatch.setattr("amplint.verify.trials._Trial._is_bare", lambda *_: False)
+    (both,) = interpret(text)
+    assert once.runs.paths == both.runs.paths
+    assert (once.runs.runs < both.runs.runs) is saves
+
+
 @pytest.mark.parametrize(
     ("old", "new", "shown"),
     [
