@@ -117,6 +117,24 @@ def test_what_libcst_forgets_shifts_nothing(head: bytes) -> None:
     assert fixed.data in (data, after)
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        "loss = loss(model(x))",
+        "loss = criterion(model(x))\n        criterion = loss(model(x))",
+    ],
+)
+def test_what_is_made_by_itself_has_an_end(step: str) -> None:
+    text = f"""\
+def train(model, optimizer, device):
+    with torch.autocast(device, dtype=torch.float16):
+        {step}
+    loss.backward()
+    optimizer.step()
+"""
+    assert [each.message for each in check(text, settings=EVERYTHING) if each.code == "AMP000"] == []
+
+
 def test_a_big_file_takes_no_long_time() -> None:
     clean = b"".join(b"def f%d(x):\n    return x + %d\n\n" % (i, i) for i in range(160_000))
     assert len(clean) > 5_000_000

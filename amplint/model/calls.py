@@ -120,12 +120,13 @@ class Calls:
     def _made(self, made: ir.Call, call: ir.Call) -> Callee | None:
         """What a variable stands for that holds `partial(function, ...)`, or a function that one of this file returns.
 
-        Only where it is called in the function that it is made in, and what it is made of is bound once.
+        Only where it is called in the function that it is made in, behind that, and what it is made of is bound once.
         """
         names = (each for each in given(made) if isinstance(each, ir.Name))
-        if ir.function_of(made) is not ir.function_of(call) or any(
-            len(self._objects.bindings(each)) != 1 for each in names
-        ):
+        # `loss = loss(output)` would be made by itself.
+        if made.id >= call.id or ir.function_of(made) is not ir.function_of(call):
+            return None
+        if any(len(self._objects.bindings(each)) != 1 for each in names):
             return None
         if self._module.names.only(made.func) == "functools.partial":
             function = local_function(self._module, made.positional[0]) if made.positional else None
