@@ -55,6 +55,12 @@ def test_214(text: str, findings: int) -> None:
     assert count("AMP214", text) == findings
 
 
+def test_what_is_said_of_code_on_several_lines_is_one_line() -> None:
+    (found,) = check(HEAD + "GradScaler(2.0**(\n    10\n))", settings=only("AMP214"))
+    assert "so `2.0**( 10 )` is taken for one" in found.message
+    assert found.message.isprintable()
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -129,7 +129,18 @@ class Rule:
         withheld: str | None = None,
         severity: Severity | None = None,
     ) -> Finding:
-        """A finding of this rule at `span` (character offsets in the file's text)."""
+        """A finding of this rule at `span` (character offsets in the file's text).
+
+        What is said is one line, though code that it quotes may have several.
+        """
         from amplint.findings import Finding  # noqa: PLC0415 - where nothing is found it isn't needed
 
-        return Finding(span[0], span[1], self.code, self.name, severity or self.severity, message, fix, withheld)
+        said = _one_line(message)
+        if fix is not None:
+            fix = fix._replace(message=_one_line(fix.message))
+        withheld = withheld and _one_line(withheld)
+        return Finding(span[0], span[1], self.code, self.name, severity or self.severity, said, fix, withheld)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(each.strip() for each in text.splitlines())
