@@ -107,7 +107,9 @@ def test_what_is_long_hides_nothing(text: bytes) -> None:
     assert (code, row, column) == ("AMP102", text.count(b"\n") + 3, 10)
 
 
-@pytest.mark.parametrize("head", [b"\\\n", b"x = 1\n\\\n", b"\x0c", b"x = 1\n\x0c", b"x = 1\n\\\r\n\\\n"])
+@pytest.mark.parametrize(
+    "head", [b"\\\n", b"x = 1\n\\\n", b"\x0c", b"x = 1\n\x0c", b"x = 1\n\\\r\n\\\n", b"\\\r", b"x = 1\r\\\r"]
+)
 def test_what_libcst_forgets_shifts_nothing(head: bytes) -> None:
     """Its tree lacks form feeds and continued empty lines in front of a statement."""
     data = head + b"import torch; s = torch.cuda.amp.GradScaler()\n"

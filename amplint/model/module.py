@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _NOT_MADE = object()
 _FORM_FEED = re.compile(r"(?m)^[ \t\f]*\f[ \t\f]*$")
-_LONE_BACKSLASH = re.compile(r"(?m)^[ \t\f]*\\\r?$")
+_LONE_BACKSLASH = re.compile(r"(?:\A|[\r\n])[ \t\f]*\\[\r\n]")
 
 
 class Part(NamedTuple):
