@@ -122,12 +122,16 @@ _known: dict[tuple[str, Target], _Alone] = {}  # the last asked for at the end
 
 def _alone(path: str, other: str, target: Target) -> _Alone:
     """What a file means by itself, with what it takes from `other`; read again where one of its files has changed."""
-    from amplint.analysis import read  # noqa: PLC0415 - see above
+    from amplint.analysis import UnfoldableError, read  # noqa: PLC0415 - see above
 
     known = _known.pop((path, target), None)
     if known is None or other not in known.files or any(version(each) != was for each, was in known.files.items()):
         with open(path, "rb") as file:
-            module = read(Source.from_bytes(file.read(), path), target)
+            source = Source.from_bytes(file.read(), path)
+        try:
+            module = read(source, target)
+        except UnfoldableError:
+            module = read(source, target, fold=False, follow=False)
         files = {path, other, *(part.filename for part in module.parts), *(known.files if known is not None else ())}
         known = _Alone(module, {each: version(each) for each in files}, {})
     _known[path, target] = known

@@ -126,7 +126,10 @@ def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> 
 
 
 def _folded(work: Callable[[bool], T]) -> T:
-    """What `work` makes of a file that is read in pieces; at once, where it can't be."""
+    """What `work` makes of a file that is read in pieces, with what it takes from others; else at once, and alone.
+
+    It can be a piece of another file that libcst refuses: it is read when something asks for it.
+    """
     try:
         return work(True)
     except analysis.UnfoldableError:
@@ -168,9 +171,9 @@ def _touched(texts: Iterable[str], codes: frozenset[str]) -> list[Rule]:
 
 
 def _read(source: Source, settings: Settings, opened: list[Rule], fold: bool) -> Module:
-    """What a text means, for the rules whose words it has."""
+    """What a text means, for the rules whose words it has; without `fold` by itself."""
     target = settings.target(source.filename)
-    follow = any(rule.code >= gate.FOLLOWING for rule in opened)
+    follow = fold and any(rule.code >= gate.FOLLOWING for rule in opened)
     return analysis.read(source, target, lambda name: settings.target(source.filename, name), fold=fold, follow=follow)
 
 

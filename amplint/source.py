@@ -13,6 +13,8 @@ from functools import cached_property
 
 # Only these three end a line in Python (and in libcst); str.splitlines knows many more.
 LINE_END = re.compile(r"\r\n|\r|\n")
+# A line of which libcst keeps nothing: what stands behind it would be somewhere else.
+LONE_BACKSLASH = re.compile(r"(?:\A|[\r\n])[ \t\f]*\\[\r\n]")
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _BLANK = re.compile(rb"^[ \t\f]*(?:#.*)?$")
 _BYTES_LINE_END = re.compile(rb"\r\n|\r|\n")

@@ -196,6 +196,32 @@ def test_a_file_that_can_not_be_read_is_out_of_sight(project: Project, broken: s
     assert found.codes("main.py") == []
 
 
+@pytest.mark.parametrize("before", ["\\\n", "import os\n\\\n", "import os\n\f"])
+def test_a_file_that_libcst_reads_otherwise_is_out_of_sight(project: Project, before: str) -> None:
+    main = LOOP.format(imports="from helpers import clip", before="clip(model.parameters(), 1.0)")
+    assert project({"helpers.py": before + HELPER, "main.py": main}).codes("main.py") == []
+
+
+@pytest.mark.parametrize(
+    ("helper", "codes"),
+    [
+        (HELPER.replace("    import torch\n", "    newer: import torch\n"), ["AMP102"]),
+        (HELPER + "for each in ():\n    newer: pass\n", ["AMP401", "AMP102"]),
+    ],
+    ids=["where it is asked about", "elsewhere"],
+)
+def test_what_only_python_can_read_of_another_file(
+    project: Project, monkeypatch: pytest.MonkeyPatch, helper: str, codes: list[str]
+) -> None:
+    """As when libcst is older than the interpreter."""
+    for where in ("analysis", "model.outline"):
+        parse = f"amplint.{where}.parse"
+        monkeypatch.setattr(parse, lambda source: ast.parse(source.text.replace("newer:", "if 1:")))
+    main = LOOP.format(imports="from helpers import clip", before="clip(model.parameters(), 1.0)")
+    main = f"{main}\nold = torch.cuda.amp.GradScaler()\n"
+    assert [code for _, code in project({"helpers.py": helper, "main.py": main}).codes("main.py")] == codes
+
+
 def test_files_that_import_each_other(project: Project) -> None:
     main = LOOP.format(imports="from helpers import clip", before="clip(model.parameters(), 1.0)")
     helper = f"from main import train\n{HELPER}\n\ndef again(model):\n    train(model, None, [])\n"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from amplint.guard import python_tree, too_deep
 from amplint.model.imports import module_file
 from amplint.paths import remembered, version
-from amplint.source import LINE_END, Source, SourceError
+from amplint.source import LINE_END, LONE_BACKSLASH, Source, SourceError
 
 _LARGEST = 1 << 19  # bytes of a file that is read
 _ARGUMENTS = 2_000  # characters of a call that are looked at
@@ -355,6 +355,8 @@ def _outline(path: str, _version: tuple[int, int, int]) -> Outline | None:
     try:
         source = Source.from_bytes(data, path)
     except SourceError:
+        return None
+    if LONE_BACKSLASH.search(source.text):
         return None
     tree = python_tree(source)
     return Outline(source, tree) if isinstance(tree, ast.Module) else None
