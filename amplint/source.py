@@ -40,15 +40,17 @@ def declared_encoding(data: bytes) -> str:
     for number, line in enumerate(_BYTES_LINE_END.split(data[3 if bom else 0 :], 2)[:2], 1):
         if cookie := _COOKIE.match(line):
             name = cookie.group(1).decode("ascii", "replace")
-            suffixed = _SUFFIXED.fullmatch(name.lower().replace("_", "-"))
+            usual = name.lower().replace("_", "-")
+            if suffixed := _SUFFIXED.fullmatch(usual):
+                name = usual = suffixed.group(1)
             try:
-                found = codecs.lookup(suffixed.group(1) if suffixed else name)
+                found = codecs.lookup(name)
             except LookupError:
                 raise SourceError(f"unknown encoding {name!r}", number) from None
             # In UTF-16 or UTF-32 the line could not be read as it was.
             if not found._is_text_encoding or found.name.startswith(("utf-16", "utf-32")):
                 raise SourceError(f"{name!r} can't be the encoding of source code", number)
-            if bom and found.name != "utf-8":
+            if bom and usual != "utf-8":  # nor "utf8": Python goes by the name
                 raise SourceError(f"encoding {name!r} contradicts the UTF-8 byte order mark", number)
             return found.name
         if not _BLANK.match(line):

@@ -41,6 +41,7 @@ def test_the_encoding_is_the_one_that_python_takes(data: bytes, encoding: str) -
         (b"# coding: nope\n", 1, "unknown encoding 'nope'"),
         (b"#!python\n# coding: rot13\n", 2, "can't be the encoding"),
         (BOM + b"# coding: latin-1\n", 1, "contradicts"),
+        (BOM + b"# coding: utf8\n", 1, "contradicts"),  # Python takes no other name for it
         (b"a\nb = '\xe9'\n", 2, "not valid utf-8"),
         (b"a\r\rb = '\xe9'\r", 3, "not valid utf-8"),
         (b"a\r\nb = '\xe9'\r\n", 2, "not valid utf-8"),
