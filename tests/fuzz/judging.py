@@ -10,13 +10,15 @@ import tokenize
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from unittest import mock
 
-from amplint import engine
+from amplint import analysis, engine
+from amplint.analysis import read_alone
 from amplint.edits import apply
 from amplint.engine import Result, check_bytes, fix_bytes
 from amplint.findings import Applicability, Finding, Fix
+from amplint.model import Module
 from amplint.report import FORMATS, Report, render
 from amplint.rules import all_rules
 from amplint.settings import Settings
@@ -200,7 +202,11 @@ def _edges(source: Source) -> _Edges | None:
 
 def _unfolded(result: Result, data: bytes, path: str) -> Iterator[Problem]:
     """The same is found when a file is read in one piece."""
-    with mock.patch.object(engine, "_folded", lambda work: work(False)):
+
+    def read_at_once(*args: Any, **kwargs: Any) -> Module:
+        return read_alone(*args, **{**kwargs, "fold": False})
+
+    with mock.patch.object(analysis, "read_alone", read_at_once):
         whole = check_bytes(data, path, EVERYTHING)
     if any(each.code == "AMP001" and _CAN_T_YET in each.message for each in whole.findings):
         return
