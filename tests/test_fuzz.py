@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,11 +15,11 @@ from amplint.edits import apply
 from amplint.engine import Result
 from amplint.source import Source
 from tests.fuzz import judging
-from tests.fuzz.__main__ import FIXED, FOLDED, main
+from tests.fuzz.__main__ import FIXED, FOLDED, judge_input, main
 from tests.fuzz.apart import Death, apart
 from tests.fuzz.corpus import programs
 from tests.fuzz.judging import AMP, Outcome, Problem, judge
-from tests.fuzz.mutate import made
+from tests.fuzz.mutate import in_two, made
 from tests.fuzz.reducing import reduce
 
 MUTANTS = 300
@@ -33,13 +34,24 @@ def test_mutants_of_the_fixtures() -> None:
     known = programs()
     outcomes = []
     for number in range(MUTANTS):
-        path, data = made(known, 1, number)
-        outcomes.append(judge(data, path, fold=number % FOLDED == 0, fix=number % FIXED == 0))
-        assert outcomes[-1].problems == (), (path, data)
+        each = made(known, 1, number)
+        outcomes.append(judge_input(each, number % FOLDED == 0, number % FIXED == 0))
+        assert outcomes[-1].problems == (), each
     # They are worth something: neither all broken nor all without a finding.
     assert sum(each.parsed for each in outcomes) > MUTANTS / 4
     assert sum(each.found > 0 for each in outcomes) > MUTANTS / 4
     assert any(each.fixed for each in outcomes)
+
+
+def test_some_are_programs_in_two_files() -> None:
+    two = [each for each in (made(programs(), 1, number) for number in range(0, 64, 8)) if each.helper]
+    assert len(two) > 3
+    assert all(b"helper" in each.data for each in two)
+    text = "def f():\n    pass\n\n\nclass G:\n    pass\n\n\nf()\nG()\n"
+    assert {in_two(Random(seed), text) for seed in range(300)} >= {
+        ("from helper import f, G\n\n\n\n\nf()\nG()\n", text),
+        ("def f():\n    pass\n\n\nimport helper\n\n\nf()\nhelper.G()\n", text),
+    }
 
 
 def test_the_same_seed_makes_the_same_mutants() -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tests.fuzz.apart import Death, apart
 from tests.fuzz.corpus import programs, python_files
-from tests.fuzz.judging import AMP, Outcome, Problem, judge
-from tests.fuzz.mutate import made
+from tests.fuzz.judging import AMP, Outcome, Problem, judge, judge_both
+from tests.fuzz.mutate import Input, made
 from tests.fuzz.reducing import reduce
 
 # Of so many inputs one is read without folding as well, and one is fixed, if there is something to fix. What people
@@ -26,7 +26,7 @@ _SHOWN = 3  # inputs of a kind
 _SLOWEST = 5
 _NUMBER = re.compile(r"\d{2,}")
 
-Make = Callable[[int], tuple[str, bytes]]
+Make = Callable[[int], Input]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -61,8 +61,15 @@ def _as_they_are(folders: list[Path]) -> Iterator[tuple[Path, bytes]]:
         yield path, AMP
 
 
-def _read(path: Path, behind: bytes) -> tuple[str, bytes]:
-    return str(path), path.read_bytes() + behind
+def _read(path: Path, behind: bytes) -> Input:
+    return Input(str(path), path.read_bytes() + behind)
+
+
+def judge_input(each: Input, fold: bool = True, fix: bool = True) -> Outcome:
+    """Judge a file, or two."""
+    if each.helper is not None:
+        return judge_both(each.data, each.helper, fold=fold, fix=fix)
+    return judge(each.data, each.path, fold=fold, fix=fix)
 
 
 def _run(make: Make, numbers: range, minutes: float | None, every: bool = False) -> int:
@@ -73,8 +80,8 @@ def _run(make: Make, numbers: range, minutes: float | None, every: bool = False)
     slowest: list[tuple[float, int]] = []
 
     def work(number: int) -> Outcome:
-        path, data = make(number)
-        return judge(data, path, fold=number % FOLDED == 0, fix=number % FIXED == 0 or (every and number % 2 == 0))
+        fix = number % FIXED == 0 or (every and number % 2 == 0)
+        return judge_input(make(number), number % FOLDED == 0, fix)
 
     judge(AMP, "warm.py")  # what is imported now need not be imported by every process
     for number, answer in apart(work, numbers):
@@ -97,7 +104,7 @@ def _run(make: Make, numbers: range, minutes: float | None, every: bool = False)
         if minutes is not None and now - started > minutes * 60:
             break
     print("\n" + "\n".join(f"{count:>9,} {what}" for what, count in totals.items()))
-    print("slowest: " + ", ".join(f"{seconds:.2f} s ({make(number)[0]} #{number})" for seconds, number in slowest))
+    print("slowest: " + ", ".join(f"{seconds:.2f} s ({make(number).path} #{number})" for seconds, number in slowest))
     print(f"{time.monotonic() - started:.0f} s")
     for kind, count in kinds.most_common():
         print(f"{count:>9,} x {kind}")
@@ -106,14 +113,15 @@ def _run(make: Make, numbers: range, minutes: float | None, every: bool = False)
 
 def _show(make: Make, number: int, problem: Problem, small: bool) -> None:
     """Tell of a problem, with as little of its input as still shows it."""
-    path, data = make(number)
+    each = make(number)
     if small:
-        data = reduce(data, lambda text: problem.kind in _kinds(text, path))
-    print(f"\n#{number} {problem.kind}: {problem.detail}\n  {path}\n  {data!r}"[:4000], flush=True)
+        each = each._replace(data=reduce(each.data, lambda data: problem.kind in _kinds(each._replace(data=data))))
+    beside = f"\n  beside {each.helper!r}" if each.helper is not None else ""
+    print(f"\n#{number} {problem.kind}: {problem.detail}\n  {each.path}{beside}\n  {each.data!r}"[:6000], flush=True)
 
 
-def _kinds(data: bytes, path: str) -> list[str]:
-    (_, answer), *_ = apart(lambda _: judge(data, path), [0])
+def _kinds(each: Input) -> list[str]:
+    (_, answer), *_ = apart(lambda _: judge_input(each), [0])
     return [answer.how] if isinstance(answer, Death) else [each.kind for each in answer.problems]
 
 

@@ -10,6 +10,8 @@ import tokenize
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeVar
 from unittest import mock
 
@@ -77,6 +79,15 @@ def judge(data: bytes, path: str, *, fold: bool = True, fix: bool = True) -> Out
         place = f"{where.tb_frame.f_code.co_filename}:{where.tb_lineno}" if where else ""
         return Outcome(problems=(*problems, Problem(f"{type(error).__name__} at {place}", str(error))))
     return Outcome(python is True, len(result.findings), fixed, seconds, tuple(problems))
+
+
+def judge_both(data: bytes, helper: bytes, *, fold: bool = True, fix: bool = True) -> Outcome:
+    """Judge a file that imports from another one beside it."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "main.py")
+        path.write_bytes(data)
+        path.with_name("helper.py").write_bytes(helper)
+        return judge(data, str(path), fold=fold, fix=fix)
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:
