@@ -24,7 +24,7 @@ from tests.fuzz.reducing import reduce
 FOLDED, FIXED = 9, 5
 _SHOWN = 3  # inputs of a kind
 _SLOWEST = 5
-_NUMBER = re.compile(r"\d{2,}")
+_NUMBER = re.compile(r"\b\d{2,}\b")
 
 Make = Callable[[int], Input]
 
