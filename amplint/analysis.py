@@ -12,6 +12,7 @@ from amplint.guard import Refusal, parse
 from amplint.rules import all_rules
 from amplint.run import REPORT
 from amplint.source import Source
+from amplint.suppress import drops_comment
 from amplint.target import nothing_declared
 
 if TYPE_CHECKING:
@@ -140,13 +141,20 @@ def run(rules: list[Rule], module: Module) -> tuple[list[Finding], set[str]]:
             for each in found:
                 if each is not None:
                     validate(each, module.own_length)
-                    findings.append(each)
+                    findings.append(_keeping_comments(module, each))
         except CannotRead as error:
             raise UnfoldableError from error
         except Exception as error:
             failed.add(rule.code)
             findings.append(internal_error(module.source, rule.code, error))
     return findings, failed
+
+
+def _keeping_comments(module: Module, finding: Finding) -> Finding:
+    """A finding without the fix that would take a comment away."""
+    if finding.fix is not None and drops_comment(module.source, finding.fix.edits):
+        return finding._replace(fix=None, withheld="a comment stands in what it would replace")
+    return finding
 
 
 def invalid_syntax(source: Source, row: int, message: str) -> Finding:

@@ -175,6 +175,21 @@ def _message(idle: list[str], unknown: list[str]) -> str:
     return f"Unused suppression: {', and '.join(parts)}"
 
 
+def drops_comment(source: Source, edits: Iterable[Edit]) -> bool:
+    """Whether edits take away a comment that none of them writes; the one behind a statement goes where that goes."""
+    edits = list(edits)
+    taking = [each for each in edits if "#" in source.text[each.start : each.end]]
+    for row, column, comment in _tokenize(source.text)[0] if taking else ():
+        start, line = source.offset(row, 1), source.line(row)
+        code = line[:column].strip()
+        first = start + len(line) - len(line.lstrip())
+        for each in taking:
+            if each.start <= start + column < each.end and not any(comment in edit.content for edit in edits):
+                if each.content or not code or first < each.start:
+                    return True
+    return False
+
+
 def _tokenize(text: str) -> tuple[list[tuple[int, int, str]], list[range]]:
     """The comments (row, column from 0, text) and the rows of each statement, as far as the text can be tokenized."""
     comments: list[tuple[int, int, str]] = []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import time
 
 import pytest
@@ -135,6 +136,24 @@ def train(model, optimizer, device):
     optimizer.step()
 """
     assert [each.message for each in check(text, settings=EVERYTHING) if each.code == "AMP000"] == []
+
+
+REGION = "import torch\n\nwith torch.autocast('cpu', enabled={}: pass\n"
+
+
+@pytest.mark.parametrize("value", ["(  # why\n    1))", "(\n    1  # why\n))", "(\n    1\n    # why\n))"])
+def test_a_fix_that_would_take_a_comment_away_is_not_offered(value: str) -> None:
+    text = REGION.format(value)
+    (finding,) = check(text, settings=EVERYTHING)
+    assert (finding.code, finding.fix) == ("AMP212", None)
+    assert finding.withheld == "a comment stands in what it would replace"
+    assert fix(text, settings=EVERYTHING, unsafe=True) == text
+
+
+@pytest.mark.parametrize("value", ["1)", "(  \n    1))", "1,  # why\n)", "1, dtype='# no comment')"])
+def test_a_comment_beside_a_fix_is_in_nobodys_way(value: str) -> None:
+    text = REGION.format(value)
+    assert fix(text, settings=EVERYTHING, unsafe=True) == re.sub(r"\(\s*1\)|1", "True", text)
 
 
 def test_a_big_file_takes_no_long_time() -> None:
