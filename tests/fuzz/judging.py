@@ -286,16 +286,15 @@ def _spliced(text: str, fixes: list[Fix]) -> str:
 
 
 def _lost(text: str, new: str, done: list[Fix]) -> Iterator[str]:
-    """The comments that edits take away, but for AMP002's and for those on the line of a statement that goes."""
+    """The comments that edits take away, but for AMP002's and for those behind a statement that is deleted."""
     before, after = ([each for each in _tokens(of) if each.type == tokenize.COMMENT] for of in (text, new))
     lost = Counter(each.string for each in before) - Counter(each.string for each in after)
     starts = Source("", text).line_starts
-    edits = [edit for fix in done for edit in fix.edits]
+    deleted = [edit for fix in done for edit in fix.edits if not edit.content]
     for each in before:
-        if lost[each.string] and not _DIRECTIVE.search(each.string):
+        begun = starts[each.start[0] - 1] + len(each.line) - len(each.line.lstrip())
+        end = starts[each.end[0] - 1] + each.end[1]
+        behind = not each.line.lstrip().startswith("#")
+        if _DIRECTIVE.search(each.string) or (behind and any(one.start <= begun and end <= one.end for one in deleted)):
             lost[each.string] -= 1
-            begun, end = starts[each.start[0] - 1], starts[each.end[0] - 1] + each.end[1]
-            begun += len(each.line) - len(each.line.lstrip())
-            alone = each.line.lstrip().startswith("#")
-            if alone or not any(edit.start <= begun and end <= edit.end for edit in edits):
-                yield each.string
+    yield from +lost
