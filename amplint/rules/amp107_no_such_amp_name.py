@@ -143,13 +143,16 @@ def _name_fix(module: Module, value: ir.Attribute, full: str) -> Fix | None:
 
 def _argument_edits(module: Module, value: ir.Value, full: str) -> tuple[Edit, ...] | None:
     """The edits that give a use of the new name its device, where it has none; None where that is unclear."""
-    device, name = full.split(".")[1:]
+    *said, name = full.split(".")[1:]
     call = value.parent
+    if not said:  # torch.custom_fwd: the name says no device
+        named = isinstance(call, ir.Call) and call.func is value and call.keyword("device_type") is not None
+        return () if named else None
     if isinstance(call, ir.Call) and call.func is value and call.positional:
         first = call.positional[0]
         if isinstance(first, ir.Constant) and isinstance(first.value, str):
             return ()
-    rewrite = rewrite_use(module, LEGACY[f"torch.cuda.amp.{name}"]._replace(device=device), value)
+    rewrite = rewrite_use(module, LEGACY[f"torch.cuda.amp.{name}"]._replace(device=said[0]), value)
     return None if rewrite.refusal or rewrite.doubt else rewrite.edits
 
 
