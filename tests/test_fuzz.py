@@ -92,7 +92,7 @@ def test_a_fix_that_loses_something_is_noticed(monkeypatch: pytest.MonkeyPatch, 
         ({"end": 50}, "AMP102 starts or ends within a token"),
         ({"start": 1, "end": 1}, "AMP102 is empty"),
         ({"code": "AMP001"}, "AMP001 for what Python parses"),
-        ({"message": "two\nlines"}, "not one line for a finding"),
+        ({"message": "two\nlines"}, "a message is not one line"),
     ],
 )
 def test_a_finding_that_is_wrong_is_noticed(monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], kind: str) -> None:
