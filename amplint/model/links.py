@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model import ir, outline
+from amplint.model import ir, outline, written
 from amplint.model.folding import CannotRead, Folded
 from amplint.model.outline import Place
 from amplint.model.scopes import Imported, Scope
@@ -75,13 +75,13 @@ def _uses(module: Module, path: str, tree: ast.Module, imports: _Imports) -> Ite
         inherited = (
             base for each in (statement, *outline.statements(statement)) for base in getattr(each, "bases", ())
         )
-        used = outline.called(text).union(map(_words, inherited))
+        used = written.called(text).union(map(_words, inherited))
         places = {each: _place(path, *each, imports) for each in used if each[0] in imports}
         of_others = {each: place for each, place in places.items() if place is not None and place.path != path}
         for each in [each for each, place in of_others.items() if _matters(place, opens_regions)]:
             yield of_others.pop(each)
-        for call in ast.walk(statement) if outline.may_hand(text, of_others) else ():
-            if isinstance(call, ast.Call) and _words(call.func) in of_others and outline.is_handed(call):
+        for call in ast.walk(statement) if written.may_hand(text, of_others) else ():
+            if isinstance(call, ast.Call) and _words(call.func) in of_others and written.is_handed(call):
                 yield of_others[_words(call.func)]
 
 
@@ -103,7 +103,7 @@ def _concerned(statements: list[ast.stmt], text: str) -> Iterator[tuple[ast.stmt
     seen = {id(each) for each in todo}
     for statement in todo:  # grows
         yield statement, texts[id(statement)]
-        for name, _ in outline.mentions(texts[id(statement)]):
+        for name, _ in written.mentions(texts[id(statement)]):
             mentioned = defined.get(name)
             if mentioned is not None and id(mentioned) not in seen:
                 seen.add(id(mentioned))
@@ -111,7 +111,7 @@ def _concerned(statements: list[ast.stmt], text: str) -> Iterator[tuple[ast.stmt
 
 
 def _words(used: ast.expr) -> tuple[str, str]:
-    """A name and its attribute as `outline.mentions` has them; empty where it is something else."""
+    """A name and its attribute as `written.mentions` has them; empty where it is something else."""
     if isinstance(used, ast.Attribute) and isinstance(used.value, ast.Name):
         return used.value.id, used.attr
     return used.id if isinstance(used, ast.Name) else "", ""

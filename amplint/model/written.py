@@ -1,0 +1,77 @@
+"""What a text mentions and calls, by patterns where these will do: to walk Python's tree takes longer."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Container, Iterator
+
+_ARGUMENTS = 2_000  # characters of a call that are looked at
+# What a call that is out of sight may do something to, by its name.
+HANDED = re.compile(r"(?i)optim|^opt$|scaler|loss")
+# A name, with its attribute, that is read, and what only looks like one: texts and comments, without those few texts
+# in which something is escaped.
+_MENTION = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?![\w.]|[ \t]*=(?!=))")
+_PROSE = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\\\r\n]*"|'[^'\\\r\n]*'|\#[^\r\n]*""", re.DOTALL | re.VERBOSE)
+_ISINSTANCE = re.compile(r"\bisinstance\s*\(")
+_BRACKETS = re.compile(r"[][(){},]")
+_CALLED = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?:[\s\\)]|#[^\n]*\n)*\(")
+
+
+def mentions(text: str) -> frozenset[tuple[str, str]]:
+    """The names that a text reads, and the attributes of names: (name, attribute or "")."""
+    found = _MENTION.findall(_PROSE.sub("", text))
+    return frozenset((*found, *((name, "") for name, _ in found)))
+
+
+def called(text: str) -> frozenset[tuple[str, str]]:
+    """Those that it calls, and those that it asks for by `isinstance`."""
+    text = _PROSE.sub("", text)
+    asked = (found for each in _ISINSTANCE.finditer(text) for found in _MENTION.findall(_second(text, each.end())))
+    return frozenset((*_CALLED.findall(text), *asked))
+
+
+def _second(text: str, start: int) -> str:
+    """What stands behind the first comma of the arguments that start at an offset."""
+    depth, comma = 0, None
+    for found in _BRACKETS.finditer(text, start):
+        if found[0] == ",":
+            comma = found.end() if comma is None and depth == 0 else comma
+        elif found[0] in "([{":
+            depth += 1
+        elif depth == 0:
+            return text[comma : found.start()] if comma is not None else ""
+        else:
+            depth -= 1
+    return ""
+
+
+def handed_to(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """What is called with an optimizer, a scaler or a loss."""
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and is_handed(call):
+            for each in ast.walk(call.func):
+                if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+                    yield each.value.id, each.attr
+                elif isinstance(each, ast.Name):
+                    yield each.id, ""
+
+
+def may_hand(text: str, mentioned: Container[tuple[str, str]]) -> bool:
+    """Whether a text may call one of some names with an optimizer, a scaler or a loss: to be sure takes longer."""
+    return any(
+        HANDED.search(text, found.end(), found.end() + _ARGUMENTS)
+        for found in _CALLED.finditer(text)
+        if found.groups("") in mentioned
+    )
+
+
+def is_handed(call: ast.Call) -> bool:
+    """Whether a call is given what it may do something to."""
+    given = (*call.args, *(keyword.value for keyword in call.keywords))
+    return any(HANDED.search(last_word(value)) for arg in given for value in ast.walk(arg))
+
+
+def last_word(value: ast.AST) -> str:
+    """The last word of a name or dotted name."""
+    return value.attr if isinstance(value, ast.Attribute) else value.id if isinstance(value, ast.Name) else ""
