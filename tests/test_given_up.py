@@ -8,6 +8,12 @@ from pathlib import Path
 import pytest
 
 from amplint import check
+from amplint.analysis import read
+from amplint.guard import with_room
+from amplint.model.expressions import MAX_WORK
+from amplint.model.flow import MUCH_LOST, flows
+from amplint.source import Source
+from amplint.target import nothing_declared
 from tests.conftest import Ran
 from tests.shapes import SHAPES
 
@@ -42,6 +48,25 @@ def test_one_with_fewer_is_followed(count: int) -> None:
     kept = BODY.splitlines()[: 2 * count]
     text = TOO_MANY.replace(BODY, "".join(f"{line}\n" for line in kept))
     assert any(each.code.startswith("AMP4") for each in check(text))
+
+
+def level(number: int) -> str:
+    calls = f"    level{number + 1}(loss, scaler)\n" * 4 if number < 8 else "    scaler.scale(loss).backward()\n"
+    return f"def level{number}(loss, scaler):\n{calls}\n\n"
+
+
+def test_calls_that_lead_to_too_much_are_not_followed_from_everywhere() -> None:
+    helpers = "".join(map(level, range(9)))
+    callers = "".join(
+        f"def caller{i}(loss, scaler):\n    level0(loss, scaler)\n    scaler.update()\n\n\n" for i in range(20)
+    )
+    text = f"import torch\n\n\n{helpers}{callers}{TOO_MANY.replace(BODY, '').partition('import torch')[2]}"
+    module = with_room(lambda: read(Source("file.py", text), nothing_declared()))
+    found = with_room(lambda: flows(module))
+    assert len(found) > 20
+    assert 0 < sum(each.lost for each in found) < MUCH_LOST + MAX_WORK + 1_000
+    assert not any(each.given_up for each in found)
+    assert "AMP401" in {each.code for each in check(text)}  # where it takes no such call
 
 
 @pytest.mark.parametrize("name", SHAPES)

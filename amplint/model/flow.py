@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 24
 MUCH_WORK = 3_000
+# Work on functions whose calls led to too many paths: who gets there calls the same, so in a file with more of it no
+# further function's calls are followed.
+MUCH_LOST = 90_000
 
 
 # Where an event may be, aliases of functions aside.
@@ -38,16 +41,18 @@ _EVENTS = re.compile(r"\.\s*(?:backward|scale|unscale_|step|zero_grad|grad)\b")
 
 
 class Flow:
-    """One function (or the module's own body) interpreted."""
+    """One function (or the module's own body) interpreted; where calls aren't followed, by itself."""
 
-    def __init__(self, module: Module, container: ir.Function | ir.Program) -> None:
+    def __init__(self, module: Module, container: ir.Function | ir.Program, follow: bool = True) -> None:
         self.container = container
         self.ends: list[State] = []  # in which the function returns
         self._module = module
         self._events = events(module)
         # Where following calls makes too many paths, the function by itself is looked at; if that has too many as well,
         # nothing is said about it.
-        self.given_up = not self._run(depth=MAX_DEPTH) and not self._run(depth=0)
+        followed = follow and self._run(depth=MAX_DEPTH)
+        self.lost = self.work if follow and not followed else 0
+        self.given_up = not followed and not self._run(depth=0)
 
     def _run(self, depth: int) -> bool:
         """Run the function, following calls `depth` levels; whether its paths were few enough."""
@@ -232,11 +237,16 @@ def _flows(module: Module) -> list[Flow]:
     found: dict[int, Flow] = {}
     # Those that only call others come last: where the others were much work, there is no more to learn.
     own = [each for each in containers if any(event.kind != "opaque" for event in recogniser.below(each.body))]
+
+    def look_at(container: ir.Function | ir.Program) -> None:
+        lost = sum(each.lost for each in found.values())
+        found[container.id] = Flow(module, container, follow=lost < MUCH_LOST)
+
     for each in own:
-        found[each.id] = Flow(module, each)
+        look_at(each)
     for each in containers:
         if each.id not in found and not (each is module.program and _only_starts(module, calls)):
             work = sum(found[number].work for number in calls.reached(each.body) if number in found)
             if work <= MUCH_WORK:
-                found[each.id] = Flow(module, each)
+                look_at(each)
     return [found[each.id] for each in containers if each.id in found]
