@@ -64,7 +64,7 @@ def judge(data: bytes, path: str, *, fold: bool = True, fix: bool = True) -> Out
         problems += _about(result, data)
         python = _python_reads(data)
         problems += _agreement(result, python)
-        if python and data.endswith(AMP):
+        if python and data.endswith(AMP) and data.count(b"GradScaler") == AMP.count(b"GradScaler"):
             problems += _behind(result)
         fixed = False
         if fold and result.source is not None and result.findings:
