@@ -240,7 +240,7 @@ def _fixing(result: Result, data: bytes, path: str) -> Iterator[Problem]:
 
     with mock.patch.object(engine, "apply", recorded):
         fixed, seconds = _timed(lambda: fix_bytes(data, path, EVERYTHING, unsafe=True))
-    yield from _slow("fix", seconds)
+    yield from _slow("a round of fixing", seconds / (len(steps) + 1))
     if fixed.before.findings != result.findings:
         yield Problem("another result before fixing than when checking")
     source = result.source
