@@ -279,9 +279,10 @@ def _of_ast(text: str) -> Counter[tuple[str, int, int]]:
                     span = offset(node.lineno, node.col_offset), offset(node.end_lineno or 0, node.end_col_offset or 0)
                     found[(mine.__name__, *span)] += 1
         bare = isinstance(node, ast.AnnAssign) and node.value is None and isinstance(node.target, ast.Name)
+        alias = type(node).__name__ == "TypeAlias"  # Python 3.12 has it
         for name, child in ast.iter_fields(node):
-            # `x: int` binds nothing.
-            if bare and name == "target":
+            # `x: int` binds nothing, and the name in `type x = int` is no value.
+            if (bare and name == "target") or (alias and name == "name"):
                 continue
             # Type parameters bind nothing that a rule asks for; in f-strings old Pythons have no positions.
             if name != "type_params":
