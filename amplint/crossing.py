@@ -9,7 +9,7 @@ from amplint.findings import Finding
 from amplint.model import ir
 from amplint.model.calls import Calls
 from amplint.model.flow import Flow, flows
-from amplint.paths import seen_from, version
+from amplint.paths import contents, seen_from, version
 from amplint.source import Source, SourceError
 
 if TYPE_CHECKING:
@@ -126,8 +126,7 @@ def _alone(path: str, other: str, target: Target) -> _Alone:
 
     known = _known.pop((path, target), None)
     if known is None or other not in known.files or any(version(each) != was for each, was in known.files.items()):
-        with open(path, "rb") as file:
-            source = Source.from_bytes(file.read(), path)
+        source = Source.from_bytes(contents(path), path)
         try:
             module = read(source, target)
         except UnfoldableError:

@@ -125,7 +125,6 @@ def work(job: Job) -> Outcome:
     try:
         if outcome.output != data:
             outcome = outcome._replace(warning=write(job, data, outcome.output))
-            look_again()
     except OSError as error:
         # What stays in the file is still to be told.
         return process(data, job._replace(mode=Mode.CHECK))._replace(error=f"{job.path}: {reason(error)}")
@@ -149,6 +148,7 @@ def write(job: Job, old: bytes, new: bytes) -> str | None:
     from amplint.writing import replace  # noqa: PLC0415 - what is not fixed is not written
 
     said = replace(job.path, old, new)
+    look_again()
     return f"{job.path}: {said}" if said else None
 
 

@@ -15,6 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from amplint.paths import remembered
+from amplint.run import Job, Mode, write
+from amplint.settings import Settings
 from amplint.writing import remove_stale, replace
 from tests.conftest import LEGACY, MODERN, Ran
 from tests.unbreakable import inside, kill
@@ -180,6 +183,14 @@ sys.exit(main(["--fix", "-q"]))
         assert ran.returncode == 2
         assert (root / "a.py").read_text() == LEGACY
         assert os.listdir(root) == ["a.py"]
+
+
+def test_after_a_write_the_disk_is_looked_at_again(file: Path) -> None:
+    """By all who write, `--fix --verify` too: the next file may take something from this one."""
+    look = remembered(lambda path: path.read_bytes())
+    before = look(file)
+    write(Job(str(file), Settings(frozenset(), isolated=True), Mode.FIX, unsafe=False), before, b"x = 1\n")
+    assert look(file) == b"x = 1\n" != before
 
 
 def test_a_file_that_another_has_changed_is_left_to_him(file: Path) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from amplint.guard import python_tree, too_deep
 from amplint.model.imports import module_file
 from amplint.model.written import HANDED, handed_to, last_word, mentions
-from amplint.paths import remembered, version
+from amplint.paths import contents, remembered, version
 from amplint.source import LINE_END, LONE_BACKSLASH, Source, SourceError
 
 _LARGEST = 1 << 19  # bytes of a file that is read
@@ -279,9 +279,8 @@ def outline(path: str) -> Outline | None:
 
 @lru_cache(maxsize=1024)
 def _outline(path: str, _version: tuple[int, int, int]) -> Outline | None:
-    with open(path, "rb") as file:
-        data = file.read(_LARGEST + 1)
-    if len(data) > _LARGEST or b"\f" in data:
+    data = contents(path, _LARGEST)
+    if b"\f" in data:
         return None
     try:
         source = Source.from_bytes(data, path)
