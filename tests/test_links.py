@@ -179,6 +179,14 @@ def test_a_call_that_does_nothing_to_gradients_hides_nothing(project: Project) -
     assert project({"helpers.py": HELPER, "main.py": main}).codes("main.py") == [(row_of(main, "clip_"), "AMP401")]
 
 
+def test_one_that_goes_by_a_short_name_through_another_file_hides_nothing_either(project: Project) -> None:
+    tune = "from more import adjust_learning_rate\n\n\ndef tune(opt, epoch):\n    adjust_learning_rate(opt, epoch)\n"
+    lines = "tune(optimizer, epoch)\n        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    main = LOOP.format(imports="from helpers import tune", before=lines)
+    found = project({"helpers.py": tune, "more.py": HELPER, "main.py": main})
+    assert found.codes("main.py") == [(row_of(main, "clip_"), "AMP401")]
+
+
 def test_what_is_not_there_stays_out_of_sight(project: Project) -> None:
     lines = "adjust_learning_rate(optimizer, epoch)\n        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
     main = LOOP.format(imports="from installed import adjust_learning_rate", before=lines)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from amplint.guard import python_tree, too_deep
 from amplint.model.imports import module_file
-from amplint.model.written import HANDED, handed_to, last_word, mentions
+from amplint.model.written import MAY_BE_HANDED, handed_to, last_word, mentions
 from amplint.paths import contents, remembered, version
 from amplint.source import LINE_END, LONE_BACKSLASH, Source, SourceError
 
@@ -58,7 +58,7 @@ class Unit:
     @cached_property
     def hands(self) -> frozenset[tuple[str, str]]:
         """Those of them that are called with an optimizer, a scaler or a loss."""
-        return frozenset(handed_to(self.parsed()[0])) if HANDED.search(self._text) else frozenset()
+        return frozenset(handed_to(self.parsed()[0])) if MAY_BE_HANDED.search(self._text) else frozenset()
 
     def parsed(self) -> list[ast.stmt]:
         """What Python makes of it."""

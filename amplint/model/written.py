@@ -8,7 +8,9 @@ from collections.abc import Container, Iterator
 
 _ARGUMENTS = 2_000  # characters of a call that are looked at
 # What a call that is out of sight may do something to, by its name.
-HANDED = re.compile(r"(?i)optim|^opt$|scaler|loss")
+_HANDED = re.compile(r"(?i)optim|^opt$|scaler|loss")
+# What a text has in which such a name stands.
+MAY_BE_HANDED = re.compile(r"(?i)opt|scaler|loss")
 # A name, with its attribute, that is read, and what only looks like one: texts and comments, without those few texts
 # in which something is escaped.
 _MENTION = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?![\w.]|[ \t]*=(?!=))")
@@ -60,7 +62,7 @@ def handed_to(tree: ast.AST) -> Iterator[tuple[str, str]]:
 def may_hand(text: str, mentioned: Container[tuple[str, str]]) -> bool:
     """Whether a text may call one of some names with an optimizer, a scaler or a loss: to be sure takes longer."""
     return any(
-        HANDED.search(text, found.end(), found.end() + _ARGUMENTS)
+        MAY_BE_HANDED.search(text, found.end(), found.end() + _ARGUMENTS)
         for found in _CALLED.finditer(text)
         if found.groups("") in mentioned
     )
@@ -69,7 +71,7 @@ def may_hand(text: str, mentioned: Container[tuple[str, str]]) -> bool:
 def is_handed(call: ast.Call) -> bool:
     """Whether a call is given what it may do something to."""
     given = (*call.args, *(keyword.value for keyword in call.keywords))
-    return any(HANDED.search(last_word(value)) for arg in given for value in ast.walk(arg))
+    return any(_HANDED.search(last_word(value)) for arg in given for value in ast.walk(arg))
 
 
 def last_word(value: ast.AST) -> str:
