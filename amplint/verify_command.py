@@ -7,8 +7,9 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+from amplint.arguments import Parser
 from amplint.discovery import discover
 from amplint.paths import contents, visible
 from amplint.report import proofs, steps
@@ -34,9 +35,9 @@ fixture: rule, variant, path, shows, device, simulated, verdict, reason, before,
 0 nothing refuted and nothing misbehaves without a fix, 1 something does, 2 could not run."""
 
 
-def run_verify(arguments: list[str], parser: Callable[..., argparse.ArgumentParser]) -> int:
+def run_verify(arguments: list[str]) -> int:
     """Verify what `arguments` name, print what was found and return the exit code."""
-    command = parser(prog="amplint verify", description=_DESCRIPTION, epilog=_EPILOG)
+    command = Parser(prog="amplint verify", description=_DESCRIPTION, epilog=_EPILOG)
     add = command.add_argument
     add("paths", nargs="+", metavar="PATH", help="file or folder of training code, or of fixtures")
     add("--device", choices=("cpu", *DEVICES), help="simulated where it is missing [default: the one the code names]")

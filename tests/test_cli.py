@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import amplint.commands as amplint_commands
+from amplint import check_command
 from amplint.cli import main
 from amplint.discovery import Found
 from amplint.engine import check_bytes
@@ -204,7 +204,7 @@ class TestFailuresAreOneLineAndLeaveTheRestAlone:
 
     def test_file_that_vanishes(self, project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         project({"old.py": LEGACY})
-        monkeypatch.setattr(amplint_commands, "discover", lambda *_: Found(["a.py", "old.py"], [], []))
+        monkeypatch.setattr(check_command, "discover", lambda *_: Found(["a.py", "old.py"], [], []))
         ran = amplint("--output-format=concise")
         assert ran.code == 2
         assert ran.err == "amplint: error: a.py: No such file or directory\n"

@@ -46,6 +46,8 @@ UNNEEDED = {
 # All of amplint that a file without AMP needs.
 OURS = {
     "amplint",
+    "amplint.arguments",
+    "amplint.check_command",
     "amplint.cli",
     "amplint.commands",
     "amplint.discovery",
