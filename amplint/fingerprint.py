@@ -13,9 +13,9 @@ from amplint.source import Source
 def fingerprints(source: Source, findings: Sequence[Finding], path: str) -> list[str]:
     """One for each of a file's `findings`, all different: 32 hexadecimal digits.
 
-    They hang on the code, on the lines that the finding stands in but for white space, and on `path`, which is to be the
-    same on all machines. Of findings that agree in all this the first is told from the second by their order. Messages
-    don't count: they name the numbers of other lines.
+    They hang on the code, on the lines that the finding stands in but for white space, and on `path`, which should be
+    the same on all machines. Of findings that agree in all this the first is told from the second by their order.
+    Messages don't count: they name the numbers of other lines.
     """
     seen: Counter[tuple[str, str]] = Counter()
     found = []
