@@ -39,7 +39,9 @@ def check_parser() -> argparse.ArgumentParser:
     add("paths", nargs="*", metavar="path", help="files and directories, or - for standard input [default: .]")
     fixing = parser.add_argument_group("fixing")
     fixing.add_argument("--fix", action="store_true", help="apply safe fixes")
-    fixing.add_argument("--unsafe-fixes", action="store_true", help="take in fixes that may change behaviour")
+    fixing.add_argument(
+        "--unsafe-fixes", action=argparse.BooleanOptionalAction, help="take in fixes that may change behaviour"
+    )
     fixing.add_argument("--verify", action="store_true", help="with --fix: only fixes that `amplint verify` confirms")
     fixing.add_argument("--diff", action="store_true", help="print what --fix would change, and change nothing")
     rules = parser.add_argument_group("rules (codes such as AMP401, prefixes such as AMP4, or ALL; comma-separated)")

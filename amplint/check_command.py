@@ -47,7 +47,7 @@ def check(arguments: list[str]) -> int:
         if sys.stdin is None:
             raise SettingsError("standard input is closed")
         name = options.stdin_filename or "-"
-        job = Job(name, resolver.for_file(name), mode, options.unsafe_fixes)
+        job = Job(name, resolver.for_file(name), mode)
         outcomes = [process(sys.stdin.buffer.read(), job)]
         names = [name]
     else:
@@ -58,10 +58,10 @@ def check(arguments: list[str]) -> int:
         if options.verify:
             from amplint.verify_command import fix_verified  # noqa: PLC0415 - torch's parts are for those who ask
 
-            outcomes = list(fix_verified(found.files, resolver, options.unsafe_fixes, found.outside))
+            outcomes = list(fix_verified(found.files, resolver, found.outside))
         else:
             jobs = options.jobs or processors()
-            outcomes = list(run(found.files, resolver, mode, options.unsafe_fixes, jobs, outside=found.outside))
+            outcomes = list(run(found.files, resolver, mode, jobs, outside=found.outside))
         names = list(found.files)
 
     for path, outcome in zip(names, outcomes, strict=True) if options.verbose else ():
@@ -71,7 +71,7 @@ def check(arguments: list[str]) -> int:
         _warn(warning)
     errors += [outcome.error for outcome in outcomes if outcome.error]
     results = tuple(outcome.result for outcome in outcomes if outcome.result)
-    report = Report(results, sum(outcome.fixed for outcome in outcomes), options.unsafe_fixes)
+    report = Report(results, sum(outcome.fixed for outcome in outcomes))
     internal = [finding.message for finding in report.findings if finding.code == "AMP000"]
     for message in dict.fromkeys([*errors, *internal] if mode is Mode.DIFF else errors):
         fail(message)
@@ -102,7 +102,7 @@ def _overrides(options: argparse.Namespace) -> Overrides:
         # An empty variable in a script, most likely: to pass every check would be the wrong answer.
         raise SettingsError("--select: no rule is named")
     selection = Selection(select, _selectors(options.extend_select), _selectors(options.ignore))
-    return Overrides(selection, options.target_torch, options.isolated)
+    return Overrides(selection, options.target_torch, options.isolated, options.unsafe_fixes)
 
 
 def _selectors(given: list[str] | None) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ class Result(NamedTuple):
     source: Source | None
     findings: tuple[Finding, ...]
     given_up: tuple[str, ...] = ()  # functions in which nothing could be found, a line each
+    unsafe: bool = False  # the file's settings ask for unsafe fixes
 
 
 class FixResult(NamedTuple):
@@ -80,13 +81,15 @@ def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = 
 
 
 def fix_bytes(
-    data: bytes, filename: str, settings: Settings, *, unsafe: bool, wanted: Wanted | None = None
+    data: bytes, filename: str, settings: Settings, *, unsafe: bool | None = None, wanted: Wanted | None = None
 ) -> FixResult:
     """Make a file's safe fixes, and with `unsafe` the unsafe ones too, until there is nothing left to fix.
 
-    With `wanted` only those of findings that it says yes to; it is given the text and where in it a finding starts.
+    Where `unsafe` isn't given the settings decide. With `wanted` only those of findings that it says yes to; it is
+    given the text and where in it a finding starts.
     """
     before = check_bytes(data, filename, settings)
+    unsafe = settings.unsafe_fixes if unsafe is None else unsafe
     if before.source is None or not _offered(before, unsafe):
         return FixResult(data, Counter(), before, before)
     if before.source.encode(before.source.text) != data:
@@ -122,7 +125,8 @@ def _check(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
 
 def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> Result:
     chosen = [each for each in findings if each.code in settings.codes or each.code == INTERNAL_ERROR]
-    return Result(source.filename, source, tuple(sorted(chosen, key=lambda each: (each.start, each.end, each.code))))
+    chosen.sort(key=lambda each: (each.start, each.end, each.code))
+    return Result(source.filename, source, tuple(chosen), unsafe=settings.unsafe_fixes)
 
 
 def _folded(work: Callable[[bool], T]) -> T:

@@ -37,7 +37,6 @@ class Job(NamedTuple):
     path: str
     settings: Settings
     mode: Mode
-    unsafe: bool
     outside: bool = False  # it is a link to what the user hasn't named
 
 
@@ -60,7 +59,6 @@ def run(
     files: Sequence[str],
     resolver: Resolver,
     mode: Mode,
-    unsafe: bool,
     processes: int = 1,
     *,
     outside: Collection[str] = (),
@@ -72,7 +70,7 @@ def run(
     if mode is Mode.FIX:
         tidy(files)
     # Most files are done with when their bytes are searched, faster than they would be sent to another process.
-    first = [_first_look(path, resolver, mode, unsafe, path in outside) for path in files]
+    first = [_first_look(path, resolver, mode, path in outside) for path in files]
     jobs = [each for each in first if isinstance(each, Job)]
     if processes > 1 and len(jobs) >= MANY:
         from amplint.pool import in_processes  # noqa: PLC0415 - takes longer to import than a few files to lint
@@ -91,10 +89,10 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def _first_look(path: str, resolver: Resolver, mode: Mode, unsafe: bool, outside: bool) -> Outcome | Job:
+def _first_look(path: str, resolver: Resolver, mode: Mode, outside: bool) -> Outcome | Job:
     """The job that a file is, or what became of it where that is clear from its bytes."""
     try:
-        job = Job(path, resolver.for_file(path), mode, unsafe, outside)
+        job = Job(path, resolver.for_file(path), mode, outside)
         return job if gate.opens(contents(path), job.settings.codes) else Outcome()
     except SettingsError as error:
         return Outcome(error=str(error))
@@ -170,7 +168,7 @@ def process(data: bytes, job: Job) -> Outcome:
         if job.mode is Mode.CHECK:
             result = check_bytes(data, job.path, job.settings)
             return Outcome(_findings(result), given_up=result.given_up)
-        fixed = fix_bytes(data, job.path, job.settings, unsafe=job.unsafe)
+        fixed = fix_bytes(data, job.path, job.settings)
         output = unified_diff(data, fixed.data, job.path) if job.mode is Mode.DIFF else fixed.data
         return Outcome(_findings(fixed.result), None, output, fixed.applied.total(), fixed.result.given_up)
     except Exception as error:  # a bug of ours in one file must not cost the user the others

@@ -54,6 +54,7 @@ class Settings(NamedTuple):
     target_origin: str = "--target-torch"
     isolated: bool = False
     targets: tuple[tuple[str, str], ...] = ()  # of frameworks
+    unsafe_fixes: bool = False
 
     def target(self, filename: str, package: str = "torch") -> Target:
         """The releases of torch, or of a framework, that the project of `filename` admits."""
@@ -96,6 +97,7 @@ class Overrides(NamedTuple):
     selection: Selection = Selection()
     target_torch: str | None = None
     isolated: bool = False
+    unsafe_fixes: bool | None = None
 
 
 class Resolver:
@@ -147,7 +149,8 @@ class Resolver:
         if config and target is None:
             target, origin = config.target_torch, "target-torch"
         targets = config.targets if config else ()
-        return Settings(enabled_codes(layers), _excludes(config), target, origin, flags.isolated, targets)
+        unsafe = bool(flags.unsafe_fixes)
+        return Settings(enabled_codes(layers), _excludes(config), target, origin, flags.isolated, targets, unsafe)
 
 
 def everything() -> Selection:

@@ -14,7 +14,7 @@ from amplint.discovery import discover
 from amplint.paths import contents, visible
 from amplint.report import proofs, steps
 from amplint.run import Job, Mode, Outcome, reason, tidy, write
-from amplint.selection import Selection, SettingsError
+from amplint.selection import SettingsError
 from amplint.settings import Overrides, Resolver
 from amplint.verify.fixtures import DEVICES, Fixture, NotAFixture, has_fixtures
 from amplint.verify.proof import REFUTED
@@ -83,7 +83,7 @@ def _fixtures(paths: Sequence[str], options: argparse.Namespace) -> list[Row]:
 
 
 def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[list[StepRow], list[str]]:
-    resolver = Resolver(Overrides(Selection(None, (), ()), None, False))
+    resolver = Resolver(Overrides(unsafe_fixes=options.unsafe_fixes))
     files = discover(paths, resolver)
     errors = list(files.errors)
     rows: list[StepRow] = []
@@ -95,7 +95,7 @@ def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[list[StepR
 
             try:
                 data, settings = contents(path), resolver.for_file(path)
-                rows += verifier.verify(path, data, settings, unsafe=options.unsafe_fixes, progress=tell)
+                rows += verifier.verify(path, data, settings, progress=tell)
             except CannotRun:
                 raise
             except SettingsError as error:
@@ -105,9 +105,7 @@ def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[list[StepR
     return rows, errors
 
 
-def fix_verified(
-    files: Sequence[str], resolver: Resolver, unsafe: bool, outside: Collection[str] = ()
-) -> Iterator[Outcome]:
+def fix_verified(files: Sequence[str], resolver: Resolver, outside: Collection[str] = ()) -> Iterator[Outcome]:
     """Fix files, but only with what their runs confirm; the findings of other fixes say why they are not made.
 
     Those of them that are `outside` of what the user named are not written.
@@ -125,9 +123,9 @@ def fix_verified(
             _progress(f"[{at + 1}/{len(files)}] {path}")
             warning = None
             try:
-                job = Job(path, resolver.for_file(path), Mode.FIX, unsafe, path in outside)
+                job = Job(path, resolver.for_file(path), Mode.FIX, path in outside)
                 data = contents(path)
-                fixed, why = verifier.confirmed(path, data, job.settings, unsafe=unsafe)
+                fixed, why = verifier.confirmed(path, data, job.settings)
                 if fixed.data != data:
                     warning = write(job, data, fixed.data)
             except (SettingsError, CannotRun) as error:

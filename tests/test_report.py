@@ -35,7 +35,8 @@ def finding(start: int, end: int, *, code: str = "AMP401", **rest: Any) -> Findi
 
 
 def report(text: str, *findings: Finding, **rest: Any) -> Report:
-    return Report((Result("dir/x.py", Source("dir/x.py", text), findings),), **rest)
+    unsafe = rest.pop("unsafe", False)
+    return Report((Result("dir/x.py", Source("dir/x.py", text), findings, unsafe=unsafe),), **rest)
 
 
 def show(text: str, span: str, **rest: Any) -> list[str]:

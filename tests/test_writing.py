@@ -189,7 +189,7 @@ def test_after_a_write_the_disk_is_looked_at_again(file: Path) -> None:
     """By all who write, `--fix --verify` too: the next file may take something from this one."""
     look = remembered(lambda path: path.read_bytes())
     before = look(file)
-    write(Job(str(file), Settings(frozenset(), isolated=True), Mode.FIX, unsafe=False), before, b"x = 1\n")
+    write(Job(str(file), Settings(frozenset(), isolated=True), Mode.FIX), before, b"x = 1\n")
     assert look(file) == b"x = 1\n" != before
 
 

@@ -22,14 +22,25 @@ class Place(NamedTuple):
     finding: Finding
     start: tuple[int, int]
     end: tuple[int, int]
+    unsafe: bool  # unsafe fixes are asked for in its file
+
+    @property
+    def fixable(self) -> bool:
+        """Whether `--fix`, with the settings given, would fix it."""
+        given = _applicability(self.finding)
+        return given == "safe" or (given == "unsafe" and self.unsafe)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it has a fix that `--unsafe-fixes` would apply, which isn't asked for."""
+        return _applicability(self.finding) == "unsafe" and not self.unsafe
 
 
 class Report(NamedTuple):
-    """The findings of a run that are left, how many were fixed, and whether unsafe fixes were asked for."""
+    """The findings of a run that are left, and how many were fixed."""
 
     results: tuple[Result, ...]
     fixed: int = 0
-    unsafe: bool = False
 
     @property
     def findings(self) -> list[Finding]:
@@ -43,15 +54,7 @@ class Report(NamedTuple):
             if source:
                 for finding in result.findings:
                     start, end = source.location(finding.start), source.location(finding.end)
-                    yield Place(filename, source, finding, start, end)
-
-    def fixable(self, finding: Finding) -> bool:
-        """Whether `--fix`, with the flags given, would fix this finding."""
-        return _applicability(finding) == "safe" or (self.unsafe and self.hidden(finding))
-
-    def hidden(self, finding: Finding) -> bool:
-        """Whether the finding has a fix that only `--unsafe-fixes` applies."""
-        return _applicability(finding) == "unsafe"
+                    yield Place(filename, source, finding, start, end, result.unsafe)
 
 
 def _applicability(finding: Finding) -> str | None:

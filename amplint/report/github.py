@@ -13,7 +13,7 @@ _LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "
 def render(report: Report) -> str:
     """A workflow command a line, one a finding."""
     text = ""
-    for filename, _, finding, (row, column), (end_row, end_column) in report.places():
+    for filename, _, finding, (row, column), (end_row, end_column), _ in report.places():
         properties = {
             "title": f"amplint ({finding.code})",
             "file": file_path(filename),

@@ -17,8 +17,8 @@ def summary(report: Report, *, clean: bool = True) -> str:
         text = f"Found {_count(left, 'error')}.\n"
     else:
         text = "All checks passed!\n" if clean else ""
-    fixable = sum(map(report.fixable, report.findings))
-    hidden = 0 if report.unsafe else sum(map(report.hidden, report.findings))
+    fixable = sum(place.fixable for place in report.places())
+    hidden = sum(place.hidden for place in report.places())
     more = f"{_count(hidden, 'unsafe fix')} available with `--fix --unsafe-fixes`"
     if fixable:
         text += f"[*] {fixable} fixable with `--fix`{f' ({more})' if hidden else ''}.\n"
@@ -29,7 +29,7 @@ def summary(report: Report, *, clean: bool = True) -> str:
 
 def diff_summary(report: Report) -> str:
     """What `--diff` would have fixed; empty where there is nothing to say."""
-    hidden = 0 if report.unsafe else sum(map(report.hidden, report.findings))
+    hidden = sum(place.hidden for place in report.places())
     if report.fixed:
         more = f" ({_count(hidden, 'additional fix')} available with `--unsafe-fixes`)" if hidden else ""
         return f"Would fix {_count(report.fixed, 'error')}{more}.\n"
@@ -44,7 +44,7 @@ def _count(number: int, what: str) -> str:
 def statistics(report: Report, output_format: str) -> str:
     """How often each rule was broken, the most frequent first."""
     counts = Counter((finding.code, finding.name) for finding in report.findings)
-    fixable = Counter(finding.code for finding in report.findings if report.fixable(finding))
+    fixable = Counter(place.finding.code for place in report.places() if place.fixable)
     rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     if output_format == "json":
         import json  # noqa: PLC0415 - the text output has no use for it

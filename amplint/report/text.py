@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint.findings import Applicability, Finding, Severity
+from amplint.findings import Applicability, Severity
 from amplint.paths import visible
 from amplint.report import Place, Report
 
@@ -18,21 +18,21 @@ _LONGEST, _LEAD = 200, 80
 def concise(report: Report, colour: bool = False) -> str:
     """`path:line:col: AMP401 [*] message`, a line each."""
     return "".join(
-        f"{_paint(_name(place), _BOLD, colour)}:{place.start[0]}:{place.start[1]}: {_header(place, report, colour)}\n"
+        f"{_paint(_name(place), _BOLD, colour)}:{place.start[0]}:{place.start[1]}: {_header(place, colour)}\n"
         for place in report.places()
     )
 
 
 def full(report: Report, colour: bool = False) -> str:
     """Each finding with its source line, what to do about it, and an empty line."""
-    return "".join(line + "\n" for place in report.places() for line in _full(place, report, colour))
+    return "".join(line + "\n" for place in report.places() for line in _full(place, colour))
 
 
-def _full(place: Place, report: Report, colour: bool) -> Iterator[str]:
+def _full(place: Place, colour: bool) -> Iterator[str]:
     row, column = place.start
     margin = " " * len(str(row))
     bar = _paint("|", _BLUE, colour)
-    yield _header(place, report, colour)
+    yield _header(place, colour)
     yield f"{margin}{_paint('-->', _BLUE, colour)} {visible(place.filename)}:{row}:{column}"
     if line := place.source.line(row):
         end = place.end[1] if place.end[0] == row else len(line) + 1
@@ -42,7 +42,7 @@ def _full(place: Place, report: Report, colour: bool) -> Iterator[str]:
         yield f"{_paint(str(row), _BLUE, colour)} {bar} {shown}"
         yield f"{margin} {bar} {' ' * before}{caret}"
         yield f"{margin} {bar}"
-    for label, text in _advice(place.finding, report):
+    for label, text in _advice(place):
         yield f"{_paint(label, _CYAN, colour)}: {visible(text)}"
     yield ""
 
@@ -52,18 +52,19 @@ def _name(place: Place) -> str:
     return f"{'./' * place.filename.startswith('::')}{visible(place.filename)}"
 
 
-def _header(place: Place, report: Report, colour: bool) -> str:
+def _header(place: Place, colour: bool) -> str:
     finding = place.finding
-    mark = f"[{_paint('*', _CYAN, colour)}] " if report.fixable(finding) else ""
+    mark = f"[{_paint('*', _CYAN, colour)}] " if place.fixable else ""
     return f"{_paint(finding.code, _SEVERITY_COLOUR[finding.severity], colour)} {mark}{visible(finding.message)}"
 
 
-def _advice(finding: Finding, report: Report) -> Iterator[tuple[str, str]]:
+def _advice(place: Place) -> Iterator[tuple[str, str]]:
+    finding = place.finding
     if finding.fix:
         yield "help", finding.fix.message
-        if report.hidden(finding):
+        if finding.fix.edits and finding.fix.applicability is Applicability.UNSAFE:
             unsafe = "this fix is unsafe: it may change what the program does"
-            yield "note", unsafe if report.unsafe else f"{unsafe}; `--unsafe-fixes` applies it"
+            yield "note", f"{unsafe}; `--unsafe-fixes` applies it" if place.hidden else unsafe
         elif finding.fix.applicability is Applicability.DISPLAY and finding.fix.edits:
             yield "note", "this fix is only shown, never applied"
     if finding.withheld:

@@ -78,7 +78,7 @@ class Verifier:
         data: bytes,
         settings: Settings,
         *,
-        unsafe: bool = False,
+        unsafe: bool | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> list[StepRow]:
         """The rows of a file's steps, with the fixes that amplint offers for it."""
@@ -141,24 +141,22 @@ class Verifier:
             )
         return rows
 
-    def confirmed(
-        self, path: str, data: bytes, settings: Settings, *, unsafe: bool
-    ) -> tuple[FixResult, Callable[[int], str]]:
+    def confirmed(self, path: str, data: bytes, settings: Settings) -> tuple[FixResult, Callable[[int], str]]:
         """The fixes of a file that its runs confirm, and what says why another one, at a place, is not made.
 
         Fixes go together that lie in one step; where the runs of some steps don't confirm theirs, those are left out,
         and so are fixes that lie in no step.
         """
-        whole = fix_bytes(data, path, settings, unsafe=unsafe)
+        whole = fix_bytes(data, path, settings)
         rows = self.compare(path, data, whole) if whole.data != data else []
         touched = [row for row in rows if row.after is not None]
         good = {name for row in touched if row.verdict == CONFIRMED for name in row.functions}
         good -= {name for row in touched if row.verdict != CONFIRMED for name in row.functions}
-        some = self._only(good, path, data, settings, unsafe=unsafe)
+        some = self._only(good, path, data, settings)
         if some.data not in (whole.data, data):
             again = self.compare(path, data, some)
             if any(row.verdict != CONFIRMED for row in again if row.after is not None):
-                some = self._only(set(), path, data, settings, unsafe=unsafe)
+                some = self._only(set(), path, data, settings)
         text = Source.from_bytes(some.data, path).text
 
         def why(start: int) -> str:
@@ -171,13 +169,12 @@ class Verifier:
         return some, why
 
     @staticmethod
-    def _only(names: set[str], path: str, data: bytes, settings: Settings, *, unsafe: bool) -> FixResult:
+    def _only(names: set[str], path: str, data: bytes, settings: Settings) -> FixResult:
         """The fixes of a file that lie in functions of these names."""
         return fix_bytes(
             data,
             path,
             settings,
-            unsafe=unsafe,
             wanted=lambda text, start: bool(names) and _name_at(text, start) in names,
         )
 

@@ -70,7 +70,7 @@ def _project(folder: Path, files: dict[str, str]) -> Callable[[], list[str]]:
     paths = [str(folder / name) for name in files]
 
     def lint() -> list[str]:
-        outcomes = run(paths, Resolver(Overrides(isolated=True)), Mode.CHECK, unsafe=False)
+        outcomes = run(paths, Resolver(Overrides(isolated=True)), Mode.CHECK)
         return [each.code for outcome in outcomes if outcome.result for each in outcome.result.findings]
 
     return lint

@@ -156,7 +156,7 @@ def _about(result: Result, data: bytes) -> Iterator[Problem]:
     edges = _edges(source) if any(each.code not in _UNREADABLE for each in result.findings) else None
     for each in result.findings:
         yield from _place(each, source, edges)
-    report = Report((result,), unsafe=True)
+    report = Report((result._replace(unsafe=True),))
     for output_format in FORMATS if result.findings else ():
         render(output_format, report)
 
