@@ -72,4 +72,21 @@ def _verify(arguments: list[str]) -> int:
     return run_verify(arguments)
 
 
-_COMMANDS: dict[str, Callable[[list[str]], int]] = {"check": check, "rule": _rule, "verify": _verify}
+def _server(arguments: list[str]) -> int:
+    parser = Parser(prog="amplint server", description="Talk to an editor: the language server, over stdin and stdout.")
+    parser.add_argument("--stdio", action="store_true", help="as it does anyway; some editors say so")
+    parser.parse_args(arguments)
+    try:
+        from amplint.integrations.server import make  # noqa: PLC0415 - of an extra of its own
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        return fail("the language server needs pygls: pip install 'amplint[lsp]'")
+    # The protocol has stdout for itself: what a library prints by mistake must not get between.
+    with open(os.dup(sys.stdout.fileno()), "wb") as to_editor:
+        sys.stdout = sys.stderr
+        make().start_io(stdout=to_editor)
+    return CLEAN
+
+
+_COMMANDS: dict[str, Callable[[list[str]], int]] = {"check": check, "rule": _rule, "server": _server, "verify": _verify}

@@ -16,6 +16,7 @@ TEMPORARY = ".amplint-"
 LARGEST, LARGEST_CONFIG = 64 << 20, 1 << 20
 
 _forget: list[Callable[[], None]] = []
+_held: dict[str, bytes] = {}
 
 
 def remembered(look: Callable[P, T]) -> Callable[P, T]:
@@ -56,12 +57,22 @@ def visible(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
+def hold(path: str, data: bytes | None) -> None:
+    """Let `data` be the contents of a file (by its absolute path), whatever the disk says; None: the disk's again."""
+    if data is None:
+        _held.pop(path, None)
+    else:
+        _held[path] = data
+
+
 def contents(path: str, most: int = LARGEST) -> bytes:
     """The bytes of a file.
 
     Raises:
         OSError: it can't be read, has more than `most` bytes, or is a pipe or a device, which may never end.
     """
+    if _held and (held := _held.get(absolute(path))) is not None:
+        return held
     with open(path, "rb", opener=_at_once) as file:
         known = os.fstat(file.fileno())
         if not stat.S_ISREG(known.st_mode):
@@ -82,6 +93,8 @@ def version(path: str) -> tuple[int, int, int]:
     Raises:
         OSError: it can't be read.
     """
+    if _held and (held := _held.get(absolute(path))) is not None:
+        return hash(held), len(held), -1
     known = os.stat(path)
     return known.st_mtime_ns, known.st_size, known.st_ino
 

@@ -58,6 +58,16 @@ def declared_encoding(data: bytes) -> str:
     return "utf-8"
 
 
+def encoded(text: str) -> bytes:
+    """The bytes that a host has read `text` from, but for a byte order mark and line ends.
+
+    Raises:
+        SourceError: it declares an encoding that there is not.
+        UnicodeEncodeError: the encoding lacks one of the characters.
+    """
+    return text.encode(declared_encoding(text[:1000].encode("utf-8", "replace")))
+
+
 def _row(data: bytes, offset: int) -> int:
     """The line, from 1, that holds the byte at `offset`."""
     return sum(1 for _ in _BYTES_LINE_END.finditer(data, 0, offset)) + 1

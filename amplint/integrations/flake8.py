@@ -13,7 +13,7 @@ from amplint.rules import all_rules
 from amplint.run import describe
 from amplint.selection import SettingsError
 from amplint.settings import Overrides, Resolver, everything
-from amplint.source import SourceError, declared_encoding
+from amplint.source import SourceError, encoded
 
 Violation = tuple[int, int, str, type["Plugin"]]
 
@@ -42,7 +42,7 @@ class Plugin:
             yield 1, 0, f"AMP000 {error}", type(self)
             return
         try:
-            data = _encoded("".join(self.lines))
+            data = encoded("".join(self.lines))
         except (SourceError, UnicodeError):
             return  # flake8 says so itself
         try:
@@ -61,8 +61,3 @@ class Plugin:
 @lru_cache(maxsize=1)
 def _resolver() -> Resolver:
     return Resolver(Overrides(everything()))
-
-
-def _encoded(text: str) -> bytes:
-    """The bytes that flake8 has read `text` from, but for a byte order mark and line ends."""
-    return text.encode(declared_encoding(text[:1000].encode("utf-8", "replace")))

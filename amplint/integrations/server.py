@@ -1,0 +1,216 @@
+"""The language server: findings as you type, the rules' documentation, fixes. It never runs what it reads.
+
+Each document that the editor holds is linted as it stands there, saved or not, and so is what it imports from others
+that the editor holds. The rest is read from disk, as is the configuration (`amplint.toml` or `pyproject.toml`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
+from typing import TypeVar
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+from pygls.uris import to_fs_path
+from pygls.workspace import TextDocument
+
+from amplint import __version__
+from amplint.engine import check, fix
+from amplint.findings import Finding
+from amplint.integrations.actions import KINDS, Actions, resolves, workspace_edit
+from amplint.integrations.documents import Document
+from amplint.paths import hold, parents
+from amplint.run import describe
+from amplint.selection import SettingsError
+from amplint.settings import Overrides, Resolver, Settings
+from amplint.source import Source, SourceError, encoded
+
+T = TypeVar("T")
+
+# Seconds without a key pressed before a document is linted again.
+PAUSE = 0.2
+# What decides about findings beside the documents that are open.
+_WATCHED = "**/{amplint.toml,pyproject.toml,setup.cfg,setup.py,requirements*.txt,*.py}"
+
+
+class Server(LanguageServer):
+    """One editor's amplint."""
+
+    def __init__(self) -> None:
+        super().__init__("amplint", __version__, text_document_sync_kind=types.TextDocumentSyncKind.Full)
+        self._worker = ThreadPoolExecutor(1)  # the analysis remembers what it saw of the disk, for one at a time
+        self._pending: dict[str, asyncio.Task[None]] = {}  # by uri: documents that were changed
+        self._known: dict[str, Document] = {}
+        self._said = ""
+
+    async def document(self, uri: str) -> Document | None:
+        """An open document as it stands now, and what is found in it; None where it is not Python."""
+        text = self.text(uri)
+        if text is None:
+            return None
+        known = self._known.get(uri)
+        if known is None or known.version != text.version:
+            known = self._known[uri] = await self._analysed(text)
+        return known
+
+    def text(self, uri: str) -> TextDocument | None:
+        """An open document of Python. The cells of notebooks are none: each by itself means nothing."""
+        found = self.workspace.text_documents.get(uri)
+        python = found and found.language_id == "python" and not uri.startswith("vscode-notebook-cell:")
+        return found if python else None
+
+    async def _analysed(self, text: TextDocument) -> Document:
+        version, code = text.version, text.source
+        source = Source(_path(self, text), code.removeprefix("\ufeff"), bom=code.startswith("\ufeff"))
+        settings = self._settings(source.filename)
+        findings: list[Finding] = []
+        if settings is not None:
+            findings = await self._in_worker(lambda: check(code, source.filename, settings)) or []
+        units = self.workspace.position_encoding or types.PositionEncodingKind.Utf16
+        return Document(source, findings, version, str(getattr(units, "value", units)))
+
+    async def fixed(self, document: Document) -> str | None:
+        """A document's text with its safe fixes made, without a byte order mark."""
+        source = document.source
+        settings = self._settings(source.filename)
+        return None if settings is None else await self._in_worker(lambda: fix(source.text, source.filename, settings))
+
+    async def _in_worker(self, work: Callable[[], T]) -> T | None:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._worker, work)
+        except Exception as error:  # a bug of ours, which must not end the server
+            self._say(describe(error))
+            return None
+
+    def _settings(self, path: str) -> Settings | None:
+        """The settings for a file; None where it is left out, or its configuration can't be read."""
+        try:
+            settings = Resolver(Overrides()).for_file(path)  # anew: it may have been changed
+        except SettingsError as error:
+            self._say(str(error))
+            return None
+        folders = [to_fs_path(each) for each in self.workspace.folders] or [self.workspace.root_path]
+        root = max((each for each in folders if each and path.startswith(each + os.sep)), key=len, default=None)
+        below = [path, *takewhile(lambda each: each != root, parents(path))] if root else [path]
+        return None if any(settings.excludes(each, os.path.basename(each)) for each in below) else settings
+
+    def _say(self, message: str) -> None:
+        """Tell the user what is wrong, once and not with each key."""
+        if message != self._said:
+            self._said = message
+            self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"amplint: {message}"))
+
+    def lint(self, uri: str, pause: float = 0) -> None:
+        """Publish what is found in a document, unless it is changed again within `pause` seconds."""
+        if earlier := self._pending.pop(uri, None):
+            earlier.cancel()
+        self._pending[uri] = asyncio.ensure_future(self._publish(uri, pause))
+
+    async def _publish(self, uri: str, pause: float) -> None:
+        await asyncio.sleep(pause)
+        document = await self.document(uri)
+        text = self.text(uri)
+        # What was found in a text that has changed since would be shown at the wrong lines.
+        if document and text and document.version == text.version:
+            self.text_document_publish_diagnostics(
+                types.PublishDiagnosticsParams(uri, document.diagnostics(), document.version)
+            )
+
+    def lint_all(self) -> None:
+        """Lint all open documents anew: what they import, or their configuration, has changed."""
+        self._known.clear()
+        for uri in self.workspace.text_documents:
+            self.lint(uri)
+
+    def holds(self, uri: str) -> None:
+        """Let what the editor holds of a file count for those that import it; once it is closed, the disk."""
+        text = self.text(uri)
+        path = to_fs_path(uri)
+        if path:
+            try:
+                hold(path, encoded(text.source) if text else None)
+            except (SourceError, UnicodeError):
+                hold(path, None)
+
+    def forget(self, uri: str) -> None:
+        """A document is closed, and nothing is to be shown in it any more."""
+        self._known.pop(uri, None)
+        if pending := self._pending.pop(uri, None):
+            pending.cancel()
+        self.holds(uri)
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+
+
+def _path(server: Server, text: TextDocument) -> str:
+    """A document's place; one that has none yet is thought to be in the folder that the editor has open."""
+    return to_fs_path(text.uri) or os.path.join(server.workspace.root_path or os.getcwd(), "untitled.py")
+
+
+def make() -> Server:
+    """A server that knows what to answer; `start_io` lets it talk over stdin and stdout."""
+    server = Server()
+
+    @server.feature(types.INITIALIZED)
+    async def initialized(ls: Server, params: types.InitializedParams) -> None:
+        workspace = ls.client_capabilities.workspace
+        watching = workspace and workspace.did_change_watched_files
+        if watching and watching.dynamic_registration:
+            options = types.DidChangeWatchedFilesRegistrationOptions([types.FileSystemWatcher(_WATCHED)])
+            method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+            wish = types.RegistrationParams([types.Registration("amplint-files", method, options)])
+            await ls.client_register_capability_async(wish)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    def opened(ls: Server, params: types.DidOpenTextDocumentParams) -> None:
+        ls.holds(params.text_document.uri)
+        ls.lint(params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    def changed(ls: Server, params: types.DidChangeTextDocumentParams) -> None:
+        ls.holds(params.text_document.uri)
+        ls.lint(params.text_document.uri, PAUSE)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    def saved(ls: Server, params: types.DidSaveTextDocumentParams) -> None:
+        ls.lint_all()
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    def closed(ls: Server, params: types.DidCloseTextDocumentParams) -> None:
+        ls.forget(params.text_document.uri)
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    def files_changed(ls: Server, params: types.DidChangeWatchedFilesParams) -> None:
+        ls.lint_all()
+
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    async def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
+        document = await ls.document(params.text_document.uri)
+        return document.hover(params.position) if document else None
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(KINDS, resolve_provider=True))
+    async def actions(ls: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
+        document = await ls.document(params.text_document.uri)
+        if document is None:
+            return []
+        client = ls.client_capabilities
+        listed = Actions(params.text_document.uri, document, params, client).listed()
+        # To fix all takes a while. Editors that ask with each move of the cursor ask once more when it is chosen.
+        automatic = params.context.trigger_kind is types.CodeActionTriggerKind.Automatic
+        if resolves(client):
+            return listed
+        return [await resolve(ls, each) for each in listed if each.edit or not automatic]
+
+    @server.feature(types.CODE_ACTION_RESOLVE)
+    async def resolve(ls: Server, action: types.CodeAction) -> types.CodeAction:
+        uri = action.data["uri"] if isinstance(action.data, dict) else ""
+        document = None if action.edit else await ls.document(uri)
+        text = await ls.fixed(document) if document else None
+        if document and text is not None:
+            action.edit = workspace_edit(uri, document, document.edits_to(text), ls.client_capabilities)
+        return action
+
+    return server

@@ -1,0 +1,402 @@
+"""The language server, talked to over stdio by a client of its own process's."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lsprotocol import types
+from pygls.lsp.client import LanguageClient
+
+from tests.conftest import LEGACY, MODERN, UNSAFE
+
+Write = Callable[[dict[str, str | bytes]], Path]
+_WAIT = 60.0
+_RESOLVES = types.CodeActionClientCapabilities(resolve_support=types.ClientCodeActionResolveOptions(["edit"]))
+
+
+class Editor(LanguageClient):
+    """An editor with a folder open. It keeps what the server publishes."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__("editor", "1")
+        self.root = root
+        self.published: dict[str, list[types.PublishDiagnosticsParams]] = {}
+        self.messages: list[str] = []
+        self.registered: list[types.Registration] = []
+        self.news = asyncio.Event()
+
+        @self.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def published(params: types.PublishDiagnosticsParams) -> None:
+            self.published.setdefault(params.uri, []).append(params)
+            self.news.set()
+
+        @self.feature(types.WINDOW_SHOW_MESSAGE)
+        def message(params: types.ShowMessageParams) -> None:
+            self.messages.append(params.message)
+            self.news.set()
+
+        @self.feature(types.CLIENT_REGISTER_CAPABILITY)
+        def registered(params: types.RegistrationParams) -> None:
+            self.registered += params.registrations
+            self.news.set()
+
+    def uri(self, name: str) -> str:
+        return (self.root / name).as_uri()
+
+    async def until(self, holds: Callable[[], Any]) -> Any:
+        """Wait for what the server says, until something holds, and return it."""
+
+        async def wait() -> Any:
+            while not (found := holds()):
+                self.news.clear()
+                await self.news.wait()
+            return found
+
+        return await asyncio.wait_for(wait(), _WAIT)
+
+    def open(self, name: str, text: str, language: str = "python") -> str:
+        uri = self.uri(name)
+        item = types.TextDocumentItem(uri, language, 1, text)
+        self.text_document_did_open(types.DidOpenTextDocumentParams(item))
+        return uri
+
+    def change(self, uri: str, text: str, version: int) -> None:
+        place = types.VersionedTextDocumentIdentifier(version, uri)
+        whole = types.TextDocumentContentChangeWholeDocument(text)
+        self.text_document_did_change(types.DidChangeTextDocumentParams(place, [whole]))
+
+    async def diagnostics(self, uri: str, version: int = 1) -> list[types.Diagnostic]:
+        """What is published for a version of a document."""
+
+        def of_version() -> list[types.PublishDiagnosticsParams]:
+            return [each for each in self.published.get(uri, []) if each.version == version]
+
+        found: list[types.PublishDiagnosticsParams] = await self.until(of_version)
+        return list(found[-1].diagnostics)
+
+    async def actions(
+        self, uri: str, at: tuple[int, int] = (4, 12), only: list[str] | None = None
+    ) -> list[types.CodeAction]:
+        place = types.Position(*at)
+        context = types.CodeActionContext([], only=only)
+        asked = types.CodeActionParams(types.TextDocumentIdentifier(uri), types.Range(place, place), context)
+        return [
+            each
+            for each in await self.text_document_code_action_async(asked) or []
+            if isinstance(each, types.CodeAction)
+        ]
+
+    async def hover(self, uri: str, line: int, character: int) -> str | None:
+        place = types.Position(line, character)
+        found = await self.text_document_hover_async(types.HoverParams(types.TextDocumentIdentifier(uri), place))
+        if found is None:
+            return None
+        assert isinstance(found.contents, types.MarkupContent)
+        return found.contents.value
+
+
+Work = Callable[[Editor], Awaitable[None]]
+
+
+def session(
+    root: Path,
+    work: Work,
+    *,
+    encodings: list[types.PositionEncodingKind] | None = None,
+    actions: types.CodeActionClientCapabilities | None = None,
+    document_changes: bool = True,
+) -> None:
+    """Start a server, let an editor work with it, and see it end as it should."""
+
+    async def talk() -> None:
+        editor = Editor(root)
+        await editor.start_io(sys.executable, "-m", "amplint", "server", "--stdio")
+        watching = types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True)
+        edits = types.WorkspaceEditClientCapabilities(document_changes=document_changes)
+        can = types.ClientCapabilities(
+            workspace=types.WorkspaceClientCapabilities(workspace_edit=edits, did_change_watched_files=watching),
+            text_document=types.TextDocumentClientCapabilities(code_action=actions),
+            general=types.GeneralClientCapabilities(position_encodings=encodings),
+        )
+        await editor.initialize_async(types.InitializeParams(can, root_uri=root.as_uri()))
+        editor.initialized(types.InitializedParams())
+        await work(editor)
+        await editor.shutdown_async(None)
+        editor.exit(None)
+        process = editor._server
+        assert process
+        assert await asyncio.wait_for(process.wait(), _WAIT) == 0
+        await editor.stop()
+
+    asyncio.run(talk())
+
+
+def applied(text: str, edits: list[types.TextEdit]) -> str:
+    """What an editor makes of edits, whose columns count characters."""
+    lines = text.splitlines(keepends=True)
+    starts = [sum(map(len, lines[:each])) for each in range(len(lines) + 1)]
+
+    def offset(place: types.Position) -> int:
+        return starts[place.line] + place.character
+
+    for edit in sorted(edits, key=lambda each: offset(each.range.start), reverse=True):
+        text = text[: offset(edit.range.start)] + edit.new_text + text[offset(edit.range.end) :]
+    return text
+
+
+def edits_in(action: types.CodeAction) -> list[types.TextEdit]:
+    assert action.edit
+    if action.edit.changes:
+        return [each for edits in action.edit.changes.values() for each in edits]
+    changes = action.edit.document_changes or []
+    return [
+        edit
+        for each in changes
+        if isinstance(each, types.TextDocumentEdit)
+        for edit in each.edits
+        if isinstance(edit, types.TextEdit)
+    ]
+
+
+def test_findings_as_you_type(project: Write) -> None:
+    root = project({"train.py": MODERN})
+
+    async def work(editor: Editor) -> None:
+        uri = editor.open("train.py", LEGACY)  # not what is on the disk
+        (found,) = await editor.diagnostics(uri)
+        assert (found.code, found.source, found.severity) == ("AMP101", "amplint", types.DiagnosticSeverity.Warning)
+        assert (found.range.start, found.range.end) == (types.Position(4, 9), types.Position(4, 32))
+        assert list(found.tags or ()) == [types.DiagnosticTag.Deprecated]
+        editor.change(uri, MODERN, 2)
+        assert await editor.diagnostics(uri, 2) == []
+        editor.change(uri, f"# moved\n{LEGACY}", 3)
+        editor.change(uri, f"# moved\n\n{LEGACY}", 4)
+        (found,) = await editor.diagnostics(uri, 4)
+        assert found.range.start.line == 6
+        editor.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri)))
+        await editor.until(lambda: not editor.published[uri][-1].diagnostics)
+        assert editor.messages == []
+
+    session(root, work)
+
+
+def test_half_typed_code(project: Write) -> None:
+    async def work(editor: Editor) -> None:
+        uri = editor.open("train.py", f"{LEGACY}def f(:\n")
+        (found,) = await editor.diagnostics(uri)
+        assert found.code == "AMP001"
+        editor.change(uri, LEGACY, 2)
+        (found,) = await editor.diagnostics(uri, 2)
+        assert found.code == "AMP101"
+
+    session(project({}), work)
+
+
+def test_columns_in_the_units_of_the_editor(project: Write) -> None:
+    text = LEGACY.replace("    with", '    name = "\U0001f600ü"; run(name);\n    with').replace(
+        "torch.cuda.amp.autocast():", 'f("\U0001f600ü"), torch.cuda.amp.autocast():'
+    )
+    row = text.splitlines()[5]
+    before = row[: row.index("torch")]
+    expected = {
+        types.PositionEncodingKind.Utf8: len(before.encode()),
+        types.PositionEncodingKind.Utf16: len(before) + 1,
+        types.PositionEncodingKind.Utf32: len(before),
+    }
+    for encoding, column in expected.items():
+
+        async def work(editor: Editor, column: int = column) -> None:
+            uri = editor.open("train.py", text)
+            (found,) = await editor.diagnostics(uri)
+            assert found.range.start == types.Position(5, column)
+            assert [each.title for each in await editor.actions(uri, (5, column))]
+            assert await editor.hover(uri, 5, column)
+            assert await editor.hover(uri, 5, column - 1) is None
+
+        session(project({}), work, encodings=[encoding])
+
+
+def test_byte_order_mark(project: Write) -> None:
+    text = "\ufefffrom torch.cuda.amp import autocast; region = autocast()\n"
+
+    async def work(editor: Editor) -> None:
+        uri = editor.open("train.py", text)
+        (found,) = await editor.diagnostics(uri)
+        assert found.range.start == types.Position(0, text.index("autocast()"))
+        (fix_all,) = await editor.actions(uri, (0, 0), ["source.fixAll"])
+        fixed = applied(text, edits_in(fix_all))
+        assert fixed == '\ufefffrom torch.amp import autocast; region = autocast("cuda")\n'
+
+    session(project({}), work, encodings=[types.PositionEncodingKind.Utf32])
+
+
+class TestActions:
+    @pytest.mark.parametrize("document_changes", [True, False])
+    def test_a_safe_fix(self, project: Write, document_changes: bool) -> None:
+        async def work(editor: Editor) -> None:
+            uri = editor.open("train.py", LEGACY)
+            first, *_ = await editor.actions(uri, only=["quickfix"])
+            assert first.is_preferred
+            assert first.diagnostics
+            assert first.diagnostics[0].code == "AMP101"
+            assert applied(LEGACY, edits_in(first)) == MODERN
+            assert await editor.actions(uri, (0, 0), ["quickfix"]) == []
+
+        session(project({}), work, document_changes=document_changes)
+
+    def test_an_unsafe_one_is_marked(self, project: Write) -> None:
+        async def work(editor: Editor) -> None:
+            uri = editor.open("train.py", UNSAFE)
+            (found,) = await editor.diagnostics(uri)
+            actions = await editor.actions(uri, (found.range.start.line, found.range.start.character))
+            assert not actions[0].is_preferred
+            assert actions[0].title.endswith("(may change behaviour)")
+            assert not [each for each in actions if each.kind == "source.fixAll.amplint"]
+
+        session(project({}), work)
+
+    @pytest.mark.parametrize("capabilities", [None, _RESOLVES], ids=["at once", "on demand"])
+    def test_fix_all(self, project: Write, capabilities: types.CodeActionClientCapabilities | None) -> None:
+        text = LEGACY + LEGACY.partition("\n")[2].replace("def run", "def other")
+
+        async def work(editor: Editor) -> None:
+            uri = editor.open("train.py", text)
+            (action,) = await editor.actions(uri, (0, 0), ["source.fixAll.amplint"])
+            assert bool(action.edit) is (capabilities is None)
+            if action.edit is None:
+                action = await editor.code_action_resolve_async(action)
+            assert applied(text, edits_in(action)) == text.replace(
+                "torch.cuda.amp.autocast()", 'torch.amp.autocast("cuda")'
+            )
+            assert all(edit.range.start.line in (4, 9) for edit in edits_in(action))
+            assert await editor.actions(uri, (0, 0), ["refactor"]) == []
+
+        session(project({}), work, actions=capabilities)
+
+
+def test_hover_shows_the_rule(project: Write) -> None:
+    async def work(editor: Editor) -> None:
+        uri = editor.open("train.py", f"{LEGACY}print()  # noqa: AMP401\n")
+        shown = await editor.hover(uri, 4, 12)
+        assert shown
+        assert "# deprecated-autocast (AMP101)" in shown
+        shown = await editor.hover(uri, 6, 18)
+        assert shown
+        assert "# clip-without-unscale (AMP401)" in shown
+        assert await editor.hover(uri, 0, 0) is None
+        assert await editor.hover(uri, 600, 700) is None
+
+    session(project({}), work)
+
+
+class TestConfiguration:
+    def test_the_nearest_file_decides_and_may_change(self, project: Write) -> None:
+        root = project({"sub/pyproject.toml": "[tool.amplint]\nignore = ['AMP101']\n"})
+
+        async def work(editor: Editor) -> None:
+            uri = editor.open("sub/train.py", LEGACY)
+            assert await editor.diagnostics(uri) == []
+            (root / "sub/pyproject.toml").write_text("")
+            await editor.until(lambda: editor.registered)
+            changed = types.FileEvent(editor.uri("sub/pyproject.toml"), types.FileChangeType.Changed)
+            editor.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([changed]))
+            await editor.until(lambda: editor.published[uri][-1].diagnostics)
+
+        session(root, work)
+
+    def test_a_broken_one_is_said_once(self, project: Write) -> None:
+        root = project({"pyproject.toml": "[tool.amplint]\nselct = ['AMP1']\n"})
+
+        async def work(editor: Editor) -> None:
+            uri = editor.open("train.py", LEGACY)
+            assert await editor.diagnostics(uri) == []
+            editor.change(uri, LEGACY + "\n", 2)
+            assert await editor.diagnostics(uri, 2) == []
+            (message,) = editor.messages
+            assert "unknown key 'selct'; did you mean 'select'?" in message
+
+        session(root, work)
+
+    def test_what_is_left_out(self, project: Write) -> None:
+        root = project({"pyproject.toml": "[tool.amplint]\nextend-exclude = ['old/']\n"})
+
+        async def work(editor: Editor) -> None:
+            assert await editor.diagnostics(editor.open("old/deep/train.py", LEGACY)) == []
+            assert await editor.diagnostics(editor.open("venv/train.py", LEGACY)) == []
+            assert await editor.diagnostics(editor.open("new/train.py", LEGACY)) != []
+
+        session(root, work)
+
+
+def test_other_languages_are_left_alone(project: Write) -> None:
+    async def work(editor: Editor) -> None:
+        editor.open("a.md", LEGACY, "markdown")
+        uri = editor.open("train.py", LEGACY)
+        assert await editor.diagnostics(uri)
+        assert list(editor.published) == [uri]
+
+    session(project({}), work)
+
+
+def test_unsaved_text_of_an_imported_file_counts(project: Write) -> None:
+    """A helper that the editor holds is read as it stands there, and from disk again when it is closed."""
+    helper = "import torch\n\n\ndef clip(model):\n    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+    main = """\
+import torch
+
+from helper import clip
+
+
+def train(model, optimizer, batches):
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = (model(x) - y).square().mean()
+        scaler.scale(loss).backward()
+        clip(model)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+    root = project({"helper.py": "def clip(model):\n    pass\n", "main.py": main})
+
+    async def work(editor: Editor) -> None:
+        uri = editor.open("main.py", main)
+        assert await editor.diagnostics(uri) == []
+        other = editor.open("helper.py", helper)
+        editor.change(uri, main + "\n", 2)
+        (found,) = await editor.diagnostics(uri, 2)
+        assert found.code == "AMP401"
+        editor.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(other)))
+        editor.text_document_did_save(types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(uri)))
+        await editor.until(lambda: not editor.published[uri][-1].diagnostics)
+
+    session(root, work)
+
+
+def test_nothing_of_the_project_is_run(project: Write) -> None:
+    mark = "open(__file__ + '.was_run', 'w').close()\n"
+    names = ("pygls.py", "libcst.py", "sitecustomize.py", "helper.py", "train.py", "conftest.py")
+    root = project({**dict.fromkeys(names, mark), "pkg/__init__.py": mark})
+
+    async def work(editor: Editor) -> None:
+        uri = editor.open("train.py", f"import helper\nimport pkg\n{mark}{LEGACY}")
+        assert await editor.diagnostics(uri)
+
+    session(root, work)
+    assert not list(root.rglob("*.was_run"))
+
+
+def test_without_pygls(project: Write, amplint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    project({})
+    monkeypatch.setitem(sys.modules, "pygls", None)
+    monkeypatch.delitem(sys.modules, "amplint.integrations.server", raising=False)
+    monkeypatch.setitem(sys.modules, "pygls.lsp.server", None)
+    ran = amplint("server")
+    assert ran.code == 2
+    assert "pip install 'amplint[lsp]'" in ran.err
