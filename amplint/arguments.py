@@ -59,6 +59,7 @@ def check_parser() -> argparse.ArgumentParser:
     )
     output = parser.add_argument_group("output")
     output.add_argument("--output-format", choices=FORMATS, default="full", help="[default: full]")
+    output.add_argument("-o", "--output-file", metavar="FILE", help="write them to a file, and the summary to stdout")
     output.add_argument("--statistics", action="store_true", help="print counts by rule instead of findings")
     output.add_argument("--exit-zero", action="store_true", help="exit with 0 whatever is found")
     output.add_argument("-v", "--verbose", action="store_true", help="say on stderr what could not be analysed")

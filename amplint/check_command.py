@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from amplint.arguments import FAILED, check_parser
 from amplint.discovery import discover
 from amplint.paths import visible
-from amplint.report import Report, render
+from amplint.report import FOR_PEOPLE, STATISTICS, Report, render
 from amplint.report.summary import diff_summary, statistics, summary
-from amplint.run import Job, Mode, process, processors, run
+from amplint.run import Job, Mode, Outcome, process, processors, run
 from amplint.selection import Selection, SettingsError
 from amplint.settings import Overrides, Resolver
 
@@ -29,64 +29,92 @@ def _warn(message: str) -> None:
     print(f"amplint: warning: {visible(message)}", file=sys.stderr)
 
 
+class Linted(NamedTuple):
+    """The files of a run, what became of each, and what kept it from others."""
+
+    names: list[str]
+    outcomes: list[Outcome]
+    errors: list[str]
+
+
 def check(arguments: list[str]) -> int:
     """Lint what `arguments` name and return the exit code."""
+    options = _options(arguments)
+    resolver = Resolver(_overrides(options))
+    return _told(_from_stdin(options, resolver) if options.stdin else _from_files(options, resolver), options)
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    """The options, those that follow from others among them."""
     parser = check_parser()
     options = parser.parse_intermixed_args(arguments)
-    if options.statistics and options.output_format == "github":
-        parser.error("--statistics goes with --output-format concise, full or json")
+    if options.statistics and options.output_format not in STATISTICS:
+        parser.error(f"--statistics goes with --output-format {', '.join(STATISTICS[:-1])} or {STATISTICS[-1]}")
     if "-" in options.paths and len(options.paths) > 1:
         parser.error("- (standard input) can't be combined with other paths")
     if options.verify and (not options.fix or options.diff or "-" in options.paths):
         parser.error("--verify goes with --fix, on files")
-    stdin = options.paths == ["-"]
-    mode = Mode.DIFF if options.diff else Mode.FIX if options.fix else Mode.CHECK
-    resolver = Resolver(_overrides(options))
-    errors: list[str] = []
-    if stdin:
-        if sys.stdin is None:
-            raise SettingsError("standard input is closed")
-        name = options.stdin_filename or "-"
-        job = Job(name, resolver.for_file(name), mode)
-        outcomes = [process(sys.stdin.buffer.read(), job)]
-        names = [name]
+    if options.output_file is not None:
+        if options.diff:
+            parser.error("--output-file doesn't go with --diff")
+        folder = os.path.dirname(options.output_file)
+        if not options.output_file or os.path.isdir(options.output_file) or not os.path.isdir(folder or "."):
+            parser.error(f"--output-file: {options.output_file!r} can't be a file")
+    options.stdin = options.paths == ["-"]
+    options.mode = Mode.DIFF if options.diff else Mode.FIX if options.fix else Mode.CHECK
+    return options
+
+
+def _from_stdin(options: argparse.Namespace, resolver: Resolver) -> Linted:
+    if sys.stdin is None:
+        raise SettingsError("standard input is closed")
+    name = options.stdin_filename or "-"
+    job = Job(name, resolver.for_file(name), options.mode)
+    return Linted([name], [process(sys.stdin.buffer.read(), job)], [])
+
+
+def _from_files(options: argparse.Namespace, resolver: Resolver) -> Linted:
+    found = discover(options.paths or ["."], resolver)
+    for path in [] if options.quiet else found.empty:
+        _warn(f"no Python files in {path}")
+    if options.verify:
+        from amplint.verify_command import fix_verified  # noqa: PLC0415 - torch's parts are for those who ask
+
+        outcomes = list(fix_verified(found.files, resolver, found.outside))
     else:
-        found = discover(options.paths or ["."], resolver)
-        errors += found.errors
-        for path in [] if options.quiet else found.empty:
-            _warn(f"no Python files in {path}")
-        if options.verify:
-            from amplint.verify_command import fix_verified  # noqa: PLC0415 - torch's parts are for those who ask
+        jobs = options.jobs or processors()
+        outcomes = list(run(found.files, resolver, options.mode, jobs, outside=found.outside))
+    return Linted(found.files, outcomes, found.errors)
 
-            outcomes = list(fix_verified(found.files, resolver, found.outside))
-        else:
-            jobs = options.jobs or processors()
-            outcomes = list(run(found.files, resolver, mode, jobs, outside=found.outside))
-        names = list(found.files)
 
+def _told(linted: Linted, options: argparse.Namespace) -> int:
+    """Say what a run has come to, and return the exit code."""
+    names, outcomes, errors = linted
     for path, outcome in zip(names, outcomes, strict=True) if options.verbose else ():
         for line in outcome.given_up:
             print(f"amplint: {visible(path)}: {visible(line)}", file=sys.stderr)
     for warning in [] if options.quiet else [outcome.warning for outcome in outcomes if outcome.warning]:
         _warn(warning)
-    errors += [outcome.error for outcome in outcomes if outcome.error]
+    errors = [*errors, *(outcome.error for outcome in outcomes if outcome.error)]
     results = tuple(outcome.result for outcome in outcomes if outcome.result)
-    report = Report(results, sum(outcome.fixed for outcome in outcomes))
-    internal = [finding.message for finding in report.findings if finding.code == "AMP000"]
-    for message in dict.fromkeys([*errors, *internal] if mode is Mode.DIFF else errors):
+    internal = [each.message for result in results for each in result.findings if each.code == "AMP000"]
+    for message in dict.fromkeys([*errors, *internal] if options.mode is Mode.DIFF else errors):
         fail(message)
-    failed = bool(errors or internal)
     output = b"".join(outcome.output for outcome in outcomes)
-    if mode is Mode.DIFF or (mode is Mode.FIX and stdin):
-        # What a program reads goes to stdout, so what a person reads goes to stderr.
+    code = CLEAN
+    if errors or internal:
+        code = FAILED
+    elif output if options.mode is Mode.DIFF else results:
+        code = CLEAN if options.exit_zero else FOUND
+    fixed = sum(outcome.fixed for outcome in outcomes)
+    report = Report(results, fixed, tuple(dict.fromkeys(errors)), code)
+    # Where what a program reads goes to stdout, what a person reads goes to stderr.
+    to = sys.stdout
+    if options.mode is Mode.DIFF or (options.mode is Mode.FIX and options.stdin):
+        to = sys.stderr
         sys.stdout.buffer.write(output)
         sys.stdout.buffer.flush()
-        _tell(report, sys.stderr, mode, options, clean=not failed)
-    else:
-        _tell(report, sys.stdout, mode, options, clean=not failed)
-    if failed:
-        return FAILED
-    return FOUND if (output if mode is Mode.DIFF else results) and not options.exit_zero else CLEAN
+    return code if _tell(report, to, options) else FAILED
 
 
 def _overrides(options: argparse.Namespace) -> Overrides:
@@ -109,18 +137,39 @@ def _selectors(given: list[str] | None) -> tuple[str, ...]:
     return tuple(name.strip() for each in given or () for name in each.split(",") if name.strip())
 
 
-def _tell(report: Report, to: TextIO, mode: Mode, options: argparse.Namespace, *, clean: bool) -> None:
-    """Write what people, or the programs that the output format is for, are to know."""
-    if mode is Mode.DIFF:
+def _tell(report: Report, to: TextIO, options: argparse.Namespace) -> bool:
+    """Write what people, or the programs that the output format is for, are to know; whether that was possible."""
+    if options.mode is Mode.DIFF:
         to.write("" if options.quiet else diff_summary(report))
-        return
+        return True
+    in_file = options.output_file is not None
     if options.statistics:
-        to.write(statistics(report, options.output_format))
+        text = statistics(report, options.output_format)
     else:
-        to.write(render(options.output_format, report, _colour(to)))
-    if not options.quiet and options.output_format in ("concise", "full"):
-        to.write(summary(report, clean=clean))
+        text = render(options.output_format, report, not in_file and _colour(to))
+    written = True
+    if in_file:
+        written = _write(options.output_file, text)
+    else:
+        to.write(text)
+    if not options.quiet and (in_file or options.output_format in FOR_PEOPLE):
+        to.write(summary(report))
+    return written
+
+
+def _write(path: str, text: str) -> bool:
+    from amplint.writing import put  # noqa: PLC0415 - most runs write no file
+
+    try:
+        put(path, text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        fail(f"{path}: {error.strerror or error}")
+        return False
+    return True
 
 
 def _colour(stream: TextIO) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    """Whether to write in colour, as Python decides it for its own messages."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")

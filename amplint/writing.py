@@ -59,6 +59,47 @@ def replace(path: str | os.PathLike[str], old: bytes, new: bytes) -> str | None:
     )
 
 
+def put(path: str, data: bytes) -> None:
+    """Make `data` all that a file holds, which need not exist yet; what is no regular file is written to.
+
+    Raises:
+        OSError: it can't be written. The file is as it was.
+    """
+    target = os.path.realpath(path)
+    try:
+        known = os.stat(target)
+    except FileNotFoundError:
+        known = None
+    if known and not stat.S_ISREG(known.st_mode):
+        with open(path, "wb") as file:  # a pipe or a device, which nothing can take the place of
+            file.write(data)
+        return
+    if known and not os.access(target, os.W_OK):
+        raise PermissionError(13, "Permission denied")
+    handle, temporary = _claimed(os.path.dirname(target))
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(handle)
+        if known:
+            _dress(temporary, target, known)
+        else:
+            os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    """What a new file's mode lacks; it can only be asked by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
 def remove_stale(directory: str, names: Iterable[str]) -> None:
     """Remove those of the files in a directory that are temporary ones of a run that was killed."""
     for name in names:

@@ -248,13 +248,14 @@ def test_statistics_are_like_ruffs(project: Write, amplint: Run, arguments: list
     ("findings", "rest", "expected"),
     [
         ([], {}, "All checks passed!\n"),
+        ([], {"errors": ("a.py: is gone",)}, ""),  # nothing found doesn't mean all is well
         ([None], {}, "Found 1 error.\n"),
         ([SAFE, SAFE], {}, "Found 2 errors.\n[*] 2 fixable with `--fix`.\n"),
-        ([UNSAFE], {}, "Found 1 error.\n1 unsafe fix available with `--fix --unsafe-fixes`.\n"),
+        ([UNSAFE], {}, "Found 1 error.\n1 fixable with `--fix --unsafe-fixes`.\n"),
         (
             [SAFE, UNSAFE, UNSAFE, ADVICE],
             {},
-            "Found 4 errors.\n[*] 1 fixable with `--fix` (2 unsafe fixes available with `--fix --unsafe-fixes`).\n",
+            "Found 4 errors.\n[*] 1 fixable with `--fix`, 2 more with `--unsafe-fixes`.\n",
         ),
         ([SAFE, UNSAFE], {"unsafe": True}, "Found 2 errors.\n[*] 2 fixable with `--fix`.\n"),
         ([], {"fixed": 1}, "Found 1 error (1 fixed, 0 remaining).\n"),
@@ -262,11 +263,18 @@ def test_statistics_are_like_ruffs(project: Write, amplint: Run, arguments: list
     ],
 )
 def test_summary(findings: list[Fix | None], rest: dict[str, Any], expected: str) -> None:
-    assert summary(report("x", *(finding(0, 1, fix=fix) for fix in findings), **rest)) == expected
+    assert summary(report("x", *(finding(0, 1, code="AMP101", fix=fix) for fix in findings), **rest)) == expected
 
 
-def test_summary_of_a_run_that_failed_does_not_praise() -> None:
-    assert summary(report("x"), clean=False) == ""
+def test_summary_leads_to_the_proof_where_there_can_be_one() -> None:
+    shown, fixable = finding(0, 1), finding(0, 1, fix=SAFE)
+    verify = "`amplint verify FILE` tries"
+    assert summary(report("x", shown)) == f"Found 1 error.\n{verify} it on real tensors.\n"
+    assert summary(report("x", shown, fixable)).endswith(
+        f"[*] 1 fixable with `--fix`; {verify} them on real tensors.\n"
+    )
+    stdin = Report((Result("-", Source("-", "x"), (shown,)),))
+    assert "verify" not in summary(stdin)
 
 
 def test_diff_summary() -> None:

@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from amplint.findings import Finding
     from amplint.source import Source
 
-FORMATS = ("concise", "full", "json", "github")
+# One module each, of the same name, with a function `render`.
+FORMATS = ("full", "concise", "grouped", "json", "json-lines", "github", "pylint")
+FOR_PEOPLE = ("full", "concise", "grouped")
+# What counts by rule can be printed as.
+STATISTICS = (*FOR_PEOPLE, "json", "json-lines")
+# Those that say nothing where nothing is found; the others write a document that is empty.
+_LINES = (*FOR_PEOPLE, "json-lines", "github", "pylint")
 
 
 class Place(NamedTuple):
@@ -37,10 +43,15 @@ class Place(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The findings of a run that are left, and how many were fixed."""
+    """The findings of a run that are left, and how many were fixed.
+
+    `errors` are what kept the run from doing all its work, a line each; `code` is what it exits with.
+    """
 
     results: tuple[Result, ...]
     fixed: int = 0
+    errors: tuple[str, ...] = ()
+    code: int = 0
 
     @property
     def findings(self) -> list[Finding]:
@@ -63,13 +74,8 @@ def _applicability(finding: Finding) -> str | None:
 
 def render(output_format: str, report: Report, colour: bool = False) -> str:
     """The findings in one of `FORMATS`, ready to be written."""
-    text: str
-    if output_format == "json":
-        text = import_module("amplint.report.json").render(report)
-    elif not report.results:
-        text = ""
-    elif output_format == "github":
-        text = import_module("amplint.report.github").render(report)
-    else:
-        text = getattr(import_module("amplint.report.text"), output_format)(report, colour)
+    if not report.results and output_format in _LINES:
+        return ""
+    module = import_module(f"{__name__}.{output_format.replace('-', '_')}")
+    text: str = module.render(report, colour)
     return text

@@ -10,7 +10,7 @@ from amplint.report.json import file_path
 _LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
-def render(report: Report) -> str:
+def render(report: Report, _colour: bool = False) -> str:
     """A workflow command a line, one a finding."""
     text = ""
     for filename, _, finding, (row, column), (end_row, end_column), _ in report.places():

@@ -14,7 +14,7 @@ from amplint.source import Source
 _UNSUPPRESSIBLE = ("AMP000", "AMP001")
 
 
-def render(report: Report) -> str:
+def render(report: Report, _colour: bool = False) -> str:
     """A list of objects, one a finding."""
     return json.dumps([as_dict(place) for place in report.places()], indent=2, sort_keys=True) + "\n"
 

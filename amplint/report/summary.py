@@ -7,24 +7,34 @@ from collections import Counter
 from amplint.report import Report
 
 
-def summary(report: Report, *, clean: bool = True) -> str:
-    """How many findings there are and how many can be fixed. `clean` False: nothing found doesn't mean all is well."""
+def summary(report: Report) -> str:
+    """How many findings there are, and what to do next. Where a run failed, nothing found doesn't mean all is well."""
     left = len(report.findings)
     if report.fixed:
-        total = report.fixed + left
-        text = f"Found {_count(total, 'error')} ({report.fixed} fixed, {left} remaining).\n"
+        text = f"Found {_count(report.fixed + left, 'error')} ({report.fixed} fixed, {left} remaining).\n"
     elif left:
         text = f"Found {_count(left, 'error')}.\n"
     else:
-        text = "All checks passed!\n" if clean else ""
+        return "" if report.errors else "All checks passed!\n"
     fixable = sum(place.fixable for place in report.places())
     hidden = sum(place.hidden for place in report.places())
-    more = f"{_count(hidden, 'unsafe fix')} available with `--fix --unsafe-fixes`"
+    said = []
     if fixable:
-        text += f"[*] {fixable} fixable with `--fix`{f' ({more})' if hidden else ''}.\n"
+        more = f", {hidden} more with `--unsafe-fixes`" if hidden else ""
+        said.append(f"{fixable} fixable with `--fix`{more}")
     elif hidden:
-        text += f"{more}.\n"
-    return text
+        said.append(f"{hidden} fixable with `--fix --unsafe-fixes`")
+    if _can_be_shown(report):
+        said.append(f"`amplint verify FILE` tries {'it' if left == 1 else 'them'} on real tensors")
+    return text + (f"{'[*] ' * bool(fixable)}{'; '.join(said)}.\n" if said else "")
+
+
+def _can_be_shown(report: Report) -> bool:
+    """Whether `amplint verify` can show something of what was found."""
+    from amplint.verify.shows import SHOWS  # noqa: PLC0415 - only for what is found
+
+    shown = {code for code, shows in SHOWS.items() if shows.how == "yes"}
+    return any(each.code in shown for result in report.results if result.filename != "-" for each in result.findings)
 
 
 def diff_summary(report: Report) -> str:
@@ -46,7 +56,7 @@ def statistics(report: Report, output_format: str) -> str:
     counts = Counter((finding.code, finding.name) for finding in report.findings)
     fixable = Counter(place.finding.code for place in report.places() if place.fixable)
     rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    if output_format == "json":
+    if output_format.startswith("json"):
         import json  # noqa: PLC0415 - the text output has no use for it
 
         table = [
@@ -59,7 +69,9 @@ def statistics(report: Report, output_format: str) -> str:
             }
             for (code, name), count in rows
         ]
-        return json.dumps(table, indent=2) + "\n"
+        if output_format == "json":
+            return json.dumps(table, indent=2) + "\n"
+        return "".join(json.dumps(row) + "\n" for row in table)
     width = max((len(str(count)) for _, count in rows), default=0)
     text = ""
     for (code, name), count in rows:

@@ -1,0 +1,22 @@
+"""Findings for people: a line each, below the name of their file."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from amplint.report import Report
+from amplint.report.text import BOLD, header, paint, shown_name
+
+
+def render(report: Report, colour: bool = False) -> str:
+    """A block for each file: its name, and `  line:col AMP401 [*] message`, the columns below each other."""
+    text = ""
+    for name, group in groupby(report.places(), shown_name):
+        places = list(group)
+        wide = max(len(str(place.start[0])) for place in places), max(len(str(place.start[1])) for place in places)
+        text += f"{paint(name, BOLD, colour)}:\n"
+        for place in places:
+            (row, column), pad = place.start, len(f"{place.start[0]}{place.start[1]}")
+            text += f"  {row:>{wide[0]}}:{column}{' ' * (sum(wide) - pad)} {header(place, colour)}\n"
+        text += "\n"
+    return text
