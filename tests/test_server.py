@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
+from amplint import check
+from amplint.integrations.documents import Document
+from amplint.source import Source
 from tests.conftest import LEGACY, MODERN, UNSAFE
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -400,3 +406,57 @@ def test_without_pygls(project: Write, amplint: Any, monkeypatch: pytest.MonkeyP
     ran = amplint("server")
     assert ran.code == 2
     assert "pip install 'amplint[lsp]'" in ran.err
+
+
+def test_many_quick_edits_end_in_what_the_last_text_has(project: Write) -> None:
+    """What is shown at last is what the last text has, whatever was answered to those before."""
+    pieces = [LEGACY, MODERN, "def f(:\n", UNSAFE, "# \U0001f600\n", ""]
+
+    async def work(editor: Editor) -> None:
+        uri = editor.open("train.py", "")
+        for version in range(2, 60):
+            editor.change(uri, pieces[version % len(pieces)] + LEGACY * (version % 3), version)
+            if version % 7 == 0:
+                await asyncio.sleep(0.25)
+            if version % 11 == 0:
+                await editor.actions(uri)
+        editor.change(uri, UNSAFE, 60)
+        assert [each.code for each in await editor.diagnostics(uri, 60)] == [each.code for each in check(UNSAFE)]
+        versions = [each.version or 0 for each in editor.published[uri]]
+        assert versions == sorted(versions)
+
+    session(project({}), work)
+
+
+_WIDE = st.text(alphabet=st.sampled_from("ab \t\n\r\x0c\u2028é\U0001f600"), max_size=30)
+_UNITS = st.sampled_from(["utf-8", "utf-16", "utf-32"])
+
+
+def _place(text: str, position: types.Position, units: str) -> int:
+    """The offset of a position, as the protocol defines it."""
+    lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
+    before, line = "".join(lines[: position.line]), "".join(lines[position.line : position.line + 1])
+    data = line.encode(f"{units}-le" if units != "utf-8" else units)
+    size = {"utf-8": 1, "utf-16": 2, "utf-32": 4}[units]
+    return len(before) + len(data[: position.character * size].decode(f"{units}-le" if units != "utf-8" else units))
+
+
+@given(old=_WIDE, new=_WIDE, units=_UNITS)
+def test_edits_make_the_new_text_of_the_old(old: str, new: str, units: str) -> None:
+    document = Document(Source("a.py", old), [], 1, units)
+    made = old
+    for edit in reversed(document.edits_to(new)):
+        start, end = _place(old, edit.range.start, units), _place(old, edit.range.end, units)
+        made = made[:start] + edit.new_text + made[end:]
+    assert made == new
+
+
+@given(text=_WIDE, units=_UNITS, mark=st.booleans(), data=st.data())
+def test_places_and_offsets(text: str, units: str, mark: bool, data: st.DataObject) -> None:
+    document = Document(Source("a.py", text, bom=mark), [], 1, units)
+    offset = data.draw(st.integers(0, len(text)))
+    assert _place("\ufeff" * mark + text, document.position(offset), units) == offset + mark
+    assert document.offset(document.position(offset)) in (
+        offset,
+        offset - 1 if text[offset - 1 : offset] == "\r" else offset,
+    )
