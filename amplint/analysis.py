@@ -6,13 +6,13 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING
 
+from amplint.comments import drops_comment
 from amplint.edits import validate
 from amplint.findings import Finding
 from amplint.guard import Refusal, parse
 from amplint.rules import all_rules
 from amplint.run import REPORT
 from amplint.source import Source
-from amplint.suppress import drops_comment
 from amplint.target import nothing_declared
 
 if TYPE_CHECKING:

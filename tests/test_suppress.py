@@ -83,6 +83,36 @@ def test_comments_that_do_not(comment: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("comment", "codes"),
+    [
+        ("# noqa: AMP401 - clipped on purpose", ["AMP401"]),
+        ("# noqa: AMP401 -- see AMP402 and E501", ["AMP401"]),
+        ("# noqa: AMP401 because of AMP402", ["AMP401"]),
+        ("# noqa: AMP401 (AMP402)", ["AMP401"]),
+        ("# noqa: AMP401: AMP402", ["AMP401"]),
+        ("# noqa: AMP401 — AMP402", ["AMP401"]),
+        ("# noqa: AMP401 amp is off here", ["AMP401"]),
+        ("# noqa: AMP401 AMP is off here", ["AMP401"]),
+        ("# noqa: AMP401 fp16 overflows", ["AMP401"]),
+        ("# noqa: AMP401, fp16 overflows", ["AMP401"]),
+        ("# noqa: AMP401 T4s only", ["AMP401"]),
+        ("# noqa: AMP401, clip2 is next", ["AMP401"]),
+        ("# noqa: AMP401,AMP402,E501 - why", ["AMP401", "AMP402", "E501"]),
+        ("# noqa: AMP401 AMP402 E501 why", ["AMP401", "AMP402", "E501"]),
+        ("# noqa: AMP401,, AMP402 , E501,why", ["AMP401", "AMP402", "E501"]),
+        ("# noqa: AMP401, AMP", ["AMP401", "AMP"]),
+        ("# noqa: amp401, amp, e501 - why", ["AMP401", "AMP", "E501"]),
+        ("# noqa: amp401 fp16 overflows", ["AMP401"]),
+        ("# amplint: ignore[AMP401] because of AMP402", ["AMP401"]),
+        ("# amplint: ignore[AMP401 AMP402, E501] why", ["AMP401", "AMP402", "E501"]),
+    ],
+)
+def test_no_codes_are_read_out_of_the_reason(comment: str, codes: list[str]) -> None:
+    (directive,) = Suppressions(Source("file.py", f"x = 1  {comment}\n")).directives
+    assert [code.text for code in directive.codes or ()] == codes
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "MARK(\n    a,  # noqa: AMP101\n)\n",
@@ -226,6 +256,8 @@ def test_what_names_none_of_our_codes_is_not_ours_to_judge(comment: str) -> None
         ("x = 1  # keep this  # noqa: AMP102\n", "x = 1  # keep this\n", "AMP102"),
         ("x = 1  # noqa: AMP102  # type: ignore\n", "x = 1  # type: ignore\n", "AMP102"),
         ("x = 1  # noqa: AMP102 see #12\n", "x = 1\n", "AMP102"),
+        ("x = 1  # noqa: AMP102 - fp16, in E501\n", "x = 1\n", "AMP102"),
+        ("x = 1  # noqa: AMP102, E501 -- fp16\n", "x = 1  # noqa: E501 -- fp16\n", "AMP102"),
         ("x = 1  # type: ignore  # noqa: AMP102  # fmt: skip\n", "x = 1  # type: ignore  # fmt: skip\n", "AMP102"),
         ("x = 1  # amplint: ignore[AMP102] why\n", "x = 1\n", "AMP102"),
         ("x = 1  # amplint: ignore[AMP102, AMP101]\n", "x = 1\n", "AMP102 or AMP101"),

@@ -2,10 +2,12 @@
 
 ## What it does
 Finds `# noqa: AMP401` and `# amplint: ignore[AMP401]` comments of which some code, or all, silence nothing on their
-statement, and codes in them that are no rule of amplint.
+statement, and codes in them that are no rule of amplint. So too `# amplint: off[AMP4]` where nothing is silenced up to
+its end, and no fix kept out; `# amplint: on` where nothing is off; and either behind code, where it has no effect.
 
-A code is judged only if its rule ran on the file; for a prefix such as `AMP4`, all rules below it. A bare `# noqa`,
-other tools' codes and `# amplint: ignore-file` are never reported.
+A code is judged only if its rule ran on the file; for a prefix such as `AMP4`, all rules below it; for an `off`
+without codes, all rules that are on by default. A bare `# noqa`, other tools' codes and `# amplint: ignore-file` are
+never reported.
 
 ## Why is this bad?
 The comment was right once, or never was. It says that something is wrong with the line where nothing is, and it will
@@ -28,7 +30,7 @@ To keep a comment that looks unused, name this rule in it: `# noqa: AMP401, AMP0
 
 ## Fix safety
 Safe: only a comment changes. The codes that silence nothing go; if no code is left, the comment goes with its reason,
-and an own line with it. Other comments on the line (`# type: ignore`) and other tools' codes stay.
+an own line with it, and with an `off` the `on` that ends nothing else. Other comments on the line (`# type: ignore`) and other tools' codes stay.
 
 Under flake8, its own `noqa` handling applies, and this rule reports nothing.
 
