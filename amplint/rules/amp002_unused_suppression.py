@@ -30,7 +30,8 @@ To keep a comment that looks unused, name this rule in it: `# noqa: AMP401, AMP0
 
 ## Fix safety
 Safe: only a comment changes. The codes that silence nothing go; if no code is left, the comment goes with its reason,
-an own line with it, and with an `off` the `on` that ends nothing else. Other comments on the line (`# type: ignore`) and other tools' codes stay.
+an own line with it, and with an `off` the `on` that ends nothing else. Other comments on the line (`# type: ignore`)
+and other tools' codes stay.
 
 Under flake8, its own `noqa` handling applies, and this rule reports nothing.
 
