@@ -67,7 +67,7 @@ def put(path: str, data: bytes) -> None:
     """
     target = os.path.realpath(path)
     try:
-        known = os.stat(target)
+        known = os.stat(path)  # which finds a pipe by the link of /dev/stdout, where the target's name says nothing
     except FileNotFoundError:
         known = None
     if known and not stat.S_ISREG(known.st_mode):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from amplint.source import Source
 
 # One module each, of the same name, with a function `render`.
-FORMATS = ("full", "concise", "grouped", "json", "json-lines", "github", "pylint")
+FORMATS = ("full", "concise", "grouped", "json", "json-lines", "github", "gitlab", "junit", "pylint", "rdjson", "sarif")
 FOR_PEOPLE = ("full", "concise", "grouped")
 # What counts by rule can be printed as.
 STATISTICS = (*FOR_PEOPLE, "json", "json-lines")
@@ -29,6 +29,10 @@ class Place(NamedTuple):
     start: tuple[int, int]
     end: tuple[int, int]
     unsafe: bool  # unsafe fixes are asked for in its file
+
+    def at(self, offset: int) -> tuple[int, int]:
+        """Row and column of an offset in its file, counted as those of the finding are."""
+        return self.source.location(offset)
 
     @property
     def fixable(self) -> bool:

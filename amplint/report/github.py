@@ -6,6 +6,7 @@ from amplint.findings import Severity
 from amplint.paths import visible
 from amplint.report import Report
 from amplint.report.json import file_path
+from amplint.report.text import advice
 
 _LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
@@ -13,7 +14,8 @@ _LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "
 def render(report: Report, _colour: bool = False) -> str:
     """A workflow command a line, one a finding."""
     text = ""
-    for filename, _, finding, (row, column), (end_row, end_column), _ in report.places():
+    for place in report.places():
+        filename, finding, (row, column), (end_row, end_column) = place.filename, place.finding, place.start, place.end
         properties = {
             "title": f"amplint ({finding.code})",
             "file": file_path(filename),
@@ -24,6 +26,7 @@ def render(report: Report, _colour: bool = False) -> str:
         }
         listed = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items())
         shown = f"{filename}:{row}:{column}: {finding.code} {finding.message}"
+        shown += "".join(f"\n  {label}: {text}" for label, text in advice(place))
         text += f"::{_LEVEL[finding.severity]} {listed}::{_data(shown)}\n"
     return text
 

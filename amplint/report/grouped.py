@@ -13,10 +13,9 @@ def render(report: Report, colour: bool = False) -> str:
     text = ""
     for name, group in groupby(report.places(), shown_name):
         places = list(group)
-        wide = max(len(str(place.start[0])) for place in places), max(len(str(place.start[1])) for place in places)
+        rows, columns = (max(len(str(place.start[at])) for place in places) for at in (0, 1))
         text += f"{paint(name, BOLD, colour)}:\n"
         for place in places:
-            (row, column), pad = place.start, len(f"{place.start[0]}{place.start[1]}")
-            text += f"  {row:>{wide[0]}}:{column}{' ' * (sum(wide) - pad)} {header(place, colour)}\n"
+            text += f"  {place.start[0]:>{rows}}:{place.start[1]:<{columns}} {header(place, colour)}\n"
         text += "\n"
     return text

@@ -8,7 +8,6 @@ from typing import Any
 from amplint.findings import Edit
 from amplint.paths import absolute
 from amplint.report import Place, Report
-from amplint.source import Source
 
 # What no comment silences.
 _UNSUPPRESSIBLE = ("AMP000", "AMP001")
@@ -30,7 +29,7 @@ def as_dict(place: Place) -> dict[str, Any]:
         "fix": fix
         and {
             "applicability": fix.applicability.value,
-            "edits": [_edit(edit, place.source) for edit in fix.edits],
+            "edits": [_edit(edit, place) for edit in fix.edits],
             "message": fix.message,
         },
         "location": _location(place.start),
@@ -51,11 +50,11 @@ def _location(place: tuple[int, int]) -> dict[str, int]:
     return {"column": place[1], "row": place[0]}
 
 
-def _edit(edit: Edit, source: Source) -> dict[str, Any]:
+def _edit(edit: Edit, place: Place) -> dict[str, Any]:
     return {
         "content": edit.content,
-        "end_location": _location(source.location(edit.end)),
-        "location": _location(source.location(edit.start)),
+        "end_location": _location(place.at(edit.end)),
+        "location": _location(place.at(edit.start)),
     }
 
 

@@ -1,0 +1,56 @@
+"""Findings in reviewdog's diagnostic format, with the fixes as suggestions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from amplint.findings import Severity
+from amplint.report import Place, Report
+from amplint.report.json import file_path
+from amplint.report.repository import HOME
+
+_SEVERITY = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.NOTE: "INFO"}
+
+
+def render(report: Report, _colour: bool = False) -> str:
+    """One object with all findings."""
+    result = {
+        "source": {"name": "amplint", "url": HOME},
+        "severity": "WARNING",
+        "diagnostics": [_diagnostic(place) for place in report.places()],
+    }
+    return json.dumps(result, indent=2) + "\n"
+
+
+def _diagnostic(place: Place) -> dict[str, Any]:
+    finding = place.finding
+    found = {
+        "message": finding.message,
+        "location": {"path": file_path(place.filename), "range": _range(place, finding.start, finding.end)},
+        "severity": _SEVERITY[finding.severity],
+        "code": {"value": finding.code},
+    }
+    return {**found, "suggestions": [_suggestion(place)]} if place.fixable else found
+
+
+def _suggestion(place: Place) -> dict[str, Any]:
+    """A fix as one replacement: of several, each would be offered by itself."""
+    assert place.finding.fix is not None
+    edits = sorted(place.finding.fix.edits)
+    text, at = "", edits[0].start
+    for edit in edits:
+        text += place.source.text[at : edit.start] + edit.content
+        at = edit.end
+    return {"range": _range(place, edits[0].start, at), "text": text}
+
+
+def _range(place: Place, start: int, end: int) -> dict[str, Any]:
+    return {"start": _position(place, start), "end": _position(place, end)}
+
+
+def _position(place: Place, offset: int) -> dict[str, int]:
+    """A place whose column counts bytes of UTF-8."""
+    row, column = place.at(offset)
+    before = place.source.text[offset - column + 1 : offset]
+    return {"line": row, "column": len(before.encode("utf-8", "surrogatepass")) + 1}
