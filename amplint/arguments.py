@@ -44,6 +44,13 @@ def check_parser() -> argparse.ArgumentParser:
     )
     fixing.add_argument("--verify", action="store_true", help="with --fix: only fixes that `amplint verify` confirms")
     fixing.add_argument("--diff", action="store_true", help="print what --fix would change, and change nothing")
+    old = parser.add_argument_group("old code, of which only what is new is to be reported")
+    old.add_argument(
+        "--add-noqa",
+        nargs="?",
+        metavar="=REASON",
+        help="silence what is found by comments in the code; also with --diff",
+    )
     rules = parser.add_argument_group("rules (codes such as AMP401, prefixes such as AMP4, or ALL; comma-separated)")
     rules.add_argument("--select", action="append", metavar="RULES", help="these rules only")
     rules.add_argument("--ignore", action="append", metavar="RULES", help="not these rules")

@@ -11,7 +11,7 @@ from amplint.arguments import FAILED, check_parser
 from amplint.discovery import discover
 from amplint.paths import visible
 from amplint.report import FOR_PEOPLE, STATISTICS, Report, render
-from amplint.report.summary import diff_summary, statistics, summary
+from amplint.report.summary import diff_summary, silenced, statistics, summary
 from amplint.run import Job, Mode, Outcome, process, processors, run
 from amplint.selection import Selection, SettingsError
 from amplint.settings import Overrides, Resolver
@@ -47,7 +47,8 @@ def check(arguments: list[str]) -> int:
 def _options(arguments: list[str]) -> argparse.Namespace:
     """The options, those that follow from others among them."""
     parser = check_parser()
-    options = parser.parse_intermixed_args(arguments)
+    # What stands behind it is a path, and no reason.
+    options = parser.parse_intermixed_args([f"{each}=" if each == "--add-noqa" else each for each in arguments])
     if options.statistics and options.output_format not in STATISTICS:
         parser.error(f"--statistics goes with --output-format {', '.join(STATISTICS[:-1])} or {STATISTICS[-1]}")
     if "-" in options.paths and len(options.paths) > 1:
@@ -60,16 +61,29 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         folder = os.path.dirname(options.output_file)
         if not options.output_file or os.path.isdir(options.output_file) or not os.path.isdir(folder or "."):
             parser.error(f"--output-file: {options.output_file!r} can't be a file")
+    if options.add_noqa is not None:
+        _check_reason(parser, options)
     options.stdin = options.paths == ["-"]
-    options.mode = Mode.DIFF if options.diff else Mode.FIX if options.fix else Mode.CHECK
+    writes = options.fix or options.add_noqa is not None
+    options.mode = Mode.DIFF if options.diff else Mode.FIX if writes else Mode.CHECK
     return options
+
+
+def _check_reason(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    if options.fix:
+        parser.error("--add-noqa doesn't go with --fix: fix first, and silence what is left then")
+    from amplint.noqa import refused  # noqa: PLC0415 - once in a project's life
+
+    options.add_noqa = options.add_noqa.strip()
+    if options.add_noqa and (why := refused(options.add_noqa)):
+        parser.error(f"--add-noqa: {options.add_noqa!r} can't be the reason in a comment: {why}")
 
 
 def _from_stdin(options: argparse.Namespace, resolver: Resolver) -> Linted:
     if sys.stdin is None:
         raise SettingsError("standard input is closed")
     name = options.stdin_filename or "-"
-    job = Job(name, resolver.for_file(name), options.mode)
+    job = Job(name, resolver.for_file(name), options.mode, noqa=options.add_noqa)
     return Linted([name], [process(sys.stdin.buffer.read(), job)], [])
 
 
@@ -83,7 +97,7 @@ def _from_files(options: argparse.Namespace, resolver: Resolver) -> Linted:
         outcomes = list(fix_verified(found.files, resolver, found.outside))
     else:
         jobs = options.jobs or processors()
-        outcomes = list(run(found.files, resolver, options.mode, jobs, outside=found.outside))
+        outcomes = list(run(found.files, resolver, options.mode, jobs, outside=found.outside, noqa=options.add_noqa))
     return Linted(found.files, outcomes, found.errors)
 
 
@@ -107,7 +121,8 @@ def _told(linted: Linted, options: argparse.Namespace) -> int:
     elif output if options.mode is Mode.DIFF else results:
         code = CLEAN if options.exit_zero else FOUND
     fixed = sum(outcome.fixed for outcome in outcomes)
-    report = Report(results, fixed, tuple(dict.fromkeys(errors)), code)
+    comments = tuple(outcome.comments for outcome in outcomes if outcome.comments)
+    report = Report(results, fixed, tuple(dict.fromkeys(errors)), code, comments)
     # Where what a program reads goes to stdout, what a person reads goes to stderr.
     to = sys.stdout
     if options.mode is Mode.DIFF or (options.mode is Mode.FIX and options.stdin):
@@ -154,6 +169,8 @@ def _tell(report: Report, to: TextIO, options: argparse.Namespace) -> bool:
         to.write(text)
     if not options.quiet and (in_file or options.output_format in FOR_PEOPLE):
         to.write(summary(report))
+    elif not options.quiet and report.comments:
+        sys.stderr.write(silenced(report))
     return written
 
 

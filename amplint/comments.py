@@ -5,6 +5,7 @@ from __future__ import annotations
 import tokenize
 from bisect import bisect_right
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from amplint.findings import Edit
@@ -29,14 +30,19 @@ class Layout(NamedTuple):
 
     comments: list[Comment]
     statements: list[range]
-    room: set[int]  # what stands behind the end of these rows is a comment if it starts with #
+    room: set[int]  # a comment may be put at the end of these rows
 
     def statement(self, row: int) -> range:
         """The rows of the statement that `row` belongs to; else that row."""
         at = bisect_right(self.statements, row, key=lambda rows: rows.start) - 1
         return self.statements[at] if at >= 0 and row in self.statements[at] else range(row, row + 1)
 
+    def row_with_room(self, row: int) -> int | None:
+        """The row, this or one below in its statement, that takes a comment: no string, no backslash is in the way."""
+        return next((each for each in range(row, self.statement(row).stop) if each in self.room), None)
 
+
+@lru_cache(maxsize=2)
 def layout(text: str) -> Layout:
     """The layout of a text, as far as it can be tokenized."""
     found = Layout([], [], set())

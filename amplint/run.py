@@ -38,13 +38,15 @@ class Job(NamedTuple):
     settings: Settings
     mode: Mode
     outside: bool = False  # it is a link to what the user hasn't named
+    noqa: str | None = None  # comments are added, and not fixes made: the reason that they give
 
 
 class Outcome(NamedTuple):
     """What became of a file. `result` is None where nothing is left to find; `error` is one line about what failed.
 
-    `output` is the fixed text, or the diff; `fixed` counts the findings that went with it. `given_up` are the
-    functions in which nothing could be found, a line each; `warning` is one about a file that was written.
+    `output` is the fixed text, or the diff; `fixed` counts the findings that went with it, and `comments` the comments
+    that were added to silence them. `given_up` are the functions in which nothing could be found, a line each;
+    `warning` is one about a file that was written.
     """
 
     result: Result | None = None
@@ -53,6 +55,7 @@ class Outcome(NamedTuple):
     fixed: int = 0
     given_up: tuple[str, ...] = ()
     warning: str | None = None
+    comments: int = 0
 
 
 def run(
@@ -62,15 +65,17 @@ def run(
     processes: int = 1,
     *,
     outside: Collection[str] = (),
+    noqa: str | None = None,
 ) -> Iterator[Outcome]:
     """Lint `files`; many that have to be parsed are shared out among as many `processes`.
 
-    Those of them that are `outside` of what the user named are not written.
+    Those of them that are `outside` of what the user named are not written. With `noqa`, a reason or nothing, what is
+    written is comments that silence what is found.
     """
     if mode is Mode.FIX:
         tidy(files)
     # Most files are done with when their bytes are searched, faster than they would be sent to another process.
-    first = [_first_look(path, resolver, mode, path in outside) for path in files]
+    first = [_first_look(path, resolver, mode, path in outside, noqa) for path in files]
     jobs = [each for each in first if isinstance(each, Job)]
     if processes > 1 and len(jobs) >= MANY:
         from amplint.pool import in_processes  # noqa: PLC0415 - takes longer to import than a few files to lint
@@ -89,10 +94,10 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def _first_look(path: str, resolver: Resolver, mode: Mode, outside: bool) -> Outcome | Job:
+def _first_look(path: str, resolver: Resolver, mode: Mode, outside: bool, noqa: str | None) -> Outcome | Job:
     """The job that a file is, or what became of it where that is clear from its bytes."""
     try:
-        job = Job(path, resolver.for_file(path), mode, outside)
+        job = Job(path, resolver.for_file(path), mode, outside, noqa)
         return job if gate.opens(contents(path), job.settings.codes) else Outcome()
     except SettingsError as error:
         return Outcome(error=str(error))
@@ -168,9 +173,17 @@ def process(data: bytes, job: Job) -> Outcome:
         if job.mode is Mode.CHECK:
             result = check_bytes(data, job.path, job.settings)
             return Outcome(_findings(result), given_up=result.given_up)
+        if job.noqa is not None:
+            from amplint.noqa import silence  # noqa: PLC0415 - once in a project's life
+
+            done = silence(data, job.path, job.settings, job.noqa)
+            output = unified_diff(data, done.data, job.path) if job.mode is Mode.DIFF else done.data
+            return Outcome(_findings(done.result), None, output, done.findings, comments=done.comments)
         fixed = fix_bytes(data, job.path, job.settings)
         output = unified_diff(data, fixed.data, job.path) if job.mode is Mode.DIFF else fixed.data
         return Outcome(_findings(fixed.result), None, output, fixed.applied.total(), fixed.result.given_up)
+    except SettingsError as error:
+        return Outcome(error=str(error))
     except Exception as error:  # a bug of ours in one file must not cost the user the others
         return Outcome(error=f"{job.path}: {reason(error)}")
 

@@ -16,8 +16,7 @@ from amplint.gate import UNUSED
 from amplint.rules import all_rules
 from amplint.source import LINE_END, Source
 
-_INTERNAL_ERROR = "AMP000"
-_UNREADABLE = "AMP001"
+_INTERNAL_ERROR, _UNREADABLE = UNSUPPRESSIBLE = ("AMP000", "AMP001")
 _SWITCHES = ("off", "on")
 
 

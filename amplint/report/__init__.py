@@ -49,13 +49,15 @@ class Place(NamedTuple):
 class Report(NamedTuple):
     """The findings of a run that are left, and how many were fixed.
 
-    `errors` are what kept the run from doing all its work, a line each; `code` is what it exits with.
+    `errors` are what kept the run from doing all its work, a line each; `code` is what it exits with. Where `comments`
+    were added, so many to each of some files, those that are not left were not fixed but silenced.
     """
 
     results: tuple[Result, ...]
     fixed: int = 0
     errors: tuple[str, ...] = ()
     code: int = 0
+    comments: tuple[int, ...] = ()
 
     @property
     def findings(self) -> list[Finding]:

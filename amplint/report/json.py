@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from amplint.comments import layout
 from amplint.findings import Edit
 from amplint.paths import absolute
 from amplint.report import Place, Report
-
-# What no comment silences.
-_UNSUPPRESSIBLE = ("AMP000", "AMP001")
+from amplint.suppress import UNSUPPRESSIBLE
 
 
 def render(report: Report, _colour: bool = False) -> str:
@@ -35,7 +34,7 @@ def as_dict(place: Place) -> dict[str, Any]:
         "location": _location(place.start),
         "message": finding.message,
         "name": finding.name,
-        "noqa_row": None if finding.code in _UNSUPPRESSIBLE else _noqa_row(place),
+        "noqa_row": None if finding.code in UNSUPPRESSIBLE else _noqa_row(place),
         "severity": finding.severity.value,
         "url": None,
     }
@@ -59,8 +58,5 @@ def _edit(edit: Edit, place: Place) -> dict[str, Any]:
 
 
 def _noqa_row(place: Place) -> int:
-    """The line that takes a `# noqa`: not one that a backslash continues, where a comment would be an error."""
-    row, last = place.start[0], len(place.source.line_starts)
-    while row < last and place.source.line(row).endswith("\\"):
-        row += 1
-    return row
+    """The line that takes a `# noqa`, as `--add-noqa` would put it."""
+    return layout(place.source.text).row_with_room(place.start[0]) or place.start[0]

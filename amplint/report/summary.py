@@ -10,7 +10,9 @@ from amplint.report import Report
 def summary(report: Report) -> str:
     """How many findings there are, and what to do next. Where a run failed, nothing found doesn't mean all is well."""
     left = len(report.findings)
-    if report.fixed:
+    if report.comments:
+        text = silenced(report) + (f"Found {_count(left, 'error')}.\n" if left else "")
+    elif report.fixed:
         text = f"Found {_count(report.fixed + left, 'error')} ({report.fixed} fixed, {left} remaining).\n"
     elif left:
         text = f"Found {_count(left, 'error')}.\n"
@@ -39,11 +41,19 @@ def _can_be_shown(report: Report) -> bool:
 
 def diff_summary(report: Report) -> str:
     """What `--diff` would have fixed; empty where there is nothing to say."""
+    if report.comments:
+        return silenced(report, "Would silence")
     hidden = sum(place.hidden for place in report.places())
     if report.fixed:
         more = f" ({_count(hidden, 'additional fix')} available with `--unsafe-fixes`)" if hidden else ""
         return f"Would fix {_count(report.fixed, 'error')}{more}.\n"
     return f"No errors would be fixed ({_count(hidden, 'fix')} available with `--unsafe-fixes`).\n" if hidden else ""
+
+
+def silenced(report: Report, done: str = "Silenced") -> str:
+    """What `--add-noqa` has added."""
+    where = f"{_count(sum(report.comments), 'comment')} in {_count(len(report.comments), 'file')}"
+    return f"{done} {_count(report.fixed, 'error')} by {where}.\n"
 
 
 def _count(number: int, what: str) -> str:

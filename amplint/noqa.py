@@ -1,0 +1,136 @@
+"""`--add-noqa`: a comment at each finding, so that old code passes as it is and only what is new is reported."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from amplint.comments import layout
+from amplint.directives import Directive, directives
+from amplint.edits import apply
+from amplint.engine import Result, check_bytes
+from amplint.findings import Applicability, Edit, Finding, Fix
+from amplint.guard import python_tree, with_room
+from amplint.selection import SettingsError
+from amplint.settings import Settings
+from amplint.source import Source, SourceError
+from amplint.suppress import UNSUPPRESSIBLE
+
+# One round is enough, unless a comment that is added brings something new.
+ROUNDS = 3
+# What Python takes for the name of an encoding, where it stands at the top.
+_ENCODING = re.compile(r"coding[:=]")
+
+
+class Silenced(NamedTuple):
+    """A file's new bytes, how many of its lines have a new comment or new codes in one, how many findings that
+    silences, and what is left."""
+
+    data: bytes
+    comments: int
+    findings: int
+    result: Result
+
+
+def refused(reason: str) -> str | None:
+    """Why a text can't stand as the reason in a comment."""
+    if not reason.isprintable() or _ENCODING.search(reason):
+        return "it has to be one line, and not to look like an encoding's name"
+    source = Source("", f"x  {_comment(['AMP401'], reason)}")
+    said = [(len(each.codes or ()), each.end) for each in directives(source, layout(source.text))]
+    return None if said == [(1, len(source.text))] else "another comment would begin in it"
+
+
+def silence(data: bytes, filename: str, settings: Settings, reason: str) -> Silenced:
+    """Put comments into a file that silence what is found in it.
+
+    Raises:
+        SettingsError: its encoding doesn't allow it.
+    """
+    result = check_bytes(data, filename, settings)
+    found, rows = len(_silenceable(result)), set[int]()
+    for _ in range(ROUNDS):
+        source = result.source
+        places = _places(source, _silenceable(result)) if source else {}
+        if source is None or not places:
+            break
+        data = _written(source, data, _edits(source, places, reason))
+        rows.update(places)
+        result = check_bytes(data, filename, settings)
+    return Silenced(data, len(rows), found - len(_silenceable(result)), result)
+
+
+def _silenceable(result: Result) -> list[Finding]:
+    return [each for each in result.findings if each.code not in UNSUPPRESSIBLE]
+
+
+def _places(source: Source, findings: list[Finding]) -> dict[int, list[str]]:
+    """The rows that get a comment, and its codes: one is enough for a code in a statement."""
+    places: dict[int, list[str]] = {}
+    seen: set[tuple[int, str]] = set()
+    for each in findings:
+        row = source.row(each.start)
+        key = layout(source.text).statement(row).start, each.code
+        place = layout(source.text).row_with_room(row)
+        if place is not None and key not in seen:
+            seen.add(key)
+            places.setdefault(place, []).append(each.code)
+    return places
+
+
+def _edits(source: Source, places: dict[int, list[str]], reason: str) -> Iterator[Edit]:
+    """The comments as edits; where a row has one with codes, more codes for that."""
+    known: dict[int, Directive] = {}
+    for each in directives(source, layout(source.text)):
+        if each.codes and each.kind in ("noqa", "ignore"):
+            row = source.row(each.start)
+            if row not in known or known[row].kind == "ignore":
+                known[row] = each
+    for row, codes in places.items():
+        if row in known:
+            yield from _more(source.text, known[row], codes, reason)
+        else:
+            end = source.offset(row, 1) + len(source.line(row))
+            blanks = len(source.line(row)) - len(source.line(row).rstrip(" "))
+            yield Edit(end, end, " " * (2 - blanks) + _comment(codes, reason))
+
+
+def _more(text: str, directive: Directive, codes: list[str], reason: str) -> Iterator[Edit]:
+    """The edits that add codes to a comment, and the reason if it gives none."""
+    own = directive.codes or ()
+    between = text[own[0].end : own[1].start] if len(own) > 1 else ", "
+    named = {code.text for code in own}
+    added = "".join(between + code for code in codes if code not in named)
+    end = own[-1].end if directive.kind == "noqa" else text.index("]", own[-1].end) + 1
+    why = f"{' -' * (directive.kind == 'noqa')} {reason}" if reason and not text[end : directive.end].strip() else ""
+    if end == own[-1].end:
+        yield Edit(end, end, added + why)
+    else:
+        yield Edit(own[-1].end, own[-1].end, added)
+        if why:
+            yield Edit(end, end, why)
+
+
+def _comment(codes: list[str], reason: str) -> str:
+    return f"# noqa: {', '.join(codes)}{f' - {reason}' if reason else ''}"
+
+
+def _written(source: Source, data: bytes, edits: Iterable[Edit]) -> bytes:
+    """A file's bytes with comments added."""
+    text, _ = apply(source.text, [Fix(Applicability.SAFE, "", tuple(edits))])
+    try:
+        same, written = source.encode(source.text) == data, source.encode(text)
+    except SourceError as error:
+        raise SettingsError(f"{source.filename}: {error}") from None
+    if not same:
+        raise SettingsError(f"{source.filename}: {source.encoding} text can't be written back as it was")
+    if not with_room(lambda: _program(source) == _program(Source(source.filename, text))):
+        raise ValueError("the comments would change the program")
+    return written
+
+
+def _program(source: Source) -> str | None:
+    tree = python_tree(source)
+    return ast.dump(tree) if isinstance(tree, ast.Module) else None
