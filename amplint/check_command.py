@@ -7,14 +7,14 @@ import os
 import sys
 from typing import NamedTuple, TextIO
 
-from amplint.arguments import FAILED, check_parser
+from amplint.arguments import FAILED, check_parser, overrides
 from amplint.discovery import discover
 from amplint.paths import visible
 from amplint.report import FOR_PEOPLE, STATISTICS, Report, render
 from amplint.report.summary import diff_summary, silenced, statistics, summary
 from amplint.run import Job, Mode, Outcome, process, processors, run
-from amplint.selection import Selection, SettingsError
-from amplint.settings import Overrides, Resolver
+from amplint.selection import SettingsError
+from amplint.settings import Resolver
 
 CLEAN, FOUND = 0, 1
 
@@ -40,8 +40,10 @@ class Linted(NamedTuple):
 def check(arguments: list[str]) -> int:
     """Lint what `arguments` name and return the exit code."""
     options = _options(arguments)
-    resolver = Resolver(_overrides(options))
-    return _told(_from_stdin(options, resolver) if options.stdin else _from_files(options, resolver), options)
+    resolver = Resolver(overrides(options, output_format=options.output_format))
+    errors = _formatted(options, resolver)
+    linted = _from_stdin(options, resolver) if options.stdin else _from_files(options, resolver)
+    return _told(linted._replace(errors=[*linted.errors, *errors]), options)
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -49,8 +51,6 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = check_parser()
     # What stands behind it is a path, and no reason.
     options = parser.parse_intermixed_args([f"{each}=" if each == "--add-noqa" else each for each in arguments])
-    if options.statistics and options.output_format not in STATISTICS:
-        parser.error(f"--statistics goes with --output-format {', '.join(STATISTICS[:-1])} or {STATISTICS[-1]}")
     if "-" in options.paths and len(options.paths) > 1:
         parser.error("- (standard input) can't be combined with other paths")
     if options.verify and (not options.fix or options.diff or "-" in options.paths):
@@ -77,6 +77,19 @@ def _check_reason(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     options.add_noqa = options.add_noqa.strip()
     if options.add_noqa and (why := refused(options.add_noqa)):
         parser.error(f"--add-noqa: {options.add_noqa!r} can't be the reason in a comment: {why}")
+
+
+def _formatted(options: argparse.Namespace, resolver: Resolver) -> list[str]:
+    """See to the format, which is the one of the current directory; what is wrong with its configuration."""
+    errors = []
+    try:
+        options.output_format = resolver.settings(os.getcwd()).output_format
+    except SettingsError as error:
+        options.output_format = options.output_format or "full"
+        errors = [str(error)]
+    if options.statistics and options.output_format not in STATISTICS:
+        raise SettingsError(f"--statistics goes with --output-format {', '.join(STATISTICS[:-1])} or {STATISTICS[-1]}")
+    return errors
 
 
 def _from_stdin(options: argparse.Namespace, resolver: Resolver) -> Linted:
@@ -121,6 +134,8 @@ def _told(linted: Linted, options: argparse.Namespace) -> int:
     elif output if options.mode is Mode.DIFF else results:
         code = CLEAN if options.exit_zero else FOUND
     fixed = sum(outcome.fixed for outcome in outcomes)
+    if fixed and options.exit_non_zero_on_fix and not options.exit_zero and code == CLEAN:
+        code = FOUND
     comments = tuple(outcome.comments for outcome in outcomes if outcome.comments)
     report = Report(results, fixed, tuple(dict.fromkeys(errors)), code, comments)
     # Where what a program reads goes to stdout, what a person reads goes to stderr.
@@ -130,26 +145,6 @@ def _told(linted: Linted, options: argparse.Namespace) -> int:
         sys.stdout.buffer.write(output)
         sys.stdout.buffer.flush()
     return code if _tell(report, to, options) else FAILED
-
-
-def _overrides(options: argparse.Namespace) -> Overrides:
-    if options.target_torch is not None:
-        from amplint.target import from_option  # noqa: PLC0415 - only to say here what is wrong with it
-
-        try:
-            from_option(options.target_torch, "--target-torch")
-        except ValueError as error:
-            raise SettingsError(f"--target-torch: {error}") from None
-    select = None if options.select is None else _selectors(options.select)
-    if select == ():
-        # An empty variable in a script, most likely: to pass every check would be the wrong answer.
-        raise SettingsError("--select: no rule is named")
-    selection = Selection(select, _selectors(options.extend_select), _selectors(options.ignore))
-    return Overrides(selection, options.target_torch, options.isolated, options.unsafe_fixes)
-
-
-def _selectors(given: list[str] | None) -> tuple[str, ...]:
-    return tuple(name.strip() for each in given or () for name in each.split(",") if name.strip())
 
 
 def _tell(report: Report, to: TextIO, options: argparse.Namespace) -> bool:

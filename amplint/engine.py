@@ -125,8 +125,21 @@ def _check(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
 
 def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> Result:
     chosen = [each for each in findings if each.code in settings.codes or each.code == INTERNAL_ERROR]
+    if settings.unfixable:
+        chosen = _left(chosen, settings.unfixable)
     chosen.sort(key=lambda each: (each.start, each.end, each.code))
     return Result(source.filename, source, tuple(chosen), unsafe=settings.unsafe_fixes)
+
+
+def _left(findings: list[Finding], unfixable: frozenset[str]) -> list[Finding]:
+    """The findings without the fixes that would fix one of a rule that is to be left as it is."""
+    edits = {each.fix.edits: each.code for each in findings if each.fix and each.fix.edits and each.code in unfixable}
+    return [
+        each._replace(fix=None, withheld=f"{edits[each.fix.edits]} is not to be fixed here (`fixable`, `unfixable`)")
+        if each.fix and each.fix.edits in edits
+        else each
+        for each in findings
+    ]
 
 
 def _folded(work: Callable[[bool], T]) -> T:

@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from amplint.config import parse_toml
 from amplint.paths import LARGEST_CONFIG, contents
 from amplint.target import Target
+from amplint.toml import parse_toml
 
 # Characters of a setting that is read: to split it may take time in the square of that.
 _LONGEST = 1000

@@ -65,17 +65,29 @@ def enabled_codes(layers: Iterable[Selection]) -> frozenset[str]:
     Raises:
         SettingsError: a selector is unknown.
     """
-    rules = all_rules()
-    on = {code for code, rule in rules.items() if rule.default} | ALWAYS
+    on = {code for code, rule in all_rules().items() if rule.default} | ALWAYS
+    return frozenset(_prevailing(on, layers, ALWAYS) | {"AMP000"})
+
+
+def fixable_codes(layers: Iterable[Selection]) -> frozenset[str]:
+    """The codes whose findings may be fixed: `select` and `ignore` of the layers are `fixable` and `unfixable`.
+
+    Raises:
+        SettingsError: a selector is unknown.
+    """
+    return frozenset(_prevailing(set(all_rules()), layers, frozenset()))
+
+
+def _prevailing(on: set[str], layers: Iterable[Selection], always: frozenset[str]) -> set[str]:
     for layer in layers:
         if layer.select is not None:
-            on = set(ALWAYS)
+            on = set(always)
         wanted = [(_specificity(each), each, True) for each in (*(layer.select or ()), *layer.extend_select)]
         unwanted = [(_specificity(each), each, False) for each in layer.ignore]
         # The sort is stable: at the same specificity what is ignored comes last and prevails.
         for _, selector, keep in sorted(wanted + unwanted, key=lambda each: each[0]):
             (on.update if keep else on.difference_update)(codes_of(selector))
-    return frozenset(on | {"AMP000"})
+    return on
 
 
 def _specificity(selector: str) -> int:

@@ -1,15 +1,17 @@
-"""What holds for a file: rules, excludes and target, from flags and from the nearest configuration file."""
+"""What holds for a file: rules, excludes, fixes, target, from flags and from the nearest configuration file."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amplint.paths import LARGEST_CONFIG, absolute, contents, shown
+from amplint.paths import LARGEST_CONFIG, absolute, contents, parents, shown
 from amplint.rules import all_rules
-from amplint.selection import Selection, SettingsError, enabled_codes
+from amplint.selection import Selection, SettingsError, codes_of, enabled_codes, fixable_codes
 
 if TYPE_CHECKING:
     from amplint.config import Config
@@ -43,6 +45,12 @@ DEFAULT_EXCLUDE = (
     "site-packages",
     "venv",
 )
+# Where imports are looked for behind the folders of the file that has them.
+DEFAULT_SRC = (".", "src")
+# The device types that autocast knows.
+DEVICES = ("cpu", "cuda", "hpu", "ipu", "maia", "mlu", "mps", "mtia", "musa", "npu", "xla", "xpu")
+# Of two in one folder the first holds.
+_FILES = ("amplint.toml", "pyproject.toml")
 
 
 class Settings(NamedTuple):
@@ -55,6 +63,10 @@ class Settings(NamedTuple):
     isolated: bool = False
     targets: tuple[tuple[str, str], ...] = ()  # of frameworks
     unsafe_fixes: bool = False
+    unfixable: frozenset[str] = frozenset()  # codes
+    device: str | None = None
+    src: tuple[str, ...] | None = None  # absolute; None: the default, in the file's project
+    output_format: str = "full"
 
     def target(self, filename: str, package: str = "torch") -> Target:
         """The releases of torch, or of a framework, that the project of `filename` admits."""
@@ -92,21 +104,71 @@ def _any_of(patterns: list[str]) -> re.Pattern[str]:
 
 
 class Overrides(NamedTuple):
-    """What the command line says."""
+    """What the command line says: by key, as a file would, and which files are read. `base` is the selection that
+    both change; None: the rules that are on by default.
+    """
 
-    selection: Selection = Selection()
-    target_torch: str | None = None
+    said: Mapping[str, Any] = MappingProxyType({})
     isolated: bool = False
-    unsafe_fixes: bool | None = None
+    config: str | None = None
+    base: Selection = Selection()
+
+
+class _Layer(NamedTuple):
+    """What one place says, by key, and what its patterns are relative to."""
+
+    said: Mapping[str, Any]
+    directory: str
+
+
+class _Ignores(NamedTuple):
+    """Codes that are ignored in the files that a pattern names; in all others, where a `!` stands in front of it."""
+
+    pattern: str  # a path from the root, or a name
+    directory: str
+    others: bool
+    codes: frozenset[str]
+
+    @classmethod
+    def written(cls, pattern: str, directory: str, rules: Iterable[str]) -> _Ignores:
+        """What stands in a table of `directory`."""
+        codes = frozenset(code for each in rules for code in codes_of(each)) - {"AMP000"}
+        given = _absolute(directory, pattern.removeprefix("!"))
+        return cls(given, directory.replace(os.sep, "/").rstrip("/") + "/", pattern.startswith("!"), codes)
+
+    def apply(self, path: str) -> bool:
+        """Whether a file (absolute) is one of them, by its name or by a folder's that it is in."""
+        names, paths = _patterns((self.pattern,))
+        path = path.replace(os.sep, "/")
+        above = self.directory if path.startswith(self.directory) else path[: path.rfind("/") + 1]
+        parts = path.removeprefix(above).split("/")
+        found = any(
+            names.match(part) or paths.match(above + "/".join(parts[: at + 1])) for at, part in enumerate(parts)
+        )
+        return found != self.others
+
+
+class _Known(NamedTuple):
+    """What holds in a directory."""
+
+    settings: Settings
+    ignores: tuple[_Ignores, ...]
 
 
 class Resolver:
-    """The settings of directories, each from the nearest configuration file at or above it, and from flags."""
+    """The settings of files, each from the nearest configuration file at or above it, and from flags.
+
+    Raises:
+        SettingsError: the configuration file that is named, or a flag, is broken.
+    """
 
     def __init__(self, overrides: Overrides) -> None:
         self.overrides = overrides
-        self._known: dict[str, Settings | SettingsError] = {}
-        self._bare = self._combine(None)
+        self._configs: dict[str, Config | SettingsError | None] = {}
+        self._known: dict[Config | None, _Known] = {}
+        named = overrides.config
+        self._named = _read(absolute(named), named=True) if named is not None else None
+        self._combined(self._named)
 
     def for_file(self, filename: str) -> Settings:
         """The settings for one file, which need not exist.
@@ -114,43 +176,71 @@ class Resolver:
         Raises:
             SettingsError: the configuration file that holds for it is broken.
         """
-        return self.settings(os.path.dirname(absolute(filename)))
+        path = absolute(filename)
+        settings, ignores = self._combined(self.config(os.path.dirname(path)))
+        off = frozenset[str]().union(*(each.codes for each in ignores if each.apply(path)))
+        return settings._replace(codes=settings.codes - off) if off else settings
 
     def settings(self, directory: str) -> Settings:
-        """The settings for files in `directory` (absolute).
+        """The settings for files in `directory` (absolute) that have no `per-file-ignores`.
 
         Raises:
             SettingsError: the configuration file that holds for it is broken.
         """
-        found = self._known.get(directory)
-        if found is None:
-            try:
-                found = self._resolve(directory)
-            except SettingsError as error:
-                found = error
-            self._known[directory] = found
+        return self._combined(self.config(directory)).settings
+
+    def config(self, directory: str) -> Config | None:
+        """The configuration file that holds in `directory` (absolute), if there is one.
+
+        Raises:
+            SettingsError: it is broken.
+        """
+        if self._named is not None or self.overrides.isolated:
+            return self._named
+        found: Config | SettingsError | None = None
+        passed = []
+        for each in (directory, *parents(directory)):
+            if each in self._configs:
+                found = self._configs[each]
+                break
+            passed.append(each)
+            found = _in(each)
+            if found is not None:
+                break
+        self._configs.update(dict.fromkeys(passed, found))
         if isinstance(found, SettingsError):
             raise found
         return found
 
-    def _resolve(self, directory: str) -> Settings:
-        if self.overrides.isolated:
-            return self._bare
-        for name in ("amplint.toml", "pyproject.toml"):
-            if config := _read(directory, name):
-                return self._combine(config)
-        parent = os.path.dirname(directory)
-        return self._bare if parent == directory else self.settings(parent)
+    def _combined(self, config: Config | None) -> _Known:
+        if config not in self._known:
+            self._known[config] = self._combine(config)
+        return self._known[config]
 
-    def _combine(self, config: Config | None) -> Settings:
-        flags = self.overrides
-        layers = [config.selection, flags.selection] if config else [flags.selection]
-        target, origin = flags.target_torch, "--target-torch"
-        if config and target is None:
-            target, origin = config.target_torch, "target-torch"
-        targets = config.targets if config else ()
-        unsafe = bool(flags.unsafe_fixes)
-        return Settings(enabled_codes(layers), _excludes(config), target, origin, flags.isolated, targets, unsafe)
+    def _combine(self, config: Config | None) -> _Known:
+        flags = _Layer(self.overrides.said, os.getcwd())
+        layers = [_Layer(config.said, config.directory), flags] if config else [flags]
+        said = {key: (value, layer.directory) for layer in layers for key, value in layer.said.items()}
+
+        def value(key: str) -> Any:
+            return said.get(key, (None,))[0]
+
+        src, folder = said.get("src", (None, ""))
+        settings = Settings(
+            enabled_codes([self.overrides.base, *(_selection(each.said, "select", "ignore") for each in layers)]),
+            _excludes(layers),
+            value("target-torch"),
+            "--target-torch" if "target-torch" in flags.said else "target-torch",
+            self.overrides.isolated,
+            tuple((value("targets") or {}).items()),
+            bool(value("unsafe-fixes")),
+            _unfixable([_selection(each.said, "fixable", "unfixable") for each in layers]),
+            value("device"),
+            None if src is None else tuple(absolute(os.path.join(folder, each)) for each in src),
+            value("output-format") or "full",
+        )
+        ignores, folder = said.get("per-file-ignores", ({}, ""))
+        return _Known(settings, tuple(_Ignores.written(each, folder, rules) for each, rules in ignores.items()))
 
 
 def everything() -> Selection:
@@ -158,32 +248,60 @@ def everything() -> Selection:
     return Selection(select=tuple(all_rules()))
 
 
-def _excludes(config: Config | None) -> tuple[str, ...]:
-    if config is None:
+def _selection(said: Mapping[str, Any], select: str, ignore: str) -> Selection:
+    wanted = said.get(select)
+    extended = tuple(said.get(f"extend-{select}", ()))
+    return Selection(None if wanted is None else tuple(wanted), extended, tuple(said.get(ignore, ())))
+
+
+def _unfixable(layers: list[Selection]) -> frozenset[str]:
+    return frozenset(all_rules()) - fixable_codes(layers) if any(map(any, layers)) else frozenset()
+
+
+def _excludes(layers: list[_Layer]) -> tuple[str, ...]:
+    keys = ("exclude", "extend-exclude")
+    if not any(key in layer.said for layer in layers for key in keys):
         return DEFAULT_EXCLUDE
-    import glob  # noqa: PLC0415 - only a configuration file needs it
-
-    written = config.exclude if config.exclude is not None else DEFAULT_EXCLUDE
-    base = glob.escape(config.directory.replace(os.sep, "/")).rstrip("/")
-    return tuple(_absolute(base, pattern.rstrip("/")) for pattern in (*written, *config.extend_exclude))
-
-
-def _absolute(base: str, pattern: str) -> str:
-    """A pattern with a slash is a path below the file that holds it; one without is a name anywhere."""
-    return f"{base}/{pattern.removeprefix('./')}" if "/" in pattern.lstrip("/") else pattern
+    exclude, extended = list(DEFAULT_EXCLUDE), []
+    for layer in layers:
+        said, more = ([_absolute(layer.directory, each) for each in layer.said.get(key, ())] for key in keys)
+        exclude = said if "exclude" in layer.said else exclude
+        extended += more
+    return (*exclude, *extended)
 
 
-def _read(directory: str, name: str) -> Config | None:
-    path = os.path.join(directory, name)
+def _absolute(directory: str, pattern: str) -> str:
+    """A pattern with a slash is a path below the place that has it; one without is a name anywhere."""
+    import glob  # noqa: PLC0415 - only a pattern needs it
+
+    pattern = pattern.rstrip("/")
+    if "/" not in pattern.lstrip("/"):
+        return pattern
+    return f"{glob.escape(directory.replace(os.sep, '/')).rstrip('/')}/{pattern.removeprefix('./')}"
+
+
+def _in(directory: str) -> Config | SettingsError | None:
+    """The configuration in a folder, or what is wrong with it."""
+    try:
+        return next(filter(None, (_read(os.path.join(directory, name)) for name in _FILES)), None)
+    except SettingsError as error:
+        return error
+
+
+def _read(path: str, *, named: bool = False) -> Config | None:
+    """The configuration in a file; None where there is none, unless the user has `named` it."""
     try:
         data = contents(path, LARGEST_CONFIG)
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return None
     except OSError as error:
+        if not named and isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError)):
+            return None
         raise SettingsError(f"{shown(path)}: {error.strerror or error}") from None
+    config = None
     # Most pyproject.toml files say nothing about amplint: those aren't parsed.
-    if b"amplint" not in data and name == "pyproject.toml":
-        return None
-    from amplint.config import parse  # noqa: PLC0415 - the TOML parser costs more than the rest of a run
+    if b"amplint" in data or os.path.basename(path) != "pyproject.toml":
+        from amplint.config import parse  # noqa: PLC0415 - the TOML parser costs more than the rest of a run
 
-    return parse(path, data)
+        config = parse(path, data)
+    if config is None and named:
+        raise SettingsError(f"{shown(path)}: has no [tool.amplint]")
+    return config

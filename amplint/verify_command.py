@@ -9,13 +9,13 @@ import shutil
 import sys
 from collections.abc import Collection, Iterator, Sequence
 
-from amplint.arguments import Parser
+from amplint.arguments import Parser, add_settings, overrides
 from amplint.discovery import discover
 from amplint.paths import contents, visible
 from amplint.report import proofs, steps
 from amplint.run import Job, Mode, Outcome, reason, tidy, write
 from amplint.selection import SettingsError
-from amplint.settings import Overrides, Resolver
+from amplint.settings import Resolver
 from amplint.verify.fixtures import DEVICES, Fixture, NotAFixture, has_fixtures
 from amplint.verify.proof import REFUTED
 from amplint.verify.run import MEMORY, TIMEOUT, CannotRun, Row, verify
@@ -40,13 +40,14 @@ def run_verify(arguments: list[str]) -> int:
     command = Parser(prog="amplint verify", description=_DESCRIPTION, epilog=_EPILOG)
     add = command.add_argument
     add("paths", nargs="+", metavar="PATH", help="file or folder of training code, or of fixtures")
-    add("--device", choices=("cpu", *DEVICES), help="simulated where it is missing [default: the one the code names]")
-    add("--unsafe-fixes", action="store_true", help="take in fixes that may change behaviour")
+    of_runs = ("cpu", *DEVICES)  # for all steps, where the setting is for those that name none
+    add("--device", dest="run_on", choices=of_runs, help="simulated where it is missing [default: the one named]")
     add("--explain", action="store_true", help="print what was run, line by line, and what stood in for what")
     add("--run", action="store_true", help="run fixtures, which executes their code, where they are interpreted else")
     add("--timeout", type=_seconds, default=TIMEOUT, metavar="SECONDS", help="for each half [default: 60]")
     add("--memory", type=_size, default=MEMORY, metavar="MIB", help="for each half, beyond torch's [default: 2048]")
     add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
+    add_settings(command, device=False)
     options = command.parse_intermixed_args(arguments)
     fixtures = [path for path in options.paths if options.run and has_fixtures(path)]
     code = [path for path in options.paths if path not in fixtures]
@@ -78,16 +79,16 @@ def _fixtures(paths: Sequence[str], options: argparse.Namespace) -> list[Row]:
     def tell(done: int, total: int, fixture: Fixture) -> None:
         _progress(f"[{done + 1}/{total}] {fixture.rule} {fixture.name}")
 
-    device = options.device if options.device in DEVICES else None
+    device = options.run_on if options.run_on in DEVICES else None
     return verify(paths, device=device, timeout=options.timeout, memory=options.memory, progress=tell)
 
 
 def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[list[StepRow], list[str]]:
-    resolver = Resolver(Overrides(unsafe_fixes=options.unsafe_fixes))
+    resolver = Resolver(overrides(options))
     files = discover(paths, resolver)
     errors = list(files.errors)
     rows: list[StepRow] = []
-    with Verifier(options.device, Limits(options.timeout, options.memory)) as verifier:
+    with Verifier(options.run_on, Limits(options.timeout, options.memory)) as verifier:
         for at, path in enumerate(files.files):
 
             def tell(text: str, at: int = at) -> None:

@@ -60,4 +60,4 @@ class Plugin:
 
 @lru_cache(maxsize=1)
 def _resolver() -> Resolver:
-    return Resolver(Overrides(everything()))
+    return Resolver(Overrides(base=everything()))
