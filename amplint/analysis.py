@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from amplint.comments import drops_comment
 from amplint.edits import validate
-from amplint.findings import Edit, Finding
+from amplint.findings import Finding
 from amplint.guard import Refusal, parse
 from amplint.rules import all_rules
+from amplint.rules.base import PluginError
 from amplint.run import REPORT
-from amplint.source import MARK, Source
+from amplint.source import Source
 from amplint.target import nothing_declared
 
 if TYPE_CHECKING:
@@ -128,67 +129,71 @@ def run(rules: list[Rule], module: Module) -> tuple[list[Finding], set[str]]:
     Raises:
         UnfoldableError: the module has to be read without folding.
     """
+    findings: list[Finding] = []
+    failed: set[str] = set()
+    for rule in rules:
+        found, error = _ask(rule, module)
+        findings += found
+        if error is not None:
+            failed.add(rule.code)
+            findings.append(internal_error(module.source, rule.code, error, rule.plugin))
+    return findings, failed
+
+
+def _ask(rule: Rule, module: Module) -> tuple[list[Finding], BaseException | None]:
+    """What a rule finds, and why not more where it fails."""
     from amplint.crossing import at_home  # noqa: PLC0415 - see above
     from amplint.model import CannotRead  # noqa: PLC0415 - see above
 
     findings: list[Finding] = []
-    failed: set[str] = set()
-    for rule in rules:
-        if rule.run is None:
-            continue
-        try:
-            found = [at_home(module, rule, each) for each in rule.run(module)]
-            for each in found:
-                if each is not None and MARK not in module.source.text[each.start : each.end]:
-                    validate(each, module.own_length)
-                    findings.append(_keeping_comments(module, each))
-        except CannotRead as error:
-            raise UnfoldableError from error
-        except Exception as error:
-            failed.add(rule.code)
-            findings.append(internal_error(module.source, rule.code, error))
-    return findings, failed
+    try:
+        found = [at_home(module, rule, each) for each in rule.run(module)] if rule.run is not None else []
+        for each in found:
+            if each is not None:
+                if rule.plugin and each.code != rule.code:
+                    raise ValueError(f"it made a finding of {each.code}")
+                validate(each, module.own_length)
+                findings.append(_keeping_comments(module, each))
+    except CannotRead as error:
+        raise UnfoldableError from error
+    except Exception as error:
+        return findings, error
+    except SystemExit as error:
+        if not rule.plugin:
+            raise
+        return findings, error
+    return findings, None
 
 
 def _keeping_comments(module: Module, finding: Finding) -> Finding:
     """A finding without the fix that would take a comment away."""
-    if finding.fix is None:
-        return finding
-    if any(_meets_mark(module.source, edit) for edit in finding.fix.edits):
-        return finding._replace(fix=None, withheld="it would change a line of IPython's, or more than one cell")
-    if drops_comment(module.source, finding.fix.edits):
+    if finding.fix is not None and drops_comment(module.source, finding.fix.edits):
         return finding._replace(fix=None, withheld="a comment stands in what it would replace")
     return finding
 
 
-def _meets_mark(source: Source, edit: Edit) -> bool:
-    """Whether an edit changes a line in which something is replaced for the analysis; or the end of a cell."""
-    if MARK not in source.text:
-        return False
-    starts, row = source.line_starts, source.row(edit.end)
-    # What ends where a line starts leaves that line alone.
-    end = edit.end if edit.end == starts[row - 1] else (*starts, len(source.text))[row]
-    return MARK in source.text[starts[source.row(edit.start) - 1] : end]
-
-
-def invalid_syntax(source: Source, row: int, message: str, column: int | None = None) -> Finding:
-    """AMP001 for a line, or a character of it."""
+def invalid_syntax(source: Source, row: int, message: str) -> Finding:
+    """AMP001 for a line."""
     row = min(max(row, 1), len(source.line_starts))
-    start, width = source.offset(row, 1), len(source.line(row))
-    span = (start, start + width) if column is None else (start + column - 1, start + min(column, width))
-    return all_rules()[INVALID_SYNTAX].finding(span, message)
+    start = source.offset(row, 1)
+    return all_rules()[INVALID_SYNTAX].finding((start, start + len(source.line(row))), message)
 
 
-def refused(source: Source) -> list[Finding]:
-    """AMP001 for each part of a file that is no program, while others are."""
-    return [all_rules()[INVALID_SYNTAX].finding((start, end), message) for start, end, message in source.refused()]
-
-
-def internal_error(source: Source, what: str, error: Exception) -> Finding:
+def internal_error(source: Source, what: str, error: BaseException, plugin: str = "") -> Finding:
     """AMP000 for an exception that should not have been raised, with what a report of it needs."""
+    report = f"please report it to the authors of {plugin}" if plugin else REPORT
+    if isinstance(error, PluginError):
+        return failure(source, f"{error} ({report})")
     frames = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(_PACKAGE)]
     place = f" at {Path(frames[-1].filename).relative_to(_PACKAGE).as_posix()}:{frames[-1].lineno}" if frames else ""
+    if plugin:  # whose folders may lie anywhere
+        last = extract_tb(error.__traceback__)[-1]
+        what, place = f"plugin {plugin}: {what}", f" at {Path(last.filename).name}:{last.lineno}"
     said = next(iter(str(error).splitlines()), "")
     message = f"{what} failed with {type(error).__name__}{place}: {said}".removesuffix(": ")
-    span = (0, len(source.line(1)))
-    return all_rules()[INTERNAL_ERROR].finding(span, f"{message} ({REPORT})")
+    return failure(source, f"{message} ({report})")
+
+
+def failure(source: Source, message: str) -> Finding:
+    """AMP000 for a file."""
+    return all_rules()[INTERNAL_ERROR].finding((0, len(source.line(1))), message)

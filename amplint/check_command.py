@@ -12,6 +12,7 @@ from amplint.discovery import discover
 from amplint.paths import visible
 from amplint.report import FOR_PEOPLE, STATISTICS, Report, render
 from amplint.report.summary import diff_summary, silenced, statistics, summary
+from amplint.rules import known
 from amplint.run import Job, Mode, Outcome, process, processors, run
 from amplint.selection import SettingsError
 from amplint.settings import Resolver
@@ -122,7 +123,7 @@ def _told(linted: Linted, options: argparse.Namespace) -> int:
             print(f"amplint: {visible(path)}: {visible(line)}", file=sys.stderr)
     for warning in [] if options.quiet else [outcome.warning for outcome in outcomes if outcome.warning]:
         _warn(warning)
-    errors = [*errors, *(outcome.error for outcome in outcomes if outcome.error)]
+    errors = [*known().errors, *errors, *(outcome.error for outcome in outcomes if outcome.error)]
     results = tuple(outcome.result for outcome in outcomes if outcome.result)
     internal = [each.message for result in results for each in result.findings if each.code == "AMP000"]
     for message in dict.fromkeys([*errors, *internal] if options.mode is Mode.DIFF else errors):

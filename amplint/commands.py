@@ -58,12 +58,18 @@ def _rule(arguments: list[str]) -> int:
     if (options.code is None) != options.all:
         parser.error("give the code of a rule, or --all")
     from amplint.report.rules_doc import as_json, as_text  # noqa: PLC0415 - no other command needs it
-    from amplint.rules import all_rules  # noqa: PLC0415
+    from amplint.rules import all_rules, known  # noqa: PLC0415
 
     rules = list(all_rules().values()) if options.all else [all_rules()[code] for code in codes_of(options.code)]
-    as_list = options.all or len(rules) > 1
-    sys.stdout.write(as_json(rules, as_list=as_list) if options.output_format == "json" else as_text(rules))
-    return CLEAN
+    as_list = options.all or len(rules) != 1
+    failed = list(known().errors) if as_list else []
+    for rule in tuple(rules):
+        if (why := rule.broken()) is not None:
+            failed.append(why)
+            rules.remove(rule)
+    if rules or as_list:
+        sys.stdout.write(as_json(rules, as_list=as_list) if options.output_format == "json" else as_text(rules))
+    return max((fail(each) for each in failed), default=CLEAN)
 
 
 def _verify(arguments: list[str]) -> int:

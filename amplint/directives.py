@@ -9,28 +9,33 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 from amplint.comments import Layout
+from amplint.rules import known
 from amplint.source import Source
 
-_CODE = r"(?:AMP(?!\w)|[A-Z]+\d+)"
-_UPPER = r"(?-i:AMP(?!\w)|[A-Z]+\d+)"
-# Behind a blank only what looks like a code in full is one: the words behind the codes say why.
-_LIST = rf"{_UPPER}(?:\s*,[\s,]*{_UPPER}|\s+(?-i:[A-Z]+\d+(?!\w)))*|{_CODE}(?:\s*,[\s,]*{_CODE})*"
 # As in flake8, a colon with no code behind it leaves a bare noqa.
-_DIRECTIVE = re.compile(
-    rf"""\#\s*(?:
-        noqa\b(?:\s*:\s*(?P<noqa>{_LIST}))?
-        | amplint:\s*ignore\[(?P<ignore>[^\]\#]*)\]
-        | amplint:\s*(?P<switch>ignore-file|off|on)(?![\w-])(?:\[(?P<only>[^\]\#]*)\])?
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_ONE_CODE = re.compile(_CODE, re.IGNORECASE)
+_DIRECTIVE = r"""\#\s*(?:
+    noqa\b(?:\s*:\s*(?P<noqa>LIST))?
+    | amplint:\s*ignore\[(?P<ignore>[^\]\#]*)\]
+    | amplint:\s*(?P<switch>ignore-file|off|on)(?![\w-])(?:\[(?P<only>[^\]\#]*)\])?
+)"""
 _HINT = re.compile(r"noqa|amplint:", re.IGNORECASE)
 # A comment behind a comment, as in `noqa: AMP401  # type: ignore`, and not as in `noqa: AMP401 see #12`.
 _NEXT = re.compile(r"#\s*[^\W\d]")
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What a directive is, and what a code in it: plugins have prefixes of their own."""
+    either = "|".join(known().prefixes)
+    code, upper = rf"(?:(?:{either})(?!\w)|[A-Z]+\d+)", rf"(?-i:(?:{either})(?!\w)|[A-Z]+\d+)"
+    # Behind a blank only what looks like a code in full is one: the words behind the codes say why.
+    codes = rf"{upper}(?:\s*,[\s,]*{upper}|\s+(?-i:[A-Z]+\d+(?!\w)))*|{code}(?:\s*,[\s,]*{code})*"
+    flags = re.IGNORECASE | re.VERBOSE
+    return re.compile(_DIRECTIVE.replace("LIST", codes), flags), re.compile(code, flags)
 
 
 class Code(NamedTuple):
@@ -92,7 +97,7 @@ def directives(source: Source, found: Layout) -> Iterator[Directive]:
             continue
         offset = source.offset(row, column + 1)
         alone = not source.line(row)[:column].strip()
-        every = (_directive(match, offset, found.statement(row), alone) for match in _DIRECTIVE.finditer(comment))
+        every = (_directive(match, offset, found.statement(row), alone) for match in _patterns()[0].finditer(comment))
         yield from (each for each in every if alone or each.kind != "ignore-file")
 
 
@@ -103,7 +108,7 @@ def _directive(match: re.Match[str], offset: int, rows: range, alone: bool) -> D
     kind = (match["switch"] or ("ignore" if group == "ignore" else "noqa")).lower()
     codes: tuple[Code, ...] | None = None
     if group:
-        every = _ONE_CODE.finditer(comment, *match.span(group))
+        every = _patterns()[1].finditer(comment, *match.span(group))
         codes = tuple(Code(each.group().upper(), offset + each.start(), offset + each.end()) for each in every)
     elif kind in ("off", "on"):
         codes = (Code("", offset + match.start(), offset + match.end()),)

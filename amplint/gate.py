@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from amplint.paths import NOTEBOOK
-from amplint.rules import all_rules
+from amplint.rules import all_rules, known
+from amplint.selection import SettingsError
 
 if TYPE_CHECKING:
     from amplint.rules.base import Rule
@@ -27,23 +27,6 @@ ROOTS = (
 )  # fmt: skip
 # As people write it: a search without regard to case is slow.
 _NOQA = (b"noqa", b"NOQA", b"NoQA")
-_ESCAPE = re.compile(rb"\\u00([2-7][0-9A-Fa-f])")
-
-
-def seen(data: bytes, filename: str, codes: frozenset[str]) -> bytes:
-    """The bytes of a file that are searched for what the rules with `codes` look for: of a notebook its code.
-
-    That is looked for only where one of the ROOTS stands anywhere in the file, whether or not JSON escapes hide it;
-    no word has a character that has to be escaped. Whether `\\u0061` is an escape isn't asked: it only finds more.
-    """
-    if not filename.endswith(NOTEBOOK):
-        return data
-    plain = _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), data) if b"\\u00" in data else data
-    if any(root in plain for root in _search(opening(codes))[1]) or (UNUSED in codes and names_codes(plain)):
-        from amplint.notebook import code_of  # noqa: PLC0415 - reads JSON
-
-        return code_of(data)
-    return b"" if _is_utf8(data) else data
 
 
 def opens(data: bytes, codes: frozenset[str]) -> bool:
@@ -63,8 +46,13 @@ def opening(codes: frozenset[str]) -> frozenset[str]:
     Where they look at what a file takes from others, their own words may stand there: any file that has to do with AMP
     is opened for them.
     """
-    wide = frozenset(code for code, rule in all_rules().items() if rule.default and code >= FOLLOWING)
-    return codes | wide if any(code >= FOLLOWING for code in codes) else codes
+    wide = frozenset(code for code, rule in all_rules().items() if rule.default and follows(rule))
+    return codes | wide if any(follows(all_rules()[code]) for code in codes if code in all_rules()) else codes
+
+
+def follows(rule: Rule) -> bool:
+    """Whether a rule looks at what a file takes from others; all of plugins do."""
+    return bool(rule.plugin) or rule.code >= FOLLOWING
 
 
 def touched(data: bytes, codes: frozenset[str]) -> list[Rule]:
@@ -85,6 +73,8 @@ def touched(data: bytes, codes: frozenset[str]) -> list[Rule]:
 @cache
 def _search(codes: frozenset[str]) -> tuple[list[Rule], tuple[bytes, ...], dict[bytes, list[bytes]]]:
     """The rules with `codes`, the roots of their words, and what parts these have."""
+    if missing := codes - all_rules().keys():  # settings were made where a plugin is that isn't here
+        raise SettingsError(f"unknown rule {min(missing)!r}: the plugin that has it is not installed here")
     rules = [all_rules()[code] for code in sorted(codes)]
     words = frozenset(word for rule in rules for words in rule.triggers for word in words)
     return rules, _roots(words for rule in rules for words in rule.triggers), _parts(words)
@@ -110,7 +100,8 @@ def names_codes(data: bytes) -> bool:
 
 
 def _names_ours(word: bytes, data: bytes) -> bool:
-    return re.search(word + rb"[^\r\n]*?(?i:amp)", data) is not None
+    prefixes = "|".join(known().prefixes).encode()
+    return re.search(word + rb"[^\r\n]*?(?i:" + prefixes + rb")", data) is not None
 
 
 def is_text(data: bytes) -> bool:
@@ -119,10 +110,8 @@ def is_text(data: bytes) -> bool:
         return False
     if data.isascii():
         return True
-    return b"coding" not in b"\n".join(data.split(b"\n", 2)[:2]) and _is_utf8(data)
-
-
-def _is_utf8(data: bytes) -> bool:
+    if b"coding" in b"\n".join(data.split(b"\n", 2)[:2]):
+        return False
     try:
         data.decode()
     except UnicodeDecodeError:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from amplint.rules import all_rules
+from amplint.rules import all_rules, known
+from amplint.rules.base import OURS
 
 # A file that can't be read as Python, or a rule that failed, is no matter of taste: `select` leaves these on.
 ALWAYS = frozenset({"AMP000", "AMP001"})
@@ -25,7 +26,7 @@ class Selection(NamedTuple):
 
 
 def codes_of(selector: str) -> list[str]:
-    """The codes that a code, a prefix of codes or ALL stands for.
+    """The codes that a code, a prefix of codes or ALL stands for; none where a plugin that has them is broken.
 
     Raises:
         SettingsError: it stands for none; the message names the nearest that does.
@@ -33,20 +34,29 @@ def codes_of(selector: str) -> list[str]:
     rules = all_rules()
     if selector == "ALL":
         return list(rules)
-    found = [code for code in rules if code.startswith(selector)] if selector.startswith("AMP") else []
-    if not found:
+    found = [code for code in rules if code.startswith(selector)] if selector.startswith(known().prefixes) else []
+    if not found and not selector.startswith(known().broken):
         raise SettingsError(f"unknown rule {selector!r}{_suggestion(selector)}")
     return found
 
 
 def _suggestion(selector: str) -> str:
     rules = all_rules()
-    if numbered := re.fullmatch(r"AMP(\d{1,6})", selector.upper().replace("O", "0")):
-        wanted = int(numbered[1].ljust(3, "0"))
-        return f"; the nearest is {min(rules, key=lambda code: abs(int(code[3:]) - wanted))}"
+    if numbered := re.fullmatch(rf"({'|'.join(known().prefixes)})([\dO]{{1,6}})", selector.upper()):
+        wanted = int(numbered[2].replace("O", "0").ljust(3, "0"))
+        same = [code for code in rules if code.startswith(numbered[1])]
+        return f"; the nearest is {min(same, key=lambda code: abs(int(code[3:]) - wanted))}"
     names = {rule.name: code for code, rule in rules.items()}
     near = nearest(selector, [*rules, "ALL", *names])
-    return f"; did you mean {names.get(near, near)}?" if near else f"; they are {min(rules)} to {max(rules)}"
+    if re.fullmatch(r"[A-Z]{3}\d{0,3}", selector) and selector[:3] not in known().prefixes:
+        meant = f"did you mean {near}, or is" if near else "is"
+        return f"; {meant} the plugin that has {selector[:3]} not installed?"
+    return f"; did you mean {names.get(near, near)}?" if near else f"; they are {_range()}"
+
+
+def _range() -> str:
+    ours = [code for code in all_rules() if code.startswith(OURS)]
+    return f"{min(ours)} to {max(ours)}"
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:

@@ -13,7 +13,7 @@ from amplint.comments import Layout, layout
 from amplint.directives import Code, Directive, Range, Ranges, directives, hinted
 from amplint.findings import Applicability, Edit, Finding, Fix
 from amplint.gate import UNUSED
-from amplint.rules import all_rules
+from amplint.rules import all_rules, known
 from amplint.source import LINE_END, Source
 
 _INTERNAL_ERROR, _UNREADABLE = UNSUPPRESSIBLE = ("AMP000", "AMP001")
@@ -109,7 +109,9 @@ class Suppressions:
 
     def _idle(self, directive: Directive, code: Code, decided: frozenset[str]) -> bool:
         """Whether a code, which ran, silences nothing; of what `noqa` says only our codes are judged."""
-        if code in self._used or (directive.kind == "noqa" and not code.text.startswith("AMP")):
+        if code in self._used or (directive.kind == "noqa" and not code.text.startswith(known().prefixes)):
+            return False
+        if code.text.startswith(known().broken):
             return False
         return all(
             known in decided

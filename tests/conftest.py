@@ -12,6 +12,8 @@ import pytest
 from amplint.cli import main
 from amplint.paths import look_again
 
+# It is tested where it is installed (test_plugins.py).
+collect_ignore = ["example_plugin"]
 # Always reported as AMP101, always with a safe fix.
 LEGACY = "import torch\n\n\ndef run(model, x):\n    with torch.cuda.amp.autocast():\n        return model(x)\n"
 MODERN = LEGACY.replace("torch.cuda.amp.autocast()", 'torch.amp.autocast("cuda")')

@@ -136,6 +136,9 @@ def test_rules_that_are_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     class Manager:
         ignored: list[str]
 
+        def extend_default_select(self, codes: list[str]) -> None:
+            assert codes == ["AMP"]
+
         def extend_default_ignore(self, codes: list[str]) -> None:
             self.ignored = codes
 

@@ -17,10 +17,12 @@ from amplint.engine import check_bytes, fix_bytes
 from amplint.model import CannotRead, folding, ir
 from amplint.paths import look_again
 from amplint.rules import all_rules
+from amplint.selection import enabled_codes
 from amplint.settings import Settings
 from amplint.source import Source
 from amplint.target import nothing_declared
-from tests.test_fixtures import SILENT, SILENT_IDS, VARIANTS, default_codes, expected_in, settings_for
+from amplint.testing import expected_in, settings_for
+from tests.test_fixtures import SILENT, VARIANTS
 
 WRAPPER = """\
 import torch
@@ -112,7 +114,7 @@ class Checked:
         """What is found in one of the files: line, code, message."""
         path = self.root / name
         look_again()
-        result = check_bytes(path.read_bytes(), str(path), Settings(frozenset(default_codes()), isolated=True))
+        result = check_bytes(path.read_bytes(), str(path), Settings(enabled_codes([]), isolated=True))
         assert result.source is not None or not result.findings
         return [(result.source.row(each.start), each.code, each.message) for each in result.findings if result.source]
 
@@ -477,9 +479,9 @@ def _reads(parts: list[ast.stmt]) -> list[ast.Name]:
 
 
 def _whole() -> Iterator[tuple[str, Path, tuple[str, str]]]:
-    every = [(f"{each.code}-{each.name}", each.bad) for each in VARIANTS if not each.bad.is_dir()]
-    for name, path in (*every, *zip(SILENT_IDS, SILENT, strict=True)):
-        if name >= "AMP2" and all(code >= "AMP2" for _, code in expected_in(path)):
+    every = [(str(each), each.bad) for each in VARIANTS if not each.bad.is_dir()]
+    for name, path in (*every, *((str(each), each.path) for each in SILENT)):
+        if name >= "AMP2" and all(code >= "AMP2" for *_, code in expected_in(path)):
             apart = taken_apart(path.read_text())
             if apart is not None:
                 yield name, path, apart
@@ -492,9 +494,9 @@ WHOLE = list(_whole())
 def test_a_program_in_two_files_is_found_to_do_what_it_does_in_one(
     _name: str, path: Path, apart: tuple[str, str], tmp_path: Path
 ) -> None:
-    expected = expected_in(path)
+    expected = Counter({(row, code): count for (_, row, code), count in expected_in(path).items()})
     (tmp_path / ".git").mkdir()
-    settings = settings_for(path.relative_to(path.parents[2]).parts[0][:6])
+    settings = settings_for(path.parents[1].name[:6], path)
     found: Counter[tuple[int, str]] = Counter()
     opened = True
     for name, text in zip(("main.py", "parts.py"), apart, strict=True):

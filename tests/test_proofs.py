@@ -12,9 +12,10 @@ import pytest
 
 from amplint.report.rules_doc import as_text, proofs
 from amplint.rules import all_rules
+from amplint.testing import executed
 from amplint.verify.proof import Observed
 from tests.proofs import README, TABLE, record, table
-from tests.test_fixtures import FIXTURES, executed
+from tests.test_fixtures import FIXTURES
 
 pytest.importorskip("torch")
 
@@ -29,9 +30,8 @@ READS_SCALED = ("rescaled_and_clipped_in_methods",)
 
 
 def halves(rule: str) -> list[tuple[str, Observed, Observed]]:
-    return [
-        (row.fixture.name, row.bad, row.fixed) for row in executed().values() if row.fixture.rule == rule and row.bad
-    ]
+    rows = (row for row in executed(FIXTURES).values() if row.fixture.rule == rule)
+    return [(row.fixture.name, row.bad, row.fixed) for row in rows if row.bad]
 
 
 def test_clipping_sees_scaled_gradients_before_and_true_ones_after() -> None:
@@ -59,7 +59,7 @@ def without_numbers(rules: dict[str, list[dict[str, Any]]]) -> str:
 
 
 def test_what_is_written_down_is_what_verify_finds() -> None:
-    assert without_numbers(proofs()) == without_numbers(record(executed().values())), "python -m tests.proofs"
+    assert without_numbers(proofs()) == without_numbers(record(executed(FIXTURES).values())), "python -m tests.proofs"
     found = TABLE.search(README.read_text("utf-8"))
     assert found
     assert found.group() == table(), "python -m tests.proofs"

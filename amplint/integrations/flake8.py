@@ -9,7 +9,7 @@ from typing import Any
 
 from amplint import __version__
 from amplint.engine import check_bytes
-from amplint.rules import all_rules
+from amplint.rules import all_rules, known
 from amplint.run import describe
 from amplint.selection import SettingsError
 from amplint.settings import Overrides, Resolver, everything
@@ -31,11 +31,17 @@ class Plugin:
 
     @classmethod
     def add_options(cls, manager: Any) -> None:
-        """Leave the rules that are off by default to those who name them."""
+        """Let flake8 report the rules of plugins too, and leave those that are off by default to those who name them.
+
+        flake8 knows the codes that start with the name under which it found us, AMP.
+        """
+        manager.extend_default_select(list(known().prefixes))
         manager.extend_default_ignore([code for code, rule in all_rules().items() if not rule.default])
 
     def run(self) -> Iterator[Violation]:
         """All findings, with columns from 0, as flake8 wants them."""
+        for message in known().errors:
+            yield 1, 0, f"AMP000 {message}", type(self)
         try:
             settings = _resolver().for_file(self.filename)
         except SettingsError as error:

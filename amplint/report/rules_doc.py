@@ -37,7 +37,8 @@ def as_text(rules: Sequence[Rule]) -> str:
 
 def _page(rule: Rule) -> str:
     state = "On by default." if rule.default else f'Off by default; `extend-select = ["{rule.code}"]` turns it on.'
-    return f"# {rule.name} ({rule.code})\n\nSeverity: {rule.severity.value}. {state}\n\n{_explanation(rule)}"
+    origin = f" Of the plugin {rule.plugin}." if rule.plugin else ""
+    return f"# {rule.name} ({rule.code})\n\nSeverity: {rule.severity.value}. {state}{origin}\n\n{_explanation(rule)}"
 
 
 def _explanation(rule: Rule) -> str:
@@ -48,7 +49,9 @@ def _explanation(rule: Rule) -> str:
 
 def _in_a_run(rule: Rule) -> str:
     """Whether `amplint verify` can show it in a step of the user's own."""
-    shows = SHOWS[rule.code]
+    shows = SHOWS.get(rule.code)
+    if shows is None:  # of a plugin
+        return ""
     seen = ", ".join(shows.observables)
     said = {
         "yes": f"In a run of your own step, `amplint verify` shows it: yes, by {seen}.",
@@ -78,7 +81,8 @@ def as_json(rules: Sequence[Rule], *, as_list: bool) -> str:
             "summary": rule.summary,
             "explanation": _explanation(rule),
             "proofs": proofs().get(rule.code, []),
-            "run": SHOWS[rule.code]._asdict(),
+            "run": SHOWS[rule.code]._asdict() if rule.code in SHOWS else None,
+            "plugin": rule.plugin or None,
         }
         for rule in rules
     ]

@@ -14,7 +14,7 @@ million characters, expressions or `elif`s nested about 1,000 deep, as programs 
 libcst doesn't know.
 
 ## Example
-```python
+```text
 with torch.autocast("cuda":
     loss = model(x)
 ```

@@ -9,6 +9,20 @@ its docstring the documentation (`DOC_HEADINGS`), and its `rule` everything else
     def check(module: Module) -> Iterator[Finding]: ...
 
 Nothing else has to be touched: the registry, `amplint rule`, the README's table and the tests read it from here.
+Other distributions add rules of the same shape (`amplint.rules.plugins`), which `amplint.testing` tests. They can rely
+on these names; everything else may change with any release:
+
+- here `Rule`, and its `check` and `finding`; from `amplint.findings` `Finding`, `Fix`, `Edit`, `Severity` and
+  `Applicability`;
+- of a `Module` (`amplint.model`): `source`, `target`; `calls_of(*names)`, `references(*names)`; `whole` and `own`, with
+  the `calls`, `statements`, `values` and `functions` of `near(*words)`; `names.of(value)`, the qualified names that a
+  value can stand for; `is_own(node)`; `span(node)`, `text(node)`, `on_one_line(node)`, `line(node)`, `row(node)`, and
+  `layout.inside_parens(call)`, `layout.outer(value)`; `once(make)`, for what several rules ask;
+- the nodes of `amplint.model.ir`, with `statement_of`, `function_of`, `last_name`, `walk_values`, `walk_statements`;
+- the readers: `events(module).of(call)` (`amplint.model.events`: what a call does to the scaler, the gradients or an
+  optimizer, and to which), `regions(module)` (`amplint.model.dtypes`: each autocast object that is made), and
+  `number(module, value)` (`amplint.model.numerals`);
+- the edits of `amplint.rules.editing`.
 """
 
 from __future__ import annotations
@@ -35,10 +49,15 @@ DOC_HEADINGS = (
 )
 
 
+OURS = "AMP"  # what the codes of this package start with
 # What a rule's module defines beyond its header.
 _DEFINED = ("doc", "severity", "trial", "run")
 # Where the header starts and ends in the module's text.
 _HEADER, _END = "\nrule = Rule(", ")\n"
+
+
+class PluginError(Exception):
+    """A plugin, or a rule of it, can't be used; the message is one line that names the plugin."""
 
 
 class Rule:
@@ -48,12 +67,14 @@ class Rule:
     the rule can't fire. `trial` says that a fix is offered only after the new text was analysed with all rules.
 
     A rule from the registry knows its header (code, name, triggers, default); the rest it imports on first use.
+    `plugin` is the distribution, with its release, that a rule is of; empty for ours.
     """
 
     doc: str
     severity: Severity
     trial: bool
     run: Check | None
+    plugin = ""
 
     def __init__(
         self,
@@ -65,13 +86,13 @@ class Rule:
         default: bool = True,
         trial: bool = True,
     ) -> None:
-        self._read_header(module_name, triggers, default)
+        self._take_header(module_name, triggers, default)
         self.doc = doc or ""
         self.severity = severity
         self.trial = trial
         self.run = None
 
-    def _read_header(self, module_name: str, triggers: tuple[str, ...], default: bool) -> None:
+    def _take_header(self, module_name: str, triggers: tuple[str, ...], default: bool) -> None:
         self.module_name = module_name
         code, _, name = module_name.rpartition(".")[2].partition("_")
         self.code = code.upper()
@@ -82,19 +103,48 @@ class Rule:
     @classmethod
     def from_text(cls, module_name: str, text: str) -> Rule:
         """The rule of a module that is not imported: modules of rules import the model, which few files need."""
-        rule = cls.__new__(cls)
-        header = text.partition(_HEADER)[2].partition(_END)[0]
+        header = header_of(text)
         triggers = header.partition("triggers=(")[2].partition(")")[0]
-        rule._read_header(module_name, tuple(triggers.split('"')[1::2]), "default=False" not in header)
+        return cls.from_header(module_name, tuple(triggers.split('"')[1::2]), "default=False" not in header)
+
+    @classmethod
+    def from_header(cls, module_name: str, triggers: tuple[str, ...], default: bool, plugin: str = "") -> Rule:
+        """The rule of a module that is not imported, of what the text says in its header."""
+        rule = cls.__new__(cls)
+        rule._take_header(module_name, triggers, default)
+        rule.plugin = plugin
         return rule
 
     def __getattr__(self, name: str) -> Any:
         if name not in _DEFINED:
             raise AttributeError(name)
-        defined = import_module(self.module_name).rule
+        defined = self._imported() if self.plugin else import_module(self.module_name).rule
         for each in _DEFINED:
             self.__dict__.setdefault(each, getattr(defined, each))
         return self.__dict__[name]
+
+    def _imported(self) -> Rule:
+        """The rule as a plugin's module has it, which may fail in any way.
+
+        Raises:
+            PluginError: it does, or its text was misread.
+        """
+        try:
+            defined = import_module(self.module_name).rule
+            if (defined.code, defined.triggers, defined.default) == (self.code, self.triggers, self.default):
+                return defined  # type: ignore[no-any-return]
+            why = "its header is not what its text says"
+        except (Exception, SystemExit) as error:
+            raise PluginError(f"plugin {self.plugin}: {self.code} can't be loaded: {reason(error)}") from error
+        raise PluginError(f"plugin {self.plugin}: {self.code} can't be loaded: {why}")
+
+    def broken(self) -> str | None:
+        """Why a plugin's rule can't be loaded, if it can't."""
+        try:
+            _ = self.doc
+        except PluginError as error:
+            return str(error)
+        return None
 
     def check(self, function: Check) -> Check:
         """Register the function that yields this rule's findings for one module."""
@@ -140,6 +190,17 @@ class Rule:
             fix = fix._replace(message=_one_line(fix.message))
         withheld = withheld and _one_line(withheld)
         return Finding(span[0], span[1], self.code, self.name, severity or self.severity, said, fix, withheld)
+
+
+def header_of(text: str) -> str:
+    """The arguments of `rule = Rule(...)` in a module's text, as far as they end with a line."""
+    return text.partition(_HEADER)[2].partition(_END)[0]
+
+
+def reason(error: BaseException) -> str:
+    """What an exception says, on one line."""
+    said = next(iter(str(error).splitlines()), "")
+    return f"{type(error).__name__}: {said}".removesuffix(": ")
 
 
 def _one_line(text: str) -> str:

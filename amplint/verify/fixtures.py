@@ -11,7 +11,7 @@ from typing import NamedTuple
 from amplint.verify.proof import SHOWS
 
 _MARKER = re.compile(r"# amplint-fixture:((?: \w+=[\w-]+)+)\r?\n")
-_RULE = re.compile(r"AMP\d{3}(?!\d)")
+_RULE = re.compile(r"[A-Z]{3}\d{3}(?!\d)")
 DEVICES = ("cuda", "xpu", "mps")
 CPU = "cpu"  # as a fixture's device: its point is that the others are missing
 

@@ -1,0 +1,328 @@
+"""Tests of rules by fixtures: programs that show what a rule finds, what its fix makes of it, and what it lets be.
+
+A folder holds one folder a rule, named as its module: `ABC101_its_name/`. In that
+
+- `<variant>/bad.py` misbehaves. Its first line says how, and each line that is reported says so. Nothing else may be:
+
+      # amplint-fixture: fix=safe shows=exception
+      ...
+      scaler.update()  # expect: ABC101
+
+- `<variant>/fixed.py` is what the fixer makes of it, after the first line and the `# expect:` comments were taken out.
+  `fix=safe`: by `--fix`; `unsafe`: by `--fix --unsafe-fixes`; `hand`: amplint offers no fix, and this is how a person
+  would write it. It is clean of the rule.
+- `silent/*.py` are correct programs in which nothing is found.
+
+Where a variant takes several files, `bad/` and `fixed/` are folders, and `main.py` is what is run. A `requirements.txt`
+in a rule's folder says which releases of torch the project admits. `shows` names the observable in which `amplint
+verify --run` finds the bad half wrong and the fixed half right: exception, warning, gradient, update, learning,
+autocast-state, dtype, skips or scale; or `none`, if it is not executed, for a reason that the section "Proof" of the
+rule's documentation gives with the words `shows=none`. `device=cuda` asks for CUDA, simulated where it is missing, and
+`device=cpu` for the CPU whatever `--device` says.
+
+With pytest all of it is tested by a class:
+
+    from amplint.testing import FixtureTests
+
+    class TestRules(FixtureTests):
+        folder = Path(__file__).parent / "fixtures"
+
+The rules have to be installed, as those who use them have them: `pip install -e .`. Without pytest, `find_variants` and
+`find_silent` give what has methods `check_...`, which raise AssertionError.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import os
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from amplint.engine import check, check_bytes, fix
+from amplint.rules import all_rules, known
+from amplint.settings import Settings
+from amplint.verify.fixtures import CPU, DEVICES
+from amplint.verify.proof import CONFIRMED, NOT_EXECUTED, SHOWS
+
+if TYPE_CHECKING:
+    from amplint.rules.base import Rule
+    from amplint.verify.run import Row
+
+__all__ = ["FixtureTests", "Silent", "Variant", "expected_in", "find_silent", "find_variants"]
+
+_MARKER = re.compile(r"# amplint-fixture:((?: \w+=[\w-]+)+)\n")
+_EXPECT = re.compile(r"[ \t]*# expect: ([A-Z]{3}\d{3}(?:, [A-Z]{3}\d{3})*)[ \t]*$", re.MULTILINE)
+_CODE = re.compile(r"[A-Z]{3}\d{3}(?=_)")
+_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+_Found = Counter[tuple[str, int, str]]  # file, line, code
+
+
+class Variant(NamedTuple):
+    """One variant of a rule: a program, or a folder of one, before and after the fix."""
+
+    code: str
+    name: str
+    bad: Path
+    fixed: Path
+
+    @property
+    def marker(self) -> dict[str, str]:
+        """What the first line of the bad half says: fix, shows, maybe device."""
+        first = min(self.bad.glob("*.py")) if self.bad.is_dir() else self.bad
+        found = _MARKER.match(first.read_text("utf-8"))
+        _require(found is not None, f"{first}: the first line is no marker `# amplint-fixture: fix=... shows=...`")
+        assert found is not None
+        return dict(each.split("=") for each in found[1].split())
+
+    def files(self) -> list[tuple[Path, Path]]:
+        """Its files, before and after."""
+        if not self.bad.is_dir():
+            return [(self.bad, self.fixed)]
+        return [(each, self.fixed / each.name) for each in sorted(self.bad.glob("*.py"))]
+
+    def check_marker(self) -> None:
+        """The marker says what there is.
+
+        Raises:
+            AssertionError: it doesn't.
+        """
+        marker = self.marker
+        unknown = marker.keys() - {"fix", "shows", "device"}
+        _require(not unknown, f"{self.bad}: the marker's {', '.join(sorted(unknown))} is unknown")
+        for key, values in (("fix", ("safe", "unsafe", "hand")), ("shows", SHOWS), ("device", (CPU, *DEVICES))):
+            value = marker.get(key)
+            if value is None and key == "device":
+                continue
+            _require(value in values, f"{self.bad}: {key}={value} is none of {', '.join(sorted(values))}")
+        if marker["shows"] == "none":
+            proof = _rule(self.code).sections()["Proof"]
+            _require("shows=none" in proof, f"{self.code}: the documentation has to say why a fixture has shows=none")
+
+    def check_found(self) -> None:
+        """The bad half is reported where it says so, and nowhere else.
+
+        Raises:
+            AssertionError: it isn't.
+        """
+        expected = sum((expected_in(path) for path, _ in self.files()), _Found())
+        found = sum((_found(path, self.code) for path, _ in self.files()), _Found())
+        _same(found, expected)
+        _require(any(code == self.code for *_, code in expected), f"{self.bad}: no line expects {self.code}")
+
+    def check_fixed(self) -> None:
+        """The fixed half is what the fixer makes of the bad one, is clean of the rule, and has nothing left to fix.
+
+        Raises:
+            AssertionError: it isn't.
+        """
+        kind = self.marker["fix"]
+        safe: list[bool] = []  # whether the safe fixes are enough, by file
+        settings = settings_for(self.code, self.bad)
+        for bad, fixed in self.files():
+            before, after = plain(bad.read_text("utf-8")), fixed.read_text("utf-8")
+            if kind == "hand":
+                found = [each for each in check(before, str(bad), settings) if each.code == self.code]
+                offered = [each for each in found if each.fix and each.fix.edits and not each.withheld]
+                _require(not offered, f"{bad}: fix=hand, and a fix is offered")
+            else:
+                unsafe = kind == "unsafe"
+                _same_text(fix(before, str(bad), settings, unsafe=unsafe), after, fixed)
+                _same_text(fix(after, str(bad), settings, unsafe=True), after, fixed)
+                safe.append(fix(before, str(bad), settings) == after)
+            left = sorted(row for _, row, code in _found(fixed, self.code) if code == self.code)
+            _require(not left, f"{fixed}: {self.code} is still found on line {', '.join(map(str, left))}")
+            _require("# expect" not in after and "amplint-fixture" not in after, f"{fixed}: it has comments of bad.py")
+        _require(kind != "unsafe" or not all(safe), f"{self.bad}: fix=unsafe, and the safe fixes are enough")
+
+    def check_run(self) -> None:
+        """The bad half misbehaves as its marker says, and the fixed half doesn't, under the real torch.amp.
+
+        All fixtures of the folder are run when the first one is asked about.
+
+        Raises:
+            AssertionError: it isn't so.
+            amplint.verify.run.CannotRun: torch is missing.
+        """
+        row = executed(self.bad.parents[2])[str(self)]
+        expected = NOT_EXECUTED if row.fixture.shows == "none" else CONFIRMED
+        said = f"{row.verdict}: {row.reason}\nbefore: {row.before}\nafter: {row.after}"
+        _require(row.verdict == expected, f"{self.bad}: {said}")
+
+    def __str__(self) -> str:
+        return f"{self.code}-{self.name}"
+
+
+class Silent(NamedTuple):
+    """A correct program."""
+
+    code: str
+    path: Path
+
+    def check_silent(self) -> None:
+        """Nothing is found in it.
+
+        Raises:
+            AssertionError: something is.
+        """
+        _same(_found(self.path, self.code), _Found())
+
+    def __str__(self) -> str:
+        return f"{self.code}-{self.path.stem}"
+
+
+class FixtureTests:
+    """Tests of all fixtures of a `folder`, for pytest."""
+
+    folder: ClassVar[str | os.PathLike[str]]
+
+    def pytest_generate_tests(self, metafunc: Any) -> None:
+        """Let pytest run the tests below for each variant, silent program and rule."""
+        asked = metafunc.fixturenames
+        if "variant" in asked:
+            metafunc.parametrize("variant", find_variants(self.folder), ids=str)
+        elif "silent" in asked:
+            metafunc.parametrize("silent", find_silent(self.folder), ids=str)
+        elif "rule" in asked:
+            rules = _rules(self.folder)
+            metafunc.parametrize("rule", rules, ids=[each.code for each in rules])
+
+    def test_each_rule_has_a_folder(self) -> None:
+        """Each rule that finds something has one, with variants and silent programs."""
+        folders = {each.name[:6]: each.name for each in _folders(self.folder)}
+        rules = {rule.code: f"{rule.code}_{rule.name.replace('-', '_')}" for rule in _rules(self.folder) if rule.run}
+        _require(folders == rules, f"the folders are {sorted(folders.values())}, the rules {sorted(rules.values())}")
+        with_variants = {each.code for each in find_variants(self.folder)}
+        with_silent = {each.code for each in find_silent(self.folder)}
+        _require(with_variants == set(rules), f"without a variant: {sorted(set(rules) - with_variants)}")
+        _require(with_silent == set(rules), f"without a silent program: {sorted(set(rules) - with_silent)}")
+
+    def test_marker(self, variant: Variant) -> None:
+        """See `Variant.check_marker`."""
+        variant.check_marker()
+
+    def test_bad_is_found(self, variant: Variant) -> None:
+        """See `Variant.check_found`."""
+        variant.check_found()
+
+    def test_fixed_is_what_the_fixer_makes(self, variant: Variant) -> None:
+        """See `Variant.check_fixed`."""
+        variant.check_fixed()
+
+    def test_bad_misbehaves_as_its_marker_says_and_fixed_does_not(self, variant: Variant) -> None:
+        """See `Variant.check_run`."""
+        import pytest  # noqa: PLC0415 - the rest of the module does without
+
+        pytest.importorskip("torch")
+        variant.check_run()
+
+    def test_silent(self, silent: Silent) -> None:
+        """See `Silent.check_silent`."""
+        silent.check_silent()
+
+    def test_documentation(self, rule: Rule) -> None:
+        """The documentation has a sentence, then all sections, and its examples are Python."""
+        _require(rule.summary.endswith("."), f"{rule.code}: the documentation doesn't start with a sentence")
+        for heading, text in rule.sections().items():
+            _require(bool(text), f"{rule.code}: the section {heading!r} is empty")
+            for block in _BLOCK.findall(text) if heading in ("Example", "Use instead") else ():
+                ast.parse(block)
+
+
+def find_variants(folder: str | os.PathLike[str]) -> list[Variant]:
+    """All variants below a folder of rules' folders."""
+    found = []
+    for rule in _folders(folder):
+        for each in sorted(rule.iterdir()):
+            if each.name != "silent" and each.is_dir() and not each.name.startswith(("_", ".")):
+                ending = ".py" if (each / "bad.py").exists() else ""
+                found.append(Variant(rule.name[:6], each.name, each / f"bad{ending}", each / f"fixed{ending}"))
+    return found
+
+
+def find_silent(folder: str | os.PathLike[str]) -> list[Silent]:
+    """All silent programs below a folder of rules' folders."""
+    return [Silent(rule.name[:6], each) for rule in _folders(folder) for each in sorted(rule.glob("silent/*.py"))]
+
+
+def plain(text: str) -> str:
+    """A fixture's text without what only its test reads."""
+    return _EXPECT.sub("", _MARKER.sub("", text, count=1))
+
+
+def settings_for(code: str, path: Path) -> Settings:
+    """The rules that are on by default, and one. A requirements.txt in a rule's folder declares the torch."""
+    _rule(code)
+    declares = any((each / "requirements.txt").exists() for each in path.parents if each.name.startswith(f"{code}_"))
+    default = {each.code for each in all_rules().values() if each.default}
+    return Settings(frozenset(default | {code}), isolated=not declares)
+
+
+@cache
+def executed(folder: Path) -> dict[str, Row]:
+    """What `amplint verify --run` says of each fixture of a folder."""
+    from amplint.verify.run import verify  # noqa: PLC0415 - most tests run nothing
+
+    return {f"{row.fixture.rule}-{row.fixture.name}": row for row in verify([folder])}
+
+
+def _folders(folder: str | os.PathLike[str]) -> list[Path]:
+    found = sorted(each for each in Path(folder).iterdir() if each.is_dir() and not each.name.startswith((".", "_")))
+    strange = [each.name for each in found if not _CODE.match(each.name)]
+    _require(not strange, f"{folder}: not named for a rule, as ABC101_its_name: {', '.join(strange)}")
+    _require(bool(found), f"{folder}: no rule has fixtures there")
+    return found
+
+
+def _rules(folder: str | os.PathLike[str]) -> list[Rule]:
+    """All rules with the prefixes that the folders of some have."""
+    prefixes = {each.name[:3] for each in _folders(folder)}
+    return [rule for code, rule in all_rules().items() if code[:3] in prefixes]
+
+
+def _rule(code: str) -> Rule:
+    errors = "".join(f"; {each}" for each in known().errors)
+    _require(code in all_rules(), f"there is no rule {code}: is the package that has it installed?{errors}")
+    return all_rules()[code]
+
+
+def expected_in(path: Path) -> _Found:
+    """What a fixture says is found in it: the file's name, line and code."""
+    text = path.read_text("utf-8")
+    return Counter(
+        (path.name, text.count("\n", 0, found.end()) + 1, code)
+        for found in _EXPECT.finditer(text)
+        for code in found[1].split(", ")
+    )
+
+
+def _found(path: Path, code: str) -> _Found:
+    result = check_bytes(path.read_bytes(), str(path), settings_for(code, path))
+    source = result.source
+    return Counter((path.name, source.row(each.start), each.code) for each in result.findings if source is not None)
+
+
+def _same(found: _Found, expected: _Found) -> None:
+    __tracebackhide__ = True
+    extra, missing = sorted((found - expected).elements()), sorted((expected - found).elements())
+    lines = [f"found, and not expected: {name}:{row} {code}" for name, row, code in extra]
+    lines += [f"expected, and not found: {name}:{row} {code}" for name, row, code in missing]
+    _require(not lines, "\n".join(lines))
+
+
+def _same_text(found: str, expected: str, path: Path) -> None:
+    __tracebackhide__ = True
+    if found != expected:
+        before, after = expected.splitlines(), found.splitlines()
+        lines = difflib.unified_diff(before, after, str(path), "what the fixer makes", lineterm="")
+        raise AssertionError("\n".join(lines) or f"{path}: the fixer makes other line ends")
+
+
+def _require(holds: bool, message: str) -> None:
+    __tracebackhide__ = True
+    if not holds:
+        raise AssertionError(message)
