@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from amplint.comments import drops_comment
 from amplint.edits import validate
-from amplint.findings import Finding
+from amplint.findings import Edit, Finding
 from amplint.guard import Refusal, parse
 from amplint.rules import all_rules
 from amplint.rules.base import PluginError
 from amplint.run import REPORT
-from amplint.source import Source
+from amplint.source import MARK, Source
 from amplint.target import nothing_declared
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _ask(rule: Rule, module: Module) -> tuple[list[Finding], BaseException | Non
     try:
         found = [at_home(module, rule, each) for each in rule.run(module)] if rule.run is not None else []
         for each in found:
-            if each is not None:
+            if each is not None and MARK not in module.source.text[each.start : each.end]:
                 if rule.plugin and each.code != rule.code:
                     raise ValueError(f"it made a finding of {each.code}")
                 validate(each, module.own_length)
@@ -167,16 +167,36 @@ def _ask(rule: Rule, module: Module) -> tuple[list[Finding], BaseException | Non
 
 def _keeping_comments(module: Module, finding: Finding) -> Finding:
     """A finding without the fix that would take a comment away."""
-    if finding.fix is not None and drops_comment(module.source, finding.fix.edits):
+    if finding.fix is None:
+        return finding
+    if any(_meets_mark(module.source, edit) for edit in finding.fix.edits):
+        return finding._replace(fix=None, withheld="it would change a line of IPython's, or more than one cell")
+    if drops_comment(module.source, finding.fix.edits):
         return finding._replace(fix=None, withheld="a comment stands in what it would replace")
     return finding
 
 
-def invalid_syntax(source: Source, row: int, message: str) -> Finding:
-    """AMP001 for a line."""
+def _meets_mark(source: Source, edit: Edit) -> bool:
+    """Whether an edit changes a line in which something is replaced for the analysis; or the end of a cell."""
+    if MARK not in source.text:
+        return False
+    starts, row = source.line_starts, source.row(edit.end)
+    # What ends where a line starts leaves that line alone.
+    end = edit.end if edit.end == starts[row - 1] else (*starts, len(source.text))[row]
+    return MARK in source.text[starts[source.row(edit.start) - 1] : end]
+
+
+def invalid_syntax(source: Source, row: int, message: str, column: int | None = None) -> Finding:
+    """AMP001 for a line, or a character of it."""
     row = min(max(row, 1), len(source.line_starts))
-    start = source.offset(row, 1)
-    return all_rules()[INVALID_SYNTAX].finding((start, start + len(source.line(row))), message)
+    start, width = source.offset(row, 1), len(source.line(row))
+    span = (start, start + width) if column is None else (start + column - 1, start + min(column, width))
+    return all_rules()[INVALID_SYNTAX].finding(span, message)
+
+
+def refused(source: Source) -> list[Finding]:
+    """AMP001 for each part of a file that is no program, while others are."""
+    return [all_rules()[INVALID_SYNTAX].finding((start, end), message) for start, end, message in source.refused()]
 
 
 def internal_error(source: Source, what: str, error: BaseException, plugin: str = "") -> Finding:

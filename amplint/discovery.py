@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.paths import absolute, parents, shown
+from amplint.paths import NOTEBOOK, absolute, parents, shown
 from amplint.selection import SettingsError
 from amplint.settings import Resolver, Settings
 
 if TYPE_CHECKING:
     from amplint.gitignore import Layers
 
-SUFFIXES = (".py", ".pyi")
+SUFFIXES = (".py", ".pyi", NOTEBOOK)
 
 
 class Found(NamedTuple):

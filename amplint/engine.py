@@ -67,15 +67,16 @@ def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = 
     Without `noqa` the comments that say `noqa` silence nothing: a host sees to them. What was seen of other files holds
     until `amplint.paths.look_again`.
     """
-    matters = gate.matters(data, settings.codes)
-    if not matters and gate.is_text(data):
+    seen = gate.seen(data, filename, settings.codes)
+    matters = gate.matters(seen, settings.codes)
+    if not matters and gate.is_text(seen):
         return Result(filename, None, ())
     try:
         source = Source.from_bytes(data, filename)
     except SourceError as error:
         # Bytes that are no text become U+FFFD, so that the place can be shown.
         source = Source(filename, data.decode("utf-8", "replace"))
-        found = [analysis.invalid_syntax(source, error.row, str(error))]
+        found = [analysis.invalid_syntax(source, error.row, str(error), error.column)]
         return _result(source, Suppressions(source).keep(found), settings)
     return _check(source, settings, noqa=noqa) if matters else Result(filename, None, ())
 
@@ -104,10 +105,6 @@ def _from_text(code: str, filename: str) -> Source:
     return Source(filename, code.removeprefix("\ufeff"), bom=code.startswith("\ufeff"))
 
 
-def _like(source: Source, text: str) -> Source:
-    return Source(source.filename, text, source.encoding, source.bom)
-
-
 def _defaults() -> Settings:
     from amplint.selection import enabled_codes  # noqa: PLC0415 - who comes with settings needs neither
     from amplint.settings import Settings  # noqa: PLC0415
@@ -120,6 +117,7 @@ def _check(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
     if comments.whole_file:
         return Result(source.filename, source, ())
     findings, given_up = with_room(lambda: _folded(lambda fold: _find(source, settings, comments, fold)))
+    findings += comments.keep(analysis.refused(source))
     return _result(source, findings, settings)._replace(given_up=given_up)
 
 
@@ -157,7 +155,7 @@ def _find(
     source: Source, settings: Settings, comments: Suppressions, fold: bool
 ) -> tuple[list[Finding], tuple[str, ...]]:
     """What the rules find, less what comments silence, and the comments that silence nothing; and what was given up."""
-    opened = _touched([source.text], gate.opening(settings.codes))
+    opened = _touched([source.original], gate.opening(settings.codes))
     raw: list[Finding] = []
     failed: set[str] = set()
     given_up: tuple[str, ...] = ()
@@ -176,7 +174,7 @@ def _find(
     if to_try:
         others = _touched(module.texts, _counting(settings) - settings.codes)
         before = Counter(each.code for each in (*raw, *analysis.run(others, module)[0]))
-        tried = try_out(source.text, to_try, before, lambda text: _tried(_like(source, text), settings))
+        tried = try_out(source.text, to_try, before, lambda text: _tried(source.like(text), settings))
         kept = [each for each in kept if each not in to_try] + tried
     if gate.UNUSED in settings.codes:
         kept += comments.keep(list(comments.unused(settings.codes - failed)))
@@ -234,7 +232,7 @@ def _fix(
         if text == source.text:
             return source, applied, _with_broken(result, broken, settings)
         applied.update(each.code for each in offered if each.fix in done)
-        source = _like(source, text)
+        source = source.like(text)
     result = _check(source, settings)
     error = RuntimeError(f"after {ROUNDS} rounds there is still something to fix")
     failure = analysis.internal_error(source, "fixing the file", error)
@@ -244,15 +242,15 @@ def _fix(
 def _round(source: Source, fixes: list[Fix]) -> tuple[str, list[Fix], dict[Fix, str]]:
     """The text with fixes made that leave it a program, those fixes, and why others are not made, which are broken."""
     text, done = apply(source.text, fixes)
-    if _broken(_like(source, text)) is None:
+    if _broken(source.like(text)) is None:
         return text, done, {}
-    alone = {fix: _broken(_like(source, apply(source.text, [fix])[0])) for fix in done}
+    alone = {fix: _broken(source.like(apply(source.text, [fix])[0])) for fix in done}
     broken = {fix: why for fix, why in alone.items() if why}
     good = [fix for fix in done if fix not in broken]
     # Where each is good by itself and all together are not, one is made at a time.
     for chosen in (good, good[:1]):
         text, done = apply(source.text, chosen)
-        if _broken(_like(source, text)) is None:
+        if _broken(source.like(text)) is None:
             return text, done, broken
     return source.text, [], broken
 

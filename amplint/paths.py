@@ -12,6 +12,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 # What the names of temporary files beside a fixed one start with (`amplint.writing`).
 TEMPORARY = ".amplint-"
+# What the file name of a notebook ends with.
+NOTEBOOK = ".ipynb"
 # Bytes of a program and of a configuration file that are read: no person has written more.
 LARGEST, LARGEST_CONFIG = 64 << 20, 1 << 20
 

@@ -98,7 +98,7 @@ def _first_look(path: str, resolver: Resolver, mode: Mode, outside: bool, noqa: 
     """The job that a file is, or what became of it where that is clear from its bytes."""
     try:
         job = Job(path, resolver.for_file(path), mode, outside, noqa)
-        return job if gate.opens(contents(path), job.settings.codes) else Outcome()
+        return job if gate.opens(gate.seen(contents(path), path, job.settings.codes), job.settings.codes) else Outcome()
     except SettingsError as error:
         return Outcome(error=str(error))
     except Exception as error:  # neither must a bug of ours cost the user the other files
@@ -165,10 +165,9 @@ def reason(error: Exception) -> str:
 def process(data: bytes, job: Job) -> Outcome:
     """Lint, and in the modes for it fix, the bytes of a file."""
     try:
-        if not gate.opens(data, job.settings.codes):
+        if not gate.opens(gate.seen(data, job.path, job.settings.codes), job.settings.codes):
             return Outcome(output=data if job.mode is Mode.FIX else b"")
-        from amplint.edits import unified_diff  # noqa: PLC0415 - for most files the gate is all there is
-        from amplint.engine import check_bytes, fix_bytes  # noqa: PLC0415
+        from amplint.engine import check_bytes, fix_bytes  # noqa: PLC0415 - for most files the gate is all there is
 
         if job.mode is Mode.CHECK:
             result = check_bytes(data, job.path, job.settings)
@@ -177,15 +176,26 @@ def process(data: bytes, job: Job) -> Outcome:
             from amplint.noqa import silence  # noqa: PLC0415 - once in a project's life
 
             done = silence(data, job.path, job.settings, job.noqa)
-            output = unified_diff(data, done.data, job.path) if job.mode is Mode.DIFF else done.data
+            output = _diff(data, done.data, job.path) if job.mode is Mode.DIFF else done.data
             return Outcome(_findings(done.result), None, output, done.findings, comments=done.comments)
         fixed = fix_bytes(data, job.path, job.settings)
-        output = unified_diff(data, fixed.data, job.path) if job.mode is Mode.DIFF else fixed.data
+        output = _diff(data, fixed.data, job.path) if job.mode is Mode.DIFF else fixed.data
         return Outcome(_findings(fixed.result), None, output, fixed.applied.total(), fixed.result.given_up)
     except SettingsError as error:
         return Outcome(error=str(error))
     except Exception as error:  # a bug of ours in one file must not cost the user the others
         return Outcome(error=f"{job.path}: {reason(error)}")
+
+
+def _diff(old: bytes, new: bytes, path: str) -> bytes:
+    """The diff of a file, or of the cells of a notebook."""
+    if old == new:
+        return b""
+    from amplint.edits import unified_diff  # noqa: PLC0415 - only --diff makes one
+    from amplint.source import Source  # noqa: PLC0415
+
+    pairs = zip(Source.from_bytes(old, path).files(), Source.from_bytes(new, path).files(), strict=True)
+    return b"".join(unified_diff(before, after, name) for (name, before), (_, after) in pairs)
 
 
 def _findings(result: Result) -> Result | None:

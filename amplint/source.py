@@ -9,8 +9,13 @@ from __future__ import annotations
 import codecs
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from functools import cached_property
 
+from amplint.paths import NOTEBOOK
+
+# Stands in the text of a notebook where a cell ends, or in place of what is no Python; no fix touches it.
+MARK = "\x02"
 # Only these three end a line in Python (and in libcst); str.splitlines knows many more.
 LINE_END = re.compile(r"\r\n|\r|\n")
 # A line of which libcst keeps nothing: what stands behind it would be somewhere else.
@@ -23,11 +28,12 @@ _SUFFIXED = re.compile(r"(utf-8|latin-1|iso-8859-1|iso-latin-1)-.*")
 
 
 class SourceError(Exception):
-    """The bytes can't be made a text; `row` is the line (from 1) that shows it."""
+    """The bytes can't be made a text; `row` (from 1), and `column` where it is known, is the place that shows it."""
 
-    def __init__(self, message: str, row: int = 1) -> None:
+    def __init__(self, message: str, row: int = 1, column: int | None = None) -> None:
         super().__init__(message)
         self.row = row
+        self.column = column
 
 
 def declared_encoding(data: bytes) -> str:
@@ -84,11 +90,15 @@ class Source:
 
     @classmethod
     def from_bytes(cls, data: bytes, filename: str) -> Source:
-        """Decode a file as Python would.
+        """Decode a file as Python would, or, by its name, as Jupyter would.
 
         Raises:
-            SourceError: the bytes are not in the encoding they declare, or hold a NUL.
+            SourceError: the bytes are not in the encoding they declare, or hold a NUL, or are no notebook.
         """
+        if filename.endswith(NOTEBOOK):
+            from amplint.notebook import Notebook  # noqa: PLC0415 - which builds on this module
+
+            return Notebook.from_bytes(data, filename)
         encoding = declared_encoding(data)
         bom = data.startswith(codecs.BOM_UTF8)
         body = data[3:] if bom else data
@@ -113,6 +123,44 @@ class Source:
             return (codecs.BOM_UTF8 if self.bom else b"") + text.encode(self.encoding)
         except UnicodeEncodeError as error:
             raise SourceError(f"{self.encoding} can't write {text[error.start]!r}") from None
+
+    def like(self, text: str) -> Source:
+        """The same file with another text."""
+        return Source(self.filename, text, self.encoding, self.bom)
+
+    @property
+    def original(self) -> str:
+        """The text before anything in it was replaced for the analysis, line for line."""
+        return self.text
+
+    def place(self, offset: int) -> tuple[int | None, int, int]:
+        """The cell of a notebook (else None), row and column of a character, as people count them."""
+        return None, *self.location(offset)
+
+    def named(self, offset: int) -> str:
+        """The line of a character as messages say it: `line 12`, `line 2 of cell 3`."""
+        cell, row, _ = self.place(offset)
+        return f"line {row}" if cell is None else f"line {row} of cell {cell}"
+
+    def shown(self, row: int) -> str:
+        """The text of line `row` as it stands in the file."""
+        return self.line(row)
+
+    def in_file(self, offset: int) -> tuple[int, int]:
+        """Row and column of a character in the file as it lies on the disk."""
+        return self.location(offset)
+
+    def written(self, row: int) -> str:
+        """The text of a line of the file as it lies on the disk."""
+        return self.line(row)
+
+    def refused(self) -> Iterator[tuple[int, int, str]]:
+        """The parts of the file that are no program, while others are: where, and why."""
+        return iter(())
+
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """What a diff of the file compares: names and contents."""
+        yield self.filename, self.encode(self.text)
 
     @cached_property
     def line_starts(self) -> list[int]:
@@ -159,3 +207,7 @@ class Joined(Source):
         end = len(first.text)
         between = [] if first.line_starts[-1] == end else [end]
         return [*first.line_starts, *between, *(end + 1 + start for start in second.line_starts)]
+
+    def place(self, offset: int) -> tuple[int | None, int, int]:
+        """As in the file's own text."""
+        return self._parts[0].place(offset)

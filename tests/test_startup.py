@@ -102,6 +102,14 @@ def test_a_directory_of_clean_files_is_not_parsed_either(project: Write) -> None
     assert not {"libcst", "ast", "amplint.engine", "pathspec", "concurrent.futures"} & modules
 
 
+def test_a_notebook_without_amp_is_not_read_as_json(project: Write) -> None:
+    cell = '{"cell_type": "code", "source": ["import torch\\u000a", "x.half"], "outputs": ["\\u0061nd", "ü"]}'
+    project({"clean.ipynb": f'{{"cells": [{cell}], "metadata": "a coding contest"}}'})
+    modules = imported("clean.ipynb")
+    assert {name for name in modules if name.partition(".")[0] == "amplint"} == OURS
+    assert not {"json", "ast"} & modules
+
+
 def test_configuration_costs_only_where_there_is_some(project: Write) -> None:
     project({"clean.py": CLEAN, "pyproject.toml": "[tool.amplint]\nignore = ['AMP101']\n"})
     modules = imported("clean.py")

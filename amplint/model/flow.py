@@ -170,7 +170,7 @@ def flows(module: Module) -> list[Flow]:
 def given_up(module: Module) -> list[str]:
     """The functions with more paths than can be followed, as far as any rule has asked for the flows."""
     return [
-        f"line {module.row(each.container)}: {each.container.name} has too many paths to follow"
+        f"{module.line(each.container)}: {each.container.name} has too many paths to follow"
         for each in module.known(_flows) or ()
         if each.given_up and isinstance(each.container, ir.Function)
     ]

@@ -91,7 +91,7 @@ class Module:
         """The line on which a node starts, as messages say it: `line 12`, `line 12 of utils.py`."""
         filename, row = self.place(self.layout.span(node)[0])
         if filename is None:
-            return f"line {row}"
+            return self.source.named(self.layout.span(node)[0])
         return f"line {row} of {seen_from(filename, self.source.filename)}"
 
     def once(self, make: Callable[[Module, Unpack[Given]], T], *given: Unpack[Given]) -> T:

@@ -21,7 +21,10 @@ _LINES = (*FOR_PEOPLE, "json-lines", "github", "pylint")
 
 
 class Place(NamedTuple):
-    """A finding and where it stands; rows and columns count from 1, the end is exclusive."""
+    """A finding and where it stands; rows and columns count from 1, the end is exclusive.
+
+    In a notebook rows count from the start of the `cell`, which has its number among all cells, from 1.
+    """
 
     filename: str
     source: Source
@@ -29,10 +32,37 @@ class Place(NamedTuple):
     start: tuple[int, int]
     end: tuple[int, int]
     unsafe: bool  # unsafe fixes are asked for in its file
+    cell: int | None = None
+
+    @property
+    def where(self) -> str:
+        """Row and column, with the cell before them: `26:13`, `cell 3:2:5`."""
+        return f"{self.in_cell}{self.start[0]}:{self.start[1]}"
+
+    @property
+    def in_cell(self) -> str:
+        """What stands before row and column, of a notebook's findings only."""
+        return "" if self.cell is None else f"cell {self.cell}:"
+
+    @property
+    def line(self) -> str:
+        """The line in which the finding starts, without its end."""
+        return self.source.shown(self.source.row(self.finding.start))
 
     def at(self, offset: int) -> tuple[int, int]:
         """Row and column of an offset in its file, counted as those of the finding are."""
-        return self.source.location(offset)
+        _, row, column = self.source.place(offset)
+        return row, column
+
+    @property
+    def in_file(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Start and end in the file as it lies on the disk, for what shows that: of a notebook its JSON."""
+        return self.source.in_file(self.finding.start), self.source.in_file(self.finding.end)
+
+    @property
+    def suggested(self) -> bool:
+        """Whether its fix can be told as one of the file as it lies on the disk."""
+        return self.fixable and self.cell is None
 
     @property
     def fixable(self) -> bool:
@@ -70,8 +100,8 @@ class Report(NamedTuple):
             filename, source = result.filename, result.source
             if source:
                 for finding in result.findings:
-                    start, end = source.location(finding.start), source.location(finding.end)
-                    yield Place(filename, source, finding, start, end, result.unsafe)
+                    (cell, *start), (_, *end) = source.place(finding.start), source.place(finding.end)
+                    yield Place(filename, source, finding, (start[0], start[1]), (end[0], end[1]), result.unsafe, cell)
 
 
 def _applicability(finding: Finding) -> str | None:

@@ -9,6 +9,6 @@ from amplint.report.text import BOLD, header, paint, shown_name
 def render(report: Report, colour: bool = False) -> str:
     """`path:line:col: AMP401 [*] message`, a line each."""
     return "".join(
-        f"{paint(shown_name(place), BOLD, colour)}:{place.start[0]}:{place.start[1]}: {header(place, colour)}\n"
+        f"{paint(shown_name(place), BOLD, colour)}:{place.where}: {header(place, colour)}\n"
         for place in report.places()
     )

@@ -23,8 +23,8 @@ def _full(place: Place, colour: bool) -> Iterator[str]:
     margin = " " * len(str(row))
     bar = paint("|", BLUE, colour)
     yield header(place, colour)
-    yield f"{margin}{paint('-->', BLUE, colour)} {visible(place.filename)}:{row}:{column}"
-    if line := place.source.line(row):
+    yield f"{margin}{paint('-->', BLUE, colour)} {visible(place.filename)}:{place.where}"
+    if line := place.line:
         end = place.end[1] if place.end[0] == row else len(line) + 1
         shown, before, width = _excerpt(line, column - 1, end - 1)
         caret = paint("^" * max(width, 1), SEVERITY_COLOUR[place.finding.severity], colour)

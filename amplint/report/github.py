@@ -15,17 +15,17 @@ def render(report: Report, _colour: bool = False) -> str:
     """A workflow command a line, one a finding."""
     text = ""
     for place in report.places():
-        filename, finding, (row, column), (end_row, end_column) = place.filename, place.finding, place.start, place.end
+        finding, ((row, column), (end_row, end_column)) = place.finding, place.in_file
         properties = {
             "title": f"amplint ({finding.code})",
-            "file": file_path(filename),
+            "file": file_path(place.filename),
             "line": row,
             "col": column,
             "endLine": end_row,
             "endColumn": end_column,
         }
         listed = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items())
-        shown = f"{filename}:{row}:{column}: {finding.code} {finding.message}"
+        shown = f"{place.filename}:{place.where}: {finding.code} {finding.message}"
         shown += "".join(f"\n  {label}: {text}" for label, text in advice(place))
         text += f"::{_LEVEL[finding.severity]} {listed}::{_data(shown)}\n"
     return text

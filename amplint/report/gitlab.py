@@ -19,12 +19,12 @@ def render(report: Report, _colour: bool = False) -> str:
             "description": f"{place.finding.code}: {place.finding.message}",
             "severity": _SEVERITY[place.finding.severity],
             "fingerprint": fingerprint,
-            "location": {"path": path, "positions": {"begin": _position(place.start), "end": _position(place.end)}},
+            "location": {"path": path, "positions": _positions(*place.in_file)},
         }
         for place, path, fingerprint in tracked(report)
     ]
     return json.dumps(issues, indent=2) + "\n"
 
 
-def _position(place: tuple[int, int]) -> dict[str, int]:
-    return {"line": place[0], "column": place[1]}
+def _positions(begin: tuple[int, int], end: tuple[int, int]) -> dict[str, dict[str, int]]:
+    return {name: {"line": row, "column": column} for name, (row, column) in (("begin", begin), ("end", end))}

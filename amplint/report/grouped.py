@@ -16,6 +16,6 @@ def render(report: Report, colour: bool = False) -> str:
         rows, columns = (max(len(str(place.start[at])) for place in places) for at in (0, 1))
         text += f"{paint(name, BOLD, colour)}:\n"
         for place in places:
-            text += f"  {place.start[0]:>{rows}}:{place.start[1]:<{columns}} {header(place, colour)}\n"
+            text += f"  {place.in_cell}{place.start[0]:>{rows}}:{place.start[1]:<{columns}} {header(place, colour)}\n"
         text += "\n"
     return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from amplint.comments import layout
@@ -21,7 +22,7 @@ def as_dict(place: Place) -> dict[str, Any]:
     """One finding as ruff writes it: columns from 1 in characters, ends exclusive, the file's path absolute."""
     finding, fix = place.finding, place.finding.fix
     return {
-        "cell": None,
+        "cell": place.cell,
         "code": finding.code,
         "end_location": _location(place.end),
         "filename": file_path(place.filename),
@@ -45,12 +46,15 @@ def file_path(filename: str) -> str:
     return filename if filename == "-" else absolute(filename)
 
 
-def _location(place: tuple[int, int]) -> dict[str, int]:
+def _location(place: Sequence[int]) -> dict[str, int]:
     return {"column": place[1], "row": place[0]}
 
 
 def _edit(edit: Edit, place: Place) -> dict[str, Any]:
+    cell, *_ = place.source.place(edit.start)
+    where = {} if cell is None else {"cell": cell}  # a fix may change several
     return {
+        **where,
         "content": edit.content,
         "end_location": _location(place.at(edit.end)),
         "location": _location(place.at(edit.start)),
@@ -59,4 +63,5 @@ def _edit(edit: Edit, place: Place) -> dict[str, Any]:
 
 def _noqa_row(place: Place) -> int:
     """The line that takes a `# noqa`, as `--add-noqa` would put it."""
-    return layout(place.source.text).row_with_room(place.start[0]) or place.start[0]
+    row = place.source.row(place.finding.start)
+    return place.start[0] + (layout(place.source.text).row_with_room(row) or row) - row

@@ -41,8 +41,8 @@ def _file(filename: str, places: list[Place]) -> list[str]:
 
 
 def _finding(place: Place, name: str) -> Iterator[str]:
-    (row, column), finding = place.start, place.finding
-    text = f"line {row}, col {column}, {finding.message}"
+    ((row, column), _), finding = place.in_file, place.finding
+    text = f"{place.in_cell.replace(':', ', ')}line {place.start[0]}, col {place.start[1]}, {finding.message}"
     yield from _case(
         # Of tests with one name some readers keep only the first.
         f"amplint.{finding.code}:{row}:{column}",

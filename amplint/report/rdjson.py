@@ -31,7 +31,7 @@ def _diagnostic(place: Place) -> dict[str, Any]:
         "severity": _SEVERITY[finding.severity],
         "code": {"value": finding.code},
     }
-    return {**found, "suggestions": [_suggestion(place)]} if place.fixable else found
+    return {**found, "suggestions": [_suggestion(place)]} if place.suggested else found
 
 
 def _suggestion(place: Place) -> dict[str, Any]:
@@ -51,6 +51,6 @@ def _range(place: Place, start: int, end: int) -> dict[str, Any]:
 
 def _position(place: Place, offset: int) -> dict[str, int]:
     """A place whose column counts bytes of UTF-8."""
-    row, column = place.at(offset)
-    before = place.source.text[offset - column + 1 : offset]
+    row, column = place.source.in_file(offset)
+    before = place.source.written(row)[: column - 1]
     return {"line": row, "column": len(before.encode("utf-8", "surrogatepass")) + 1}

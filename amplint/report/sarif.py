@@ -83,10 +83,10 @@ def _result(place: Place, fingerprint: str, codes: Sequence[str]) -> dict[str, A
         "ruleIndex": codes.index(finding.code),
         "level": finding.severity.value,
         "message": {"text": finding.message},
-        "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": _region(place.start, place.end)}}],
+        "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": _region(*place.in_file)}}],
         "partialFingerprints": {"amplint/v1": fingerprint},
     }
-    return {**found, "fixes": [_fix(place, artifact)]} if place.fixable else found
+    return {**found, "fixes": [_fix(place, artifact)]} if place.suggested else found
 
 
 def _artifact(filename: str) -> dict[str, str]:

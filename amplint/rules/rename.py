@@ -190,11 +190,11 @@ class Renames:
             return exported
         for each in self.uses:
             if each.group == use.group and each.rewrite.refusal is not None:
-                row = self.module.row(each.value) if each.value is not None else 0
-                return f"another use of the name can't be rewritten (line {row}: {each.rewrite.refusal})"
+                line = self.module.line(each.value) if each.value is not None else "line 0"
+                return f"another use of the name can't be rewritten ({line}: {each.rewrite.refusal})"
         for value in self._tests.get(use.legacy.old, ()):
             if value is not use.value:  # an instance of the new class is none of the old one
-                return f"line {self.module.row(value)} goes on testing for the old class"
+                return f"{self.module.line(value)} goes on testing for the old class"
         return None
 
     def _exported(self, use: Use) -> str | None:

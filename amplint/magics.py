@@ -1,0 +1,196 @@
+"""The code of a notebook's cell as a program: what only IPython understands is replaced by what Python does.
+
+A command (`%matplotlib inline`, `!pip install x`, `obj?`) becomes an unknown call, one that times its line loses its
+own words, and a cell for another language, or one that is no program, becomes an unknown call with every name in it:
+whatever it does to them, nothing is said about them any more. Replacements have the same lines, none of them shorter,
+and hold MARK, which no fix may touch; so `restored` puts back what was there.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from amplint.guard import Refusal, python_tree
+from amplint.source import LINE_END, MARK, Source
+
+# Cell magics whose body is Python, run in the notebook's own names.
+_PYTHON_BODY = {
+    "time",
+    "timeit",
+    "capture",
+    "prun",
+    "memit",
+    "debug",
+    "ipytest",
+    "skip",
+    "wandb",
+    "snakeviz",
+    "scalene",
+}
+# Those of other languages, and of other processes.
+_ELSEWHERE = {
+    "!", "R", "bash", "bigquery", "cmd", "css", "cython", "file", "html", "javascript", "js", "julia", "latex",
+    "markdown", "perl", "pypy", "python", "python2", "python3", "ruby", "script", "sh", "sql", "svg", "sx", "system",
+    "writefile",
+}  # fmt: skip
+_CELL_MAGIC = re.compile(r"[ \t\r\n]*%%([\w.!]+)")
+_UNKNOWN, _END = "_()", f"#{MARK}"
+# They run other code in the notebook's names.
+_STAR = "from _ import *"
+_RUNS = re.compile(r"%(run|load|pylab|edit)\b|%store\s+-r")
+# What stands behind these is a statement.
+_TIMES = re.compile(
+    r"%(?:time|prun|memit|timeit)\b(?:[ \t]+-(?:[nrptsTDl][ \t]*[\w.]+|[cqo])(?=[ \t]))*[ \t]+(?=[^\s%!-])"
+)
+_COMMAND = re.compile(r"[%!?,;/]")
+_ASSIGNED = re.compile(r"[^\W\d][\w., \t\[\]*'\"]*=[ \t]*(?=%[^\W\d]|!)")
+_HELP = re.compile(r"[^\r\n#'\"]*\?[ \t]*(?=[\r\n]|\Z)")
+_REST = re.compile(r"(?:[^\r\n\\]|\\(?:\r\n|\r|\n)|\\)*")
+_STRING = (
+    r"""(?:\"\"\"(?:\\.|.)*?(?:\"\"\"|\Z)|'''(?:\\.|.)*?(?:'''|\Z)|"(?:\\.|[^"\\\r\n])*"?|'(?:\\.|[^'\\\r\n])*'?)"""
+)
+_TOKEN = re.compile(
+    rf"""(?P<skip>{_STRING}|\#[^\r\n]*|\\(?:\r\n|\r|\n)|[^'"\#\\\r\n()\[\]{{}}]+)|(?P<end>\r\n|\r|\n)|(?P<open>[(\[{{])|.""",
+    re.DOTALL,
+)
+_NO_CODE = re.compile(rf"{_STRING}|\#[^\r\n]*", re.DOTALL)
+_NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_BINDS = re.compile(
+    r"^[ \t]*(?:(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|([^\W\d]\w*(?:[ \t]*,[ \t]*[^\W\d]\w*)*)[ \t]*=(?!=))",
+    re.MULTILINE,
+)
+
+
+class Mask(NamedTuple):
+    """`shown` stands in the program for what is `written` in the notebook."""
+
+    shown: str
+    written: str
+
+
+class Code(NamedTuple):
+    """A cell as a program; `refusal` says why it is none, with the place in what is written."""
+
+    text: str
+    masks: tuple[Mask, ...] = ()
+    refusal: Refusal | None = None
+
+
+def as_program(written: str) -> Code:
+    """What a cell's code is to the analysis."""
+    if MARK in written:
+        at = written.index(MARK)
+        return _opaque(written, Refusal(f"amplint can't read it yet: the control character {MARK!a}", at, at + 1))
+    refusal = _refusal(written)
+    if refusal is None:
+        return Code(written)
+    magic = _CELL_MAGIC.match(written)
+    if magic and magic[1] not in _PYTHON_BODY:
+        return _all(written, _UNKNOWN) if magic[1] in _ELSEWHERE else _opaque(written)
+    for timed in (True, False):
+        code = _masked(written, timed=timed)
+        refusal = _refusal(code.text) if code.masks else refusal
+        if refusal is None:
+            return code
+    return _opaque(written, refusal)
+
+
+def restored(text: str, masks: tuple[Mask, ...]) -> str | None:
+    """A text with what its masks stand for, which come in their order; None where one is missing."""
+    parts: list[str] = []
+    done = 0
+    for mask in masks:
+        at = text.find(mask.shown, done)
+        if at < 0:
+            return None
+        parts += (text[done:at], mask.written)
+        done = at + len(mask.shown)
+    return "".join((*parts, text[done:]))
+
+
+def _refusal(text: str) -> Refusal | None:
+    tree = python_tree(Source("", text))
+    return tree if isinstance(tree, Refusal) else None
+
+
+def _masked(written: str, *, timed: bool) -> Code:
+    parts: list[str] = []
+    masks: list[Mask] = []
+    done = 0
+    for start, end, shown in _commands(written, timed=timed):
+        mask = Mask(_like(written[start:end], shown), written[start:end])
+        masks.append(mask)
+        parts += (written[done:start], mask.shown)
+        done = end
+    return Code("".join((*parts, written[done:])), tuple(masks))
+
+
+def _like(written: str, shown: str) -> str:
+    """What replaces a text: `shown` on the first line, and as many lines as that has, none of them shorter."""
+    if shown.endswith(";"):  # the statement goes on
+        return shown.ljust(len(written))
+    first, *others = LINE_END.split(written)
+    ends = LINE_END.findall(written)
+    lines = [shown.ljust(len(first) - len(_END)) + _END, *(" " * len(each) for each in others)]
+    return "".join(line + end for line, end in zip(lines, [*ends, ""], strict=True))
+
+
+def _commands(text: str, *, timed: bool) -> Iterator[tuple[int, int, str]]:
+    """Where IPython's commands stand, and what is to stand there; `timed`: what they time is a statement."""
+    at = depth = 0
+    starts = True
+    while at < len(text):
+        if starts:
+            starts = False
+            while text[at : at + 1] in (" ", "\t", "\f"):
+                at += 1
+            if _COMMAND.match(text, at):
+                times = _TIMES.match(text, at) if timed else None
+                end = times.end() if times else _end(text, at)
+                shown = _STAR if _RUNS.match(text, at) else _UNKNOWN
+                yield at, end, f"'{MARK}';" if times else shown
+                at = end
+                continue
+            if (assigned := _ASSIGNED.match(text, at)) or _HELP.match(text, at):
+                at = assigned.end() if assigned else at
+                end = _end(text, at)
+                yield at, end, _UNKNOWN
+                at = end
+                continue
+        token = _TOKEN.match(text, at)
+        if token is None:  # the end
+            break
+        if token["open"]:
+            depth += 1
+        elif token["end"]:
+            starts = depth == 0
+        elif not token["skip"]:
+            depth = max(0, depth - (token[0] in ")]}"))
+        at = token.end()
+
+
+def _end(text: str, at: int) -> int:
+    """Where a command's line ends, behind lines that a backslash adds."""
+    found = _REST.match(text, at)
+    return found.end() if found else len(text)
+
+
+def _all(written: str, shown: str) -> Code:
+    mask = Mask(_like(written, shown), written)
+    return Code(mask.shown, (mask,))
+
+
+def _opaque(written: str, refusal: Refusal | None = None) -> Code:
+    """A cell of which nothing is known but its names: it may do anything to what they stand for."""
+    plain = _NO_CODE.sub("", written)
+    bound = [name.strip() for match in _BINDS.finditer(plain) for name in (match[1] or match[2]).split(",")]
+    names = dict.fromkeys(each for each in _NAME.findall(plain) if _usable(each))
+    targets = "".join(f"{name} = " for name in dict.fromkeys(bound) if _usable(name))
+    return _all(written, f"{targets}_({', '.join(names)})")._replace(refusal=refusal)
+
+
+def _usable(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name) and name != "__debug__"
