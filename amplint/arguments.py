@@ -58,6 +58,7 @@ def check_parser() -> argparse.ArgumentParser:
     output = parser.add_argument_group("output")
     output.add_argument("--output-format", choices=FORMATS, help="[default: full]")
     output.add_argument("-o", "--output-file", metavar="FILE", help="write them to a file, and the summary to stdout")
+    output.add_argument("-w", "--watch", action="store_true", help="lint again what changes, until Ctrl-C")
     output.add_argument("--statistics", action="store_true", help="print counts by rule instead of findings")
     output.add_argument("--exit-non-zero-on-fix", action="store_true", help="exit with 1 if something was fixed, too")
     output.add_argument("--exit-zero", action="store_true", help="exit with 0 whatever is found")

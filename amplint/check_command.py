@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import NamedTuple, TextIO
+from collections.abc import Collection, Sequence
+from typing import TextIO
 
 from amplint.arguments import FAILED, check_parser, overrides
 from amplint.discovery import discover
@@ -13,7 +14,7 @@ from amplint.paths import visible
 from amplint.report import FOR_PEOPLE, STATISTICS, Report, render
 from amplint.report.summary import diff_summary, silenced, statistics, summary
 from amplint.rules import known
-from amplint.run import Job, Mode, Outcome, process, processors, run
+from amplint.run import MANY, Job, Linted, Mode, Outcome, process, processors, run
 from amplint.selection import SettingsError
 from amplint.settings import Resolver
 
@@ -30,21 +31,38 @@ def _warn(message: str) -> None:
     print(f"amplint: warning: {visible(message)}", file=sys.stderr)
 
 
-class Linted(NamedTuple):
-    """The files of a run, what became of each, and what kept it from others."""
-
-    names: list[str]
-    outcomes: list[Outcome]
-    errors: list[str]
-
-
 def check(arguments: list[str]) -> int:
     """Lint what `arguments` name and return the exit code."""
     options = _options(arguments)
     resolver = Resolver(overrides(options, output_format=options.output_format))
     errors = _formatted(options, resolver)
+    if options.watch:
+        return _watched(options, errors)
     linted = _from_stdin(options, resolver) if options.stdin else _from_files(options, resolver)
     return _told(linted._replace(errors=[*linted.errors, *errors]), options)
+
+
+def _watched(options: argparse.Namespace, errors: list[str]) -> int:
+    """Lint again whatever changes, until the user ends it."""
+    if options.output_format not in FOR_PEOPLE:
+        raise SettingsError(f"--watch goes with --output-format {', '.join(FOR_PEOPLE[:-1])} or {FOR_PEOPLE[-1]}")
+    from amplint.watch import Hands, Watch  # noqa: PLC0415 - a run of its own kind
+
+    terse = argparse.Namespace(**{**vars(options), "quiet": True})
+    given = overrides(options, output_format=options.output_format)
+    hands = Hands(
+        lambda: Resolver(given),
+        lambda files, outside, resolver: _lint(files, outside, options, resolver),
+        lambda linted, whole: _told(linted, options if whole else terse),
+        lambda linted: len(_report(linted, options).findings),
+    )
+    for each in errors:
+        fail(each)
+    try:
+        Watch(options.paths or ["."], hands).run()
+    except KeyboardInterrupt:
+        print()
+    return CLEAN
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -56,6 +74,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         parser.error("- (standard input) can't be combined with other paths")
     if options.verify and (not options.fix or options.diff or "-" in options.paths):
         parser.error("--verify goes with --fix, on files")
+    others = options.diff or options.verify or options.statistics or options.add_noqa is not None
+    if options.watch and (others or options.output_file is not None):
+        parser.error("--watch doesn't go with --diff, --verify, --statistics, --output-file or --add-noqa")
+    if options.watch and "-" in options.paths:
+        parser.error("--watch goes with files")
     if options.output_file is not None:
         if options.diff:
             parser.error("--output-file doesn't go with --diff")
@@ -105,47 +128,62 @@ def _from_files(options: argparse.Namespace, resolver: Resolver) -> Linted:
     found = discover(options.paths or ["."], resolver)
     for path in [] if options.quiet else found.empty:
         _warn(f"no Python files in {path}")
+    return Linted(found.files, _lint(found.files, found.outside, options, resolver), found.errors)
+
+
+def _lint(
+    files: Sequence[str], outside: Collection[str], options: argparse.Namespace, resolver: Resolver
+) -> list[Outcome]:
     if options.verify:
         from amplint.verify_command import fix_verified  # noqa: PLC0415 - torch's parts are for those who ask
 
-        outcomes = list(fix_verified(found.files, resolver, found.outside))
-    else:
-        jobs = options.jobs or processors()
-        outcomes = list(run(found.files, resolver, options.mode, jobs, outside=found.outside, noqa=options.add_noqa))
-    return Linted(found.files, outcomes, found.errors)
+        return list(fix_verified(files, resolver, outside))
+    jobs = options.jobs or processors()
+    outcomes = run(files, resolver, options.mode, jobs, outside=outside, noqa=options.add_noqa)
+    if len(files) >= MANY and not options.quiet and sys.stderr.isatty():
+        from amplint.progress import counted  # noqa: PLC0415 - few files are linted before anybody looks
+
+        outcomes = counted(outcomes, len(files))
+    return list(outcomes)
 
 
 def _told(linted: Linted, options: argparse.Namespace) -> int:
     """Say what a run has come to, and return the exit code."""
-    names, outcomes, errors = linted
-    for path, outcome in zip(names, outcomes, strict=True) if options.verbose else ():
+    outcomes = linted.outcomes
+    for path, outcome in zip(linted.names, outcomes, strict=True) if options.verbose else ():
         for line in outcome.given_up:
             print(f"amplint: {visible(path)}: {visible(line)}", file=sys.stderr)
     for warning in [] if options.quiet else [outcome.warning for outcome in outcomes if outcome.warning]:
         _warn(warning)
-    errors = [*known().errors, *errors, *(outcome.error for outcome in outcomes if outcome.error)]
-    results = tuple(outcome.result for outcome in outcomes if outcome.result)
-    internal = [each.message for result in results for each in result.findings if each.code == "AMP000"]
-    for message in dict.fromkeys([*errors, *internal] if options.mode is Mode.DIFF else errors):
+    report = _report(linted, options)
+    for message in report.errors:
         fail(message)
-    output = b"".join(outcome.output for outcome in outcomes)
-    code = CLEAN
-    if errors or internal:
-        code = FAILED
-    elif output if options.mode is Mode.DIFF else results:
-        code = CLEAN if options.exit_zero else FOUND
-    fixed = sum(outcome.fixed for outcome in outcomes)
-    if fixed and options.exit_non_zero_on_fix and not options.exit_zero and code == CLEAN:
-        code = FOUND
-    comments = tuple(outcome.comments for outcome in outcomes if outcome.comments)
-    report = Report(results, fixed, tuple(dict.fromkeys(errors)), code, comments)
     # Where what a program reads goes to stdout, what a person reads goes to stderr.
     to = sys.stdout
     if options.mode is Mode.DIFF or (options.mode is Mode.FIX and options.stdin):
         to = sys.stderr
-        sys.stdout.buffer.write(output)
+        sys.stdout.buffer.write(b"".join(outcome.output for outcome in outcomes))
         sys.stdout.buffer.flush()
-    return code if _tell(report, to, options) else FAILED
+    return report.code if _tell(report, to, options) else FAILED
+
+
+def _report(linted: Linted, options: argparse.Namespace) -> Report:
+    """What a run has come to."""
+    outcomes = linted.outcomes
+    errors = [*known().errors, *linted.errors, *(outcome.error for outcome in outcomes if outcome.error)]
+    results = tuple(outcome.result for outcome in outcomes if outcome.result)
+    internal = [each.message for result in results for each in result.findings if each.code == "AMP000"]
+    fixed = sum(outcome.fixed for outcome in outcomes)
+    found = any(outcome.output for outcome in outcomes) if options.mode is Mode.DIFF else bool(results)
+    code = CLEAN
+    if errors or internal:
+        code = FAILED
+    elif (found or (fixed and options.exit_non_zero_on_fix)) and not options.exit_zero:
+        code = FOUND
+    if options.mode is Mode.DIFF:  # which shows no findings
+        errors += internal
+    comments = tuple(outcome.comments for outcome in outcomes if outcome.comments)
+    return Report(results, fixed, tuple(dict.fromkeys(errors)), code, comments)
 
 
 def _tell(report: Report, to: TextIO, options: argparse.Namespace) -> bool:

@@ -58,6 +58,14 @@ class Outcome(NamedTuple):
     comments: int = 0
 
 
+class Linted(NamedTuple):
+    """The files of a run, what became of each, and what kept it from others."""
+
+    names: list[str]
+    outcomes: list[Outcome]
+    errors: list[str]
+
+
 def run(
     files: Sequence[str],
     resolver: Resolver,

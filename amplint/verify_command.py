@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from amplint.arguments import Parser, add_settings, overrides
 from amplint.discovery import discover
 from amplint.paths import contents, visible
+from amplint.progress import say
 from amplint.report import proofs, steps
 from amplint.run import Job, Mode, Outcome, reason, tidy, write
 from amplint.selection import SettingsError
@@ -58,7 +59,7 @@ def run_verify(arguments: list[str]) -> int:
         print(f"amplint: error: {visible(str(error))}", file=sys.stderr)
         return 2
     finally:
-        _progress("")
+        say("")
     for each in errors:
         print(f"amplint: error: {visible(each)}", file=sys.stderr)
     if options.output_format == "json":
@@ -77,7 +78,7 @@ def run_verify(arguments: list[str]) -> int:
 
 def _fixtures(paths: Sequence[str], options: argparse.Namespace) -> list[Row]:
     def tell(done: int, total: int, fixture: Fixture) -> None:
-        _progress(f"[{done + 1}/{total}] {fixture.rule} {fixture.name}")
+        say(f"[{done + 1}/{total}] {fixture.rule} {fixture.name}")
 
     device = options.run_on if options.run_on in DEVICES else None
     return verify(paths, device=device, timeout=options.timeout, memory=options.memory, progress=tell)
@@ -92,7 +93,7 @@ def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[list[StepR
         for at, path in enumerate(files.files):
 
             def tell(text: str, at: int = at) -> None:
-                _progress(f"[{at + 1}/{len(files.files)}] {text}")
+                say(f"[{at + 1}/{len(files.files)}] {text}")
 
             try:
                 data, settings = contents(path), resolver.for_file(path)
@@ -121,7 +122,7 @@ def fix_verified(files: Sequence[str], resolver: Resolver, outside: Collection[s
     tidy(files)
     with verifier:
         for at, path in enumerate(files):
-            _progress(f"[{at + 1}/{len(files)}] {path}")
+            say(f"[{at + 1}/{len(files)}] {path}")
             warning = None
             try:
                 job = Job(path, resolver.for_file(path), Mode.FIX, path in outside)
@@ -141,13 +142,7 @@ def fix_verified(files: Sequence[str], resolver: Resolver, outside: Collection[s
             )
             result = fixed.result._replace(findings=findings) if findings else None
             yield Outcome(result, None, b"", fixed.applied.total(), fixed.result.given_up, warning)
-    _progress("")
-
-
-def _progress(text: str) -> None:
-    if sys.stderr.isatty():
-        width = shutil.get_terminal_size().columns - 1
-        print(f"\r\x1b[K{visible(text)[:width]}", end="", file=sys.stderr, flush=True)
+    say("")
 
 
 def _seconds(text: str) -> float:

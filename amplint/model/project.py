@@ -63,12 +63,13 @@ def _index(root: str) -> dict[tuple[str, str], tuple[str, ...]]:
                 if count > _MOST_FILES:
                     return {}
                 path = os.path.join(folder, file)
-                for key in _taken(path):
+                for key in taken(path):
                     found.setdefault(key, []).append(path)
     return {key: tuple(paths) for key, paths in found.items()}
 
 
-def _taken(path: str) -> set[tuple[str, str]]:
+def taken(path: str) -> set[tuple[str, str]]:
+    """What a file takes of the names that a fix may rename, each with the last name of the module that has it."""
     try:
         data = contents(path)
     except OSError:
