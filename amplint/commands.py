@@ -95,4 +95,16 @@ def _server(arguments: list[str]) -> int:
     return CLEAN
 
 
-_COMMANDS: dict[str, Callable[[list[str]], int]] = {"check": check, "rule": _rule, "server": _server, "verify": _verify}
+def _explain(arguments: list[str]) -> int:
+    from amplint.explain_command import run_explain  # noqa: PLC0415 - no other command needs it
+
+    return run_explain(arguments)
+
+
+_COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "check": check,
+    "explain": _explain,
+    "rule": _rule,
+    "server": _server,
+    "verify": _verify,
+}

@@ -1,0 +1,114 @@
+"""The messages that amplint knows, read from the tables in `messages/`."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amplint.toml import parse_toml
+
+TABLES = Path(__file__).parent / "messages"
+
+
+class Text(NamedTuple):
+    """One wording of a message; `{...}` in it stands for what varies (`amplint.explain.patterns`).
+
+    `origin` says who prints it: a file of torch's, `libtorch` (its compiled part), `cuda` (builds for CUDA only),
+    `python` (Python itself, or torch's reading of arguments), `earlier` (releases of torch before the one that the
+    tests run), or another library. `releases` says which of them do, for people.
+    """
+
+    text: str
+    origin: str
+    releases: str
+
+
+class Cause(NamedTuple):
+    """A usual cause: the rules that find it, if any does, and what to do; `change` is a small diff."""
+
+    rules: tuple[str, ...]
+    why: str
+    do: str
+    change: str = ""
+
+    @property
+    def before(self) -> str:
+        """The code of `change` as it was."""
+        return self._half("+")
+
+    @property
+    def after(self) -> str:
+        """The code of `change` as it is to be."""
+        return self._half("-")
+
+    def _half(self, without: str) -> str:
+        return "\n".join(line[1:] for line in self.change.split("\n") if line and not line.startswith(without))
+
+
+class Message(NamedTuple):
+    """What is known of one message, in all its wordings, or of one symptom.
+
+    `causes` begin with the most likely. `lines` are expressions for lines of logs; `asked` are words that a question
+    about it has, joined by `&`. A wording that is general counts only `beside` one of these words, and with `half` only
+    where one of the dtypes in it is a half type.
+    """
+
+    id: str
+    means: str
+    says: tuple[Text, ...]
+    causes: tuple[Cause, ...]
+    lines: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    half: bool = False
+
+    @property
+    def title(self) -> str:
+        """What the message is called where there is no text of it to show."""
+        return plain(self.says[0].text) if self.says else self.id.replace("-", " ")
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The rules that find one of its causes, the most likely first."""
+        return tuple(dict.fromkeys(code for cause in self.causes for code in cause.rules))
+
+
+def plain(text: str) -> str:
+    """A wording for people: what varies is three dots."""
+    shown = text.replace("{start}", "").replace("{end}", "")
+    while "{" in shown:
+        before, _, rest = shown.partition("{")
+        shown = f"{before}...{rest.partition('}')[2]}"
+    return shown
+
+
+@cache
+def known() -> tuple[Message, ...]:
+    """All messages, in the order of the tables."""
+    return tuple(
+        _message(each)
+        for path in sorted(TABLES.glob("*.toml"))
+        for each in parse_toml(path.read_text("utf-8"))["message"]
+    )
+
+
+def leading_to(code: str) -> list[Message]:
+    """The messages of which the rule `code` finds a cause."""
+    return [each for each in known() if code in each.codes]
+
+
+def _message(table: dict[str, Any]) -> Message:
+    return Message(
+        table["id"],
+        " ".join(table["means"].split()),
+        tuple(Text(**each) for each in table.get("says", ())),
+        tuple(
+            Cause(tuple(each["rules"]), each["why"], each["do"], each.get("change", "").strip("\n"))
+            for each in table["cause"]
+        ),
+        tuple(table.get("lines", ())),
+        tuple(table.get("asked", ())),
+        tuple(table.get("beside", ())),
+        table.get("half", False),
+    )

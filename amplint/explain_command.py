@@ -1,0 +1,64 @@
+"""The command `explain`: a message, a log or a question in, what it means and what to do out."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+from amplint.arguments import Parser
+from amplint.check_command import CLEAN, FOUND, fail
+
+_DESCRIPTION = """\
+From an error message, a warning, a log or a symptom to what it means, the rules that find its cause, and what to do:
+amplint explain "No inf checks were recorded for this optimizer."; python train.py 2>&1 | amplint explain;
+amplint explain < log.txt; amplint explain "loss is nan after some epochs". The files that a traceback names are linted
+where they are here, never run."""
+_EPILOG = "Exit codes: 0 a known message was found, 1 none was, 2 amplint could not do its work."
+_WIDEST = 100
+
+
+def run_explain(arguments: list[str]) -> int:
+    """Explain what `arguments` or standard input say and return the exit code."""
+    parser = Parser(prog="amplint explain", description=_DESCRIPTION, epilog=_EPILOG)
+    add = parser.add_argument
+    add("text", nargs="*", metavar="TEXT", help="the message, or - for standard input [default: - unless a terminal]")
+    add("--list", action="store_true", help="print all messages that are known")
+    add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
+    options = parser.parse_intermixed_args(arguments)
+    if options.text and options.list:
+        parser.error("give a text, or --list")
+    from amplint.explain import show  # noqa: PLC0415 - nothing of this is needed to say what is wrong with arguments
+    from amplint.explain.messages import known  # noqa: PLC0415
+
+    if options.list:
+        sys.stdout.write(show.list_json(known()) if options.output_format == "json" else show.list_text(known()))
+        return CLEAN
+    if not options.text and sys.stdin is not None and sys.stdin.isatty():
+        parser.error('give a message, such as "Attempting to unscale FP16 gradients.", or pipe a log in')
+    text = _standard_input() if options.text in ([], ["-"]) else " ".join(options.text)
+    if not text.strip():
+        return fail("the text is empty")
+
+    from amplint.explain.finding import find  # noqa: PLC0415
+    from amplint.explain.located import lint  # noqa: PLC0415
+
+    found = find(text)
+    files = lint((frame, hit.message.codes) for hit in found.hits for frame in hit.stack if hit.message.codes)
+    if options.output_format == "json":
+        sys.stdout.write(show.as_json(found, files))
+    else:
+        width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
+        sys.stdout.write(show.as_text(found, files, max(width, 40)))
+    return CLEAN if found.hits else FOUND
+
+
+def _standard_input() -> str:
+    from amplint.explain.reading import LARGEST, decode  # noqa: PLC0415
+    from amplint.selection import SettingsError  # noqa: PLC0415
+
+    if sys.stdin is None:
+        raise SettingsError("standard input is closed")
+    data = sys.stdin.buffer.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise SettingsError(f"the text has more than {LARGEST >> 20} MiB: its end is enough (`tail -c 1M`)")
+    return decode(data)
