@@ -46,18 +46,19 @@ def read(
     target: Target,
     frameworks: Callable[[str], Target] = nothing_declared,
     *,
+    tree: ast.Module | None = None,
     fold: bool = True,
     follow: bool = True,
 ) -> Module:
     """What a text means, with what it takes from other files of its project; `frameworks` is asked for their targets.
 
-    Without `follow` nothing is taken from other files; without `fold` libcst reads all of the text at once, and not
-    what is asked for (`amplint.model.folding`).
+    `tree` is what `check_syntax` made of it, where that is known. Without `follow` nothing is taken from other files;
+    without `fold` libcst reads all of the text at once, and not what is asked for (`amplint.model.folding`).
 
     Raises:
         UnreadableError: Python or libcst can't parse it, or amplint fails on it.
     """
-    module = read_alone(source, target, frameworks=frameworks, fold=fold)
+    module = read_alone(source, target, frameworks=frameworks, tree=tree, fold=fold)
     try:
         from amplint.model.links import link  # noqa: PLC0415 - see below
 
@@ -74,6 +75,7 @@ def read_alone(
     last_id: int = 0,
     frameworks: Callable[[str], Target] = nothing_declared,
     *,
+    tree: ast.Module | None = None,
     fold: bool = False,
 ) -> Module:
     """What a text by itself means; the ids of its nodes come behind `last_id`.
@@ -81,7 +83,7 @@ def read_alone(
     Raises:
         UnreadableError: Python or libcst can't parse it, or amplint fails on it.
     """
-    tree = check_syntax(source)
+    tree = tree or check_syntax(source)
     try:
         # Not at the top: importing libcst takes longer than to lint most files.
         from amplint.model import build  # noqa: PLC0415

@@ -12,6 +12,7 @@ from amplint.edits import apply
 from amplint.findings import Applicability, Finding, Fix
 from amplint.guard import refusal, with_room
 from amplint.paths import look_again
+from amplint.prose import without_prose
 from amplint.rules import all_rules
 from amplint.source import Source, SourceError
 from amplint.suppress import Suppressions
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
     from amplint.rules.base import Rule
     from amplint.settings import Settings
+    from amplint.target import Target
 
 T = TypeVar("T")
 # Whether a finding is to be fixed: of the text, and where in it the finding starts.
@@ -155,23 +157,20 @@ def _find(
     source: Source, settings: Settings, comments: Suppressions, fold: bool
 ) -> tuple[list[Finding], tuple[str, ...]]:
     """What the rules find, less what comments silence, and the comments that silence nothing; and what was given up."""
-    opened = _touched([source.original], gate.opening(settings.codes))
     raw: list[Finding] = []
     failed: set[str] = set()
     given_up: tuple[str, ...] = ()
     try:
-        if opened:
-            module = _read(source, settings, opened, fold)
+        module = _read(source, settings, settings.codes, fold)
+        if module is not None:
             rules = _touched(module.texts, settings.codes)  # with what it takes from other files
             raw, failed = analysis.run(rules, module)
             given_up = analysis.given_up(module)
-        else:
-            analysis.check_syntax(source)
     except UnreadableError as error:
         return comments.keep([error.finding]), ()
     kept = comments.keep(raw)
     to_try = [each for each in kept if each.fix and each.fix.edits and all_rules()[each.code].trial]
-    if to_try:
+    if to_try and module is not None:
         others = _touched(module.texts, _counting(settings) - settings.codes)
         before = Counter(each.code for each in (*raw, *analysis.run(others, module)[0]))
         tried = try_out(source.text, to_try, before, lambda text: _tried(source.like(text), settings))
@@ -185,11 +184,24 @@ def _touched(texts: Iterable[str], codes: frozenset[str]) -> list[Rule]:
     return gate.touched("\n".join(texts).encode("utf-8", "replace"), codes)
 
 
-def _read(source: Source, settings: Settings, opened: list[Rule], fold: bool) -> Module:
-    """What a text means, for the rules whose words it has; without `fold` by itself."""
+def _read(source: Source, settings: Settings, codes: frozenset[str], fold: bool) -> Module | None:
+    """What a text means, if the rules with `codes` can find anything in it; without `fold` by itself.
+
+    Raises:
+        UnreadableError: it can't be read.
+    """
+    tree = analysis.check_syntax(source)
+    opening = gate.opening(codes)
+    opened = _touched([without_prose(source.text, tree, gate.roots(opening))], opening)
+    if not opened:
+        return None
     target = settings.target(source.filename)
     follow = fold and any(map(gate.follows, opened))
-    return analysis.read(source, target, lambda name: settings.target(source.filename, name), fold=fold, follow=follow)
+
+    def frameworks(name: str) -> Target:
+        return settings.target(source.filename, name)
+
+    return analysis.read(source, target, frameworks, tree=tree, fold=fold, follow=follow)
 
 
 def _counting(settings: Settings) -> frozenset[str]:
@@ -204,12 +216,10 @@ def _tried(source: Source, settings: Settings) -> Counter[str]:
 def _count(source: Source, settings: Settings, fold: bool) -> Counter[str]:
     """How often each code that counts is found in a text."""
     try:
-        opened = _touched([source.text], _counting(settings))
-        if opened:
-            module = _read(source, settings, opened, fold)
+        module = _read(source, settings, _counting(settings), fold)
+        if module is not None:
             found, _ = analysis.run(_touched(module.texts, _counting(settings)), module)
             return Counter(each.code for each in found)
-        analysis.check_syntax(source)
     except UnreadableError as error:
         return Counter([error.finding.code])
     return Counter()

@@ -88,6 +88,11 @@ def touched(data: bytes, codes: frozenset[str]) -> list[Rule]:
     return [rule for rule in rules if any(all(map(present, words)) for words in rule.triggers)]
 
 
+def roots(codes: frozenset[str]) -> tuple[str, ...]:
+    """Words of which a file has one, if it has what the rules with `codes` look for."""
+    return tuple(each.decode() for each in _search(codes)[1])
+
+
 @cache
 def _search(codes: frozenset[str]) -> tuple[list[Rule], tuple[bytes, ...], dict[bytes, list[bytes]]]:
     """The rules with `codes`, the roots of their words, and what parts these have."""

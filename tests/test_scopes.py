@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from amplint import check
 from amplint.model import Module, build, ir
 from amplint.model.scopes import LOCAL, NOTHING, UNBOUND, UNKNOWN
 from amplint.source import Source
@@ -58,9 +59,12 @@ IMPORT = "from torch.amp import autocast\n"
         (IMPORT + "a = x or autocast\nprobe(a)\n", AUTOCAST | {UNBOUND + "x"}),
         (IMPORT + "[a] = other()\nprobe(a)\n", {UNKNOWN}),
         (IMPORT + "a: object = autocast\nprobe(a)\n", AUTOCAST),
+        # bound to themselves
+        ("a = a\nprobe(a)\n", {UNKNOWN}),
+        ("a = a.step\nprobe(a.step)\n", {UNKNOWN}),
         (IMPORT + "a: object\nprobe(a)\n", {UNBOUND + "a"}),
         # cycles end
-        ("a = b\nb = a\nprobe(a)\n", set()),
+        ("a = b\nb = a\nprobe(a)\n", {UNKNOWN}),
         (IMPORT + "a = a or autocast\nprobe(a)\n", AUTOCAST),
         ("a.b = a.b\nprobe(a.b)\n", {UNKNOWN}),
         # scopes
@@ -116,3 +120,13 @@ def test_an_answer_within_a_cycle_is_not_kept() -> None:
     )
     names = [each for each in module.values if isinstance(each, ir.Attribute)]
     assert all(module.names.of(each) >= AUTOCAST for each in names)
+
+
+def test_an_answer_to_a_name_within_a_cycle_is_not_kept() -> None:
+    module = lower("from torch import autocast\na = b\nb = a\na = autocast\nprobe(a)\nprobe(b)\n")
+    assert [set(module.names.of(each.args[0].value)) for each in module.calls] == [AUTOCAST, AUTOCAST]
+
+
+def test_what_is_bound_to_itself_is_no_region() -> None:
+    text = "import torch\nwith torch.autocast('cpu'):\n    y = model(x)\ntrainer = trainer.step\ntrainer.step(y)\n"
+    assert check(text) == []

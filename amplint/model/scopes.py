@@ -156,6 +156,7 @@ class Names:
     def __init__(self, package: str = "") -> None:
         self._package = package
         self._known: dict[tuple[int, str], frozenset[str]] = {}
+        self._partial: dict[tuple[int, str], frozenset[str]] = {}  # what was found for who asks for more
         self._attributes: dict[int, frozenset[str]] = {}
         self._active: set[tuple[int, str]] = set()
 
@@ -210,8 +211,9 @@ class Names:
         if home is None:
             return self._of_unbound(name, scope.module)
         key = (id(home), name)
-        if key in self._known:
-            return self._known[key]
+        for known in (self._known, self._partial):
+            if key in known:
+                return known[key]
         if key in self._active:
             return frozenset()  # `x = x or y`: the other bindings decide
         self._active.add(key)
@@ -219,7 +221,13 @@ class Names:
         for binding in home.bindings[name]:
             found |= self._of_binding(binding, name)
         self._active.discard(key)
-        self._known[key] = result = frozenset(found)
+        result = frozenset(found)
+        if self._active:
+            # In a cycle what is missing here is added further out: whole is the outermost answer only.
+            self._partial[key] = result
+        else:
+            self._partial.clear()
+            self._known[key] = result = result or frozenset((UNKNOWN,))
         return result
 
     def _of_binding(self, binding: Binding, name: str) -> frozenset[str]:

@@ -275,13 +275,12 @@ def _rows_inside_strings(module: Module) -> frozenset[int]:
     return frozenset(rows)
 
 
-def top_statement(node: ir.Node, region: ir.With) -> ir.Statement:
-    """The statement directly in the region's suite that holds `node`."""
+def top_statement(node: ir.Node, region: ir.With) -> ir.Statement | None:
+    """The statement directly in the region's suite that holds `node`; None for what stands in the header."""
     while node.parent is not region:
         assert node.parent is not None
         node = node.parent
-    assert isinstance(node, ir.Statement)
-    return node
+    return node if isinstance(node, ir.Statement) else None
 
 
 def enclosing_with(node: ir.Node, matches: Callable[[ir.Item], bool]) -> tuple[ir.With, ir.Item] | None:

@@ -81,12 +81,15 @@ def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
             "the region is a decorator or entered by hand: restructure it, so that it holds the forward and the loss",
         )
     region, item = holder
+    tops = [top_statement(each.event.call, region) for each in within]
+    ending = {each.id: each for each in tops if each is not None}
+    if None in tops:
+        return None, "it stands in the header of the `with` itself: take it out, behind the region"
     multiplying = module.once(_multiplying)
     if multiplying is not None and any(each.event.kind in BACKWARD for each in within):
         return None, f"{module.line(multiplying)} multiplies matrices in backward; outside their dtypes may differ"
-    tops = {statement.id: statement for each in within for statement in [top_statement(each.event.call, region)]}
     doubt = _doubt(module, within)
-    result = end_region(module, region, item, [tops[number] for number in sorted(tops)], safe=doubt is None)
+    result = end_region(module, region, item, [ending[number] for number in sorted(ending)], safe=doubt is None)
     if isinstance(result, Refused):
         return None, result.reason
     if doubt is not None:
