@@ -64,7 +64,8 @@ class Rule:
     """One rule. `triggers` are alternatives; within one, every word joined by `&` has to occur in the file.
 
     `triggers` are searched for in the file's bytes before anything is parsed, so each has to be a word without which
-    the rule can't fire; in comments and sentences it doesn't count. `trial` says that a fix is offered only after the new text was analysed with all rules.
+    the rule can't fire; in comments and sentences it doesn't count. `trial` says that a fix is offered only after the
+    new text was analysed with all rules.
 
     A rule from the registry knows its header (code, name, triggers, default); the rest it imports on first use.
     `plugin` is the distribution, with its release, that a rule is of; empty for ours.
