@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from amplint.model.imports import module_file
 from amplint.paths import contents, version
+from amplint.source import Source, SourceError
 
 _STATEMENT = re.compile(
     r"(?:^|[;:])[ \t]*(?:from[ \t]*([.\w \t]+?)[ \t]*\bimport\b[ \t]*(\([^)]*\)|(?:[^\r\n#;\\]|\\\r?\n)*)"
@@ -45,9 +46,16 @@ class Dependencies:
         with suppress(OSError):
             now = version(path)
             if path not in self._modules or self._modules[path][0] != now:
-                self._modules[path] = now, frozenset(modules(contents(path).decode("utf-8", "replace")))
+                self._modules[path] = now, frozenset(modules(_text(path)))
             return self._modules[path][1]
         return frozenset()
+
+
+def _text(path: str) -> str:
+    data = contents(path)
+    with suppress(SourceError):
+        return Source.from_bytes(data, path).text  # of a notebook its code
+    return data.decode("utf-8", "replace")
 
 
 def modules(text: str) -> Iterable[str]:

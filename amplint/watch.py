@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from amplint.dependencies import Dependencies
 from amplint.discovery import Found, discover
-from amplint.gate import opens
+from amplint.gate import opens, seen
 from amplint.model.project import taken
 from amplint.paths import absolute, contents, look_again, parents, shown, version, visible
 from amplint.run import Linted, Outcome
@@ -133,7 +133,8 @@ class Watch:
             self._reached.pop(name, None)
             with suppress(OSError, SettingsError):
                 self._taken[path] = taken(path)
-                if opens(contents(path), self._resolver.for_file(name).codes):
+                codes = self._resolver.for_file(name).codes
+                if opens(seen(contents(path), name, codes), codes):
                     self._reached[name] = self._dependencies.of(path)
         paths = set(map(absolute, self._found.files)).union(*self._reached.values())
         folders = {os.path.dirname(path) for path in paths} | {os.path.dirname(absolute(path)) for path in self._paths}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,11 @@ import pytest
 from tests.conftest import LEGACY, MODERN
 
 ROOT = Path(__file__).parents[1]
+
+
+def notebook(text: str) -> str:
+    cell = {"cell_type": "code", "id": "a", "execution_count": None, "metadata": {}, "outputs": [], "source": text}
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1) + "\n"
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +44,7 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
     (theirs / "old.py").write_text(LEGACY)
     (theirs / "new.pyi").write_text(MODERN)
     (theirs / "notes.txt").write_text(LEGACY)
+    (theirs / "nb.ipynb").write_text(notebook(LEGACY))
     for directory in (ours, theirs):
         git(directory, "init", "-q")
         git(directory, "add", ".")
@@ -60,6 +67,7 @@ def test_check(users: tuple[Path, dict[str, str]]) -> None:
     code, output = run(users, "amplint", "--all-files")
     assert code == 1, output
     assert "\nold.py:5:10: AMP101 [*] " in output
+    assert "\nnb.ipynb:cell 1:5:10: AMP101 [*] " in output
     assert "notes.txt" not in output
     assert (users[0] / "old.py").read_text() == LEGACY
     code, output = run(users, "amplint", "--files", "new.pyi")
@@ -74,5 +82,6 @@ def test_fix(users: tuple[Path, dict[str, str]]) -> None:
     assert "files were modified by this hook" in output
     assert (users[0] / "old.py").read_text() == MODERN
     assert (users[0] / "notes.txt").read_text() == LEGACY
+    assert (users[0] / "nb.ipynb").read_text() == notebook(MODERN)
     code, output = run(users, "amplint-fix", "--all-files")
     assert code == 0, output
