@@ -50,6 +50,8 @@ def check_parser() -> argparse.ArgumentParser:
         metavar="=REASON",
         help="silence what is found by comments in the code; also with --diff",
     )
+    old.add_argument("--baseline", metavar="FILE", help="neither report nor fix what FILE holds")
+    old.add_argument("--write-baseline", action="store_true", help="with --baseline: put what is found into FILE")
     settings = add_settings(parser)
     settings.add_argument("--stdin-filename", metavar="PATH", help="the name of what is read from standard input")
     settings.add_argument(

@@ -6,17 +6,20 @@ import argparse
 import os
 import sys
 from collections.abc import Collection, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from amplint.arguments import FAILED, check_parser, overrides
 from amplint.discovery import discover
 from amplint.paths import visible
-from amplint.report import FOR_PEOPLE, STATISTICS, Report, render
-from amplint.report.summary import diff_summary, silenced, statistics, summary
+from amplint.report import FOR_PEOPLE, STATISTICS, HeldBack, Report, render
+from amplint.report.summary import diff_summary, held_back, silenced, statistics, summary
 from amplint.rules import known
 from amplint.run import MANY, Job, Linted, Mode, Outcome, process, processors, run
 from amplint.selection import SettingsError
 from amplint.settings import Resolver
+
+if TYPE_CHECKING:
+    from amplint.baseline import Baseline, Compared
 
 CLEAN, FOUND = 0, 1
 
@@ -36,23 +39,29 @@ def check(arguments: list[str]) -> int:
     options = _options(arguments)
     resolver = Resolver(overrides(options, output_format=options.output_format))
     errors = _formatted(options, resolver)
+    baseline = _baseline(options)
     if options.watch:
-        return _watched(options, errors)
-    linted = _from_stdin(options, resolver) if options.stdin else _from_files(options, resolver)
+        return _watched(options, errors, baseline)
+    linted = _from_stdin(options, resolver, baseline) if options.stdin else _from_files(options, resolver, baseline)
+    linted = _held_back(linted, baseline, resolver, options) if baseline else linted
     return _told(linted._replace(errors=[*linted.errors, *errors]), options)
 
 
-def _watched(options: argparse.Namespace, errors: list[str]) -> int:
+def _watched(options: argparse.Namespace, errors: list[str], baseline: Baseline | None) -> int:
     """Lint again whatever changes, until the user ends it."""
     if options.output_format not in FOR_PEOPLE:
         raise SettingsError(f"--watch goes with --output-format {', '.join(FOR_PEOPLE[:-1])} or {FOR_PEOPLE[-1]}")
     from amplint.watch import Hands, Watch  # noqa: PLC0415 - a run of its own kind
 
+    def lint(files: Sequence[str], outside: Collection[str], resolver: Resolver) -> list[Outcome]:
+        outcomes = _lint(files, outside, options, resolver, baseline)
+        return _compared(Linted(list(files), outcomes, []), baseline, resolver).outcomes if baseline else outcomes
+
     terse = argparse.Namespace(**{**vars(options), "quiet": True})
     given = overrides(options, output_format=options.output_format)
     hands = Hands(
         lambda: Resolver(given),
-        lambda files, outside, resolver: _lint(files, outside, options, resolver),
+        lint,
         lambda linted, whole: _told(linted, options if whole else terse),
         lambda linted: len(_report(linted, options).findings),
     )
@@ -75,8 +84,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     if options.verify and (not options.fix or options.diff or "-" in options.paths):
         parser.error("--verify goes with --fix, on files")
     others = options.diff or options.verify or options.statistics or options.add_noqa is not None
+    others = others or options.write_baseline
     if options.watch and (others or options.output_file is not None):
-        parser.error("--watch doesn't go with --diff, --verify, --statistics, --output-file or --add-noqa")
+        parser.error(
+            "--watch doesn't go with --diff, --verify, --statistics, --output-file, --add-noqa or --write-baseline"
+        )
     if options.watch and "-" in options.paths:
         parser.error("--watch goes with files")
     if options.output_file is not None:
@@ -88,6 +100,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     if options.add_noqa is not None:
         _check_reason(parser, options)
     options.stdin = options.paths == ["-"]
+    if options.write_baseline and (options.baseline is None or options.diff or options.stdin):
+        parser.error("--write-baseline goes with --baseline FILE, on files, and not with --diff")
     writes = options.fix or options.add_noqa is not None
     options.mode = Mode.DIFF if options.diff else Mode.FIX if writes else Mode.CHECK
     return options
@@ -96,6 +110,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 def _check_reason(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     if options.fix:
         parser.error("--add-noqa doesn't go with --fix: fix first, and silence what is left then")
+    if options.baseline is not None:
+        parser.error("--add-noqa doesn't go with --baseline: it would silence what that holds, too")
     from amplint.noqa import refused  # noqa: PLC0415 - once in a project's life
 
     options.add_noqa = options.add_noqa.strip()
@@ -116,30 +132,63 @@ def _formatted(options: argparse.Namespace, resolver: Resolver) -> list[str]:
     return errors
 
 
-def _from_stdin(options: argparse.Namespace, resolver: Resolver) -> Linted:
+def _baseline(options: argparse.Namespace) -> Baseline | None:
+    if options.baseline is None:
+        return None
+    from amplint.baseline import Baseline  # noqa: PLC0415 - only where there is one
+
+    return Baseline(options.baseline, may_be_missing=options.write_baseline)
+
+
+def _held_back(linted: Linted, baseline: Baseline, resolver: Resolver, options: argparse.Namespace) -> Linted:
+    """What a run has come to without what is held back: all of it, where a new baseline is asked for."""
+    compared, written = _compared(linted, baseline, resolver), None
+    if options.write_baseline:
+        try:
+            written = baseline.write(compared.entries)
+        except OSError as error:
+            raise SettingsError(f"{baseline.path}: {error.strerror or error}") from None
+        compared = _compared(linted, baseline, resolver)
+    path = visible(baseline.path)
+    for each in compared.stale if options.verbose else ():
+        print(f"amplint: {visible(each.path)}: {each.code} of {path} no longer occurs", file=sys.stderr)
+    held = HeldBack(baseline.path, compared.held, len(compared.stale), written)
+    return linted._replace(outcomes=compared.outcomes, held=held)
+
+
+def _compared(linted: Linted, baseline: Baseline, resolver: Resolver) -> Compared:
+    return baseline.compare(linted.names, linted.outcomes, lambda name: resolver.for_file(name).codes)
+
+
+def _from_stdin(options: argparse.Namespace, resolver: Resolver, baseline: Baseline | None) -> Linted:
     if sys.stdin is None:
         raise SettingsError("standard input is closed")
     name = options.stdin_filename or "-"
-    job = Job(name, resolver.for_file(name), options.mode, noqa=options.add_noqa)
+    known = baseline.known(name) if baseline else None
+    job = Job(name, resolver.for_file(name), options.mode, noqa=options.add_noqa, known=known)
     return Linted([name], [process(sys.stdin.buffer.read(), job)], [])
 
 
-def _from_files(options: argparse.Namespace, resolver: Resolver) -> Linted:
+def _from_files(options: argparse.Namespace, resolver: Resolver, baseline: Baseline | None) -> Linted:
     found = discover(options.paths or ["."], resolver)
     for path in [] if options.quiet else found.empty:
         _warn(f"no Python files in {path}")
-    return Linted(found.files, _lint(found.files, found.outside, options, resolver), found.errors)
+    return Linted(found.files, _lint(found.files, found.outside, options, resolver, baseline), found.errors)
 
 
 def _lint(
-    files: Sequence[str], outside: Collection[str], options: argparse.Namespace, resolver: Resolver
+    files: Sequence[str],
+    outside: Collection[str],
+    options: argparse.Namespace,
+    resolver: Resolver,
+    baseline: Baseline | None,
 ) -> list[Outcome]:
     if options.verify:
         from amplint.verify_command import fix_verified  # noqa: PLC0415 - torch's parts are for those who ask
 
-        return list(fix_verified(files, resolver, outside))
+        return list(fix_verified(files, resolver, outside, baseline))
     jobs = options.jobs or processors()
-    outcomes = run(files, resolver, options.mode, jobs, outside=outside, noqa=options.add_noqa)
+    outcomes = run(files, resolver, options.mode, jobs, outside=outside, noqa=options.add_noqa, baseline=baseline)
     if len(files) >= MANY and not options.quiet and sys.stderr.isatty():
         from amplint.progress import counted  # noqa: PLC0415 - few files are linted before anybody looks
 
@@ -183,7 +232,7 @@ def _report(linted: Linted, options: argparse.Namespace) -> Report:
     if options.mode is Mode.DIFF:  # which shows no findings
         errors += internal
     comments = tuple(outcome.comments for outcome in outcomes if outcome.comments)
-    return Report(results, fixed, tuple(dict.fromkeys(errors)), code, comments)
+    return Report(results, fixed, tuple(dict.fromkeys(errors)), code, comments, linted.held)
 
 
 def _tell(report: Report, to: TextIO, options: argparse.Namespace) -> bool:
@@ -203,8 +252,8 @@ def _tell(report: Report, to: TextIO, options: argparse.Namespace) -> bool:
         to.write(text)
     if not options.quiet and (in_file or options.output_format in FOR_PEOPLE):
         to.write(summary(report))
-    elif not options.quiet and report.comments:
-        sys.stderr.write(silenced(report))
+    elif not options.quiet:
+        sys.stderr.write(silenced(report) + held_back(report))
     return written
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from amplint import analysis, gate
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from amplint.target import Target
 
 T = TypeVar("T")
-# Whether a finding is to be fixed: of the text, and where in it the finding starts.
-Wanted = Callable[[str, int], bool]
+# Which of all findings in a text are to be fixed.
+Wanted = Callable[[Source, Sequence[Finding]], Sequence[Finding]]
 # A file settles after two or three rounds; one whose fixes undo each other never would.
 ROUNDS = 100
 
@@ -88,8 +88,7 @@ def fix_bytes(
 ) -> FixResult:
     """Make a file's safe fixes, and with `unsafe` the unsafe ones too, until there is nothing left to fix.
 
-    Where `unsafe` isn't given the settings decide. With `wanted` only those of findings that it says yes to; it is
-    given the text and where in it a finding starts.
+    Where `unsafe` isn't given the settings decide. With `wanted` only those of the findings that it gives back.
     """
     before = check_bytes(data, filename, settings)
     unsafe = settings.unsafe_fixes if unsafe is None else unsafe
@@ -237,7 +236,8 @@ def _fix(
     applied: Counter[str] = Counter()
     for _ in range(ROUNDS):
         result = _check(source, settings)
-        offered = [each for each in _offered(result, unsafe) if wanted is None or wanted(source.text, each.start)]
+        chosen = wanted(source, result.findings) if wanted else result.findings
+        offered = _offered(result._replace(findings=tuple(chosen)), unsafe)
         text, done, broken = _round(source, [each.fix for each in offered if each.fix])
         if text == source.text:
             return source, applied, _with_broken(result, broken, settings)

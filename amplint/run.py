@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +14,9 @@ from amplint.selection import SettingsError
 from amplint.settings import Resolver, Settings
 
 if TYPE_CHECKING:
+    from amplint.baseline import Baseline, Known
     from amplint.engine import Result
+    from amplint.report import HeldBack
 
 
 # What to do about a bug of ours.
@@ -39,6 +41,7 @@ class Job(NamedTuple):
     mode: Mode
     outside: bool = False  # it is a link to what the user hasn't named
     noqa: str | None = None  # comments are added, and not fixes made: the reason that they give
+    known: Known | None = None  # findings that are held back, and not fixed
 
 
 class Outcome(NamedTuple):
@@ -64,6 +67,7 @@ class Linted(NamedTuple):
     names: list[str]
     outcomes: list[Outcome]
     errors: list[str]
+    held: HeldBack | None = None
 
 
 def run(
@@ -74,16 +78,22 @@ def run(
     *,
     outside: Collection[str] = (),
     noqa: str | None = None,
+    baseline: Baseline | None = None,
 ) -> Iterator[Outcome]:
     """Lint `files`; many that have to be parsed are shared out among as many `processes`.
 
     Those of them that are `outside` of what the user named are not written. With `noqa`, a reason or nothing, what is
-    written is comments that silence what is found.
+    written is comments that silence what is found. What the `baseline` holds is not fixed.
     """
+
+    def job(path: str) -> Job:
+        known = baseline.known(path) if baseline else None
+        return Job(path, resolver.for_file(path), mode, path in outside, noqa, known)
+
     if mode is Mode.FIX:
         tidy(files)
     # Most files are done with when their bytes are searched, faster than they would be sent to another process.
-    first = [_first_look(path, resolver, mode, path in outside, noqa) for path in files]
+    first = [_first_look(path, job) for path in files]
     jobs = [each for each in first if isinstance(each, Job)]
     if processes > 1 and len(jobs) >= MANY:
         from amplint.pool import in_processes  # noqa: PLC0415 - takes longer to import than a few files to lint
@@ -102,10 +112,10 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def _first_look(path: str, resolver: Resolver, mode: Mode, outside: bool, noqa: str | None) -> Outcome | Job:
+def _first_look(path: str, make: Callable[[str], Job]) -> Outcome | Job:
     """The job that a file is, or what became of it where that is clear from its bytes."""
     try:
-        job = Job(path, resolver.for_file(path), mode, outside, noqa)
+        job = make(path)
         return job if gate.opens(gate.seen(contents(path), path, job.settings.codes), job.settings.codes) else Outcome()
     except SettingsError as error:
         return Outcome(error=str(error))
@@ -186,7 +196,7 @@ def process(data: bytes, job: Job) -> Outcome:
             done = silence(data, job.path, job.settings, job.noqa)
             output = _diff(data, done.data, job.path) if job.mode is Mode.DIFF else done.data
             return Outcome(_findings(done.result), None, output, done.findings, comments=done.comments)
-        fixed = fix_bytes(data, job.path, job.settings)
+        fixed = fix_bytes(data, job.path, job.settings, wanted=job.known and job.known.new)
         output = _diff(data, fixed.data, job.path) if job.mode is Mode.DIFF else fixed.data
         return Outcome(_findings(fixed.result), None, output, fixed.applied.total(), fixed.result.given_up)
     except SettingsError as error:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 
 from amplint.arguments import Parser, add_settings, overrides
+from amplint.baseline import Baseline
 from amplint.discovery import discover
 from amplint.paths import contents, visible
 from amplint.progress import say
@@ -107,10 +108,12 @@ def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[list[StepR
     return rows, errors
 
 
-def fix_verified(files: Sequence[str], resolver: Resolver, outside: Collection[str] = ()) -> Iterator[Outcome]:
+def fix_verified(
+    files: Sequence[str], resolver: Resolver, outside: Collection[str] = (), baseline: Baseline | None = None
+) -> Iterator[Outcome]:
     """Fix files, but only with what their runs confirm; the findings of other fixes say why they are not made.
 
-    Those of them that are `outside` of what the user named are not written.
+    Those of them that are `outside` of what the user named are not written, and what the `baseline` holds is not fixed.
 
     Raises:
         SettingsError: torch is missing.
@@ -127,7 +130,8 @@ def fix_verified(files: Sequence[str], resolver: Resolver, outside: Collection[s
             try:
                 job = Job(path, resolver.for_file(path), Mode.FIX, path in outside)
                 data = contents(path)
-                fixed, why = verifier.confirmed(path, data, job.settings)
+                wanted = baseline.known(path).new if baseline else None
+                fixed, why = verifier.confirmed(path, data, job.settings, wanted)
                 if fixed.data != data:
                     warning = write(job, data, fixed.data)
             except (SettingsError, CannotRun) as error:

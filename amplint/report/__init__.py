@@ -76,6 +76,18 @@ class Place(NamedTuple):
         return _applicability(self.finding) == "unsafe" and not self.unsafe
 
 
+class HeldBack(NamedTuple):
+    """What a baseline file has done: how many findings it holds back, and how many of its entries no longer occur.
+
+    `written` is where it was made anew: how many findings it holds, of how many files, how many are new, and gone.
+    """
+
+    path: str
+    held: int
+    stale: int
+    written: tuple[int, int, int, int] | None
+
+
 class Report(NamedTuple):
     """The findings of a run that are left, and how many were fixed.
 
@@ -88,6 +100,7 @@ class Report(NamedTuple):
     errors: tuple[str, ...] = ()
     code: int = 0
     comments: tuple[int, ...] = ()
+    held: HeldBack | None = None
 
     @property
     def findings(self) -> list[Finding]:

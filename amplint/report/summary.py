@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 
+from amplint.paths import visible
 from amplint.report import Report
 
 
 def summary(report: Report) -> str:
     """How many findings there are, and what to do next. Where a run failed, nothing found doesn't mean all is well."""
+    return _found(report) + held_back(report)
+
+
+def _found(report: Report) -> str:
     left = len(report.findings)
     if report.comments:
         text = silenced(report) + (f"Found {_count(left, 'error')}.\n" if left else "")
@@ -17,7 +22,7 @@ def summary(report: Report) -> str:
     elif left:
         text = f"Found {_count(left, 'error')}.\n"
     else:
-        return "" if report.errors else "All checks passed!\n"
+        return "" if report.errors or (report.held and report.held.written) else "All checks passed!\n"
     fixable = sum(place.fixable for place in report.places())
     hidden = sum(place.hidden for place in report.places())
     said = []
@@ -52,8 +57,26 @@ def diff_summary(report: Report) -> str:
 
 def silenced(report: Report, done: str = "Silenced") -> str:
     """What `--add-noqa` has added."""
+    if not report.comments:
+        return ""
     where = f"{_count(sum(report.comments), 'comment')} in {_count(len(report.comments), 'file')}"
     return f"{done} {_count(report.fixed, 'error')} by {where}.\n"
+
+
+def held_back(report: Report) -> str:
+    """What there is to say about the baseline."""
+    if report.held is None:
+        return ""
+    path, held, stale, written = report.held
+    path = visible(path)
+    if written:
+        entries, files, new, gone = written
+        return f"{path} holds {_count(entries, 'error')} in {_count(files, 'file')} ({new} new, {gone} gone).\n"
+    text = f"{_count(held, 'error')} held back by {path}.\n" if held else ""
+    if stale:
+        what = "1 entry that no longer occurs" if stale == 1 else f"{stale} entries that no longer occur"
+        text += f"{path} has {what}; run with --write-baseline to shrink it.\n"
+    return text
 
 
 def _count(number: int, what: str) -> str:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from amplint.analysis import INVALID_SYNTAX
-from amplint.engine import FixResult, fix_bytes
+from amplint.engine import FixResult, Wanted, fix_bytes
 from amplint.settings import Settings
 from amplint.source import Source
 from amplint.verify.judge import UNKNOWN, Fault, Judged
@@ -141,22 +141,24 @@ class Verifier:
             )
         return rows
 
-    def confirmed(self, path: str, data: bytes, settings: Settings) -> tuple[FixResult, Callable[[int], str]]:
+    def confirmed(
+        self, path: str, data: bytes, settings: Settings, wanted: Wanted | None = None
+    ) -> tuple[FixResult, Callable[[int], str]]:
         """The fixes of a file that its runs confirm, and what says why another one, at a place, is not made.
 
         Fixes go together that lie in one step; where the runs of some steps don't confirm theirs, those are left out,
-        and so are fixes that lie in no step.
+        and so are fixes that lie in no step, or that are not `wanted`.
         """
-        whole = fix_bytes(data, path, settings)
+        whole = fix_bytes(data, path, settings, wanted=wanted)
         rows = self.compare(path, data, whole) if whole.data != data else []
         touched = [row for row in rows if row.after is not None]
         good = {name for row in touched if row.verdict == CONFIRMED for name in row.functions}
         good -= {name for row in touched if row.verdict != CONFIRMED for name in row.functions}
-        some = self._only(good, path, data, settings)
+        some = self._only(good, path, data, settings, wanted)
         if some.data not in (whole.data, data):
             again = self.compare(path, data, some)
             if any(row.verdict != CONFIRMED for row in again if row.after is not None):
-                some = self._only(set(), path, data, settings)
+                some = self._only(set(), path, data, settings, wanted)
         text = Source.from_bytes(some.data, path).text
 
         def why(start: int) -> str:
@@ -169,13 +171,17 @@ class Verifier:
         return some, why
 
     @staticmethod
-    def _only(names: set[str], path: str, data: bytes, settings: Settings) -> FixResult:
-        """The fixes of a file that lie in functions of these names."""
+    def _only(names: set[str], path: str, data: bytes, settings: Settings, wanted: Wanted | None) -> FixResult:
+        """The fixes of a file that lie in functions of these names, as far as they are `wanted`."""
         return fix_bytes(
             data,
             path,
             settings,
-            wanted=lambda text, start: bool(names) and _name_at(text, start) in names,
+            wanted=lambda source, findings: [
+                each
+                for each in (wanted(source, findings) if wanted else findings)
+                if names and _name_at(source.text, each.start) in names
+            ],
         )
 
     # --- the worker
