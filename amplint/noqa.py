@@ -126,7 +126,7 @@ def _written(source: Source, data: bytes, edits: Iterable[Edit]) -> bytes:
         raise SettingsError(f"{source.filename}: {error}") from None
     if not same:
         raise SettingsError(f"{source.filename}: {source.encoding} text can't be written back as it was")
-    if not with_room(lambda: _program(source) == _program(Source(source.filename, text))):
+    if not with_room(lambda: _program(source) == _program(source.like(text))):
         raise ValueError("the comments would change the program")
     return written
 

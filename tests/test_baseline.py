@@ -324,3 +324,10 @@ def test_entries_are_no_words_to_the_terminal(project: Write, amplint: Run) -> N
     amplint(FILE, "--write-baseline")
     (root / name).write_text(MODERN)
     assert "\x1b" not in amplint(FILE, "--verbose").err
+
+
+def test_not_while_watching(project: Write, amplint: Run) -> None:
+    project({"a.py": LEGACY})
+    ran = amplint(FILE, "--write-baseline", "--watch")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--watch doesn't go with" in ran.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import random
 import sys
 from collections.abc import Callable
@@ -258,3 +259,25 @@ def test_many_files_in_processes(project: Write, amplint: Run) -> None:
     project({f"{number}.py": LEGACY for number in range(40)})
     assert amplint("--add-noqa", "-j2").out == "Silenced 40 errors by 40 comments in 40 files.\n"
     assert amplint("-j2").out == "All checks passed!\n"
+
+
+def test_notebooks(project: Write, amplint: Run) -> None:
+    cells = [["%time x = 1\n", "import torch\n", f"{OLD}"], ["!ls\n", f"y = {OLD}; x"], ["# amplint: on"]]
+    book = {
+        "cells": [
+            {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": lines}
+            for lines in cells
+        ],
+        "metadata": {"kernelspec": {"language": "python", "name": "python3", "display_name": "é"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    root = project({"a.ipynb": json.dumps(book, indent=1)})
+    assert amplint("--add-noqa").out == "Silenced 3 errors by 3 comments in 1 file.\n"
+    written = json.loads((root / "a.ipynb").read_text("utf-8"))
+    assert [each["source"] for each in written["cells"]] == [
+        ["%time x = 1\n", "import torch\n", f"{OLD}  # noqa: AMP102"],
+        ["!ls\n", f"y = {OLD}; x  # noqa: AMP102"],
+        ["# amplint: on  # noqa: AMP002"],
+    ]
+    assert amplint() == (0, "All checks passed!\n", "")
