@@ -50,17 +50,19 @@ def _named(arguments: list[str]) -> list[str]:
 
 
 def _rule(arguments: list[str]) -> int:
-    parser = Parser(prog="amplint rule", description="Print the documentation of a rule, or of all.")
-    parser.add_argument("code", nargs="?", metavar="CODE", help="such as AMP401")
+    parser = Parser(prog="amplint rule", description="Print the documentation of rules, or of all.")
+    parser.add_argument("rules", nargs="*", metavar="RULE", help="AMP401, clip-without-unscale, or AMP4 for many")
     parser.add_argument("--all", action="store_true", help="all rules")
     parser.add_argument("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     options = parser.parse_args(arguments)
-    if (options.code is None) != options.all:
+    if bool(options.rules) == options.all:
         parser.error("give the code of a rule, or --all")
     from amplint.report.rules_doc import as_json, as_text  # noqa: PLC0415 - no other command needs it
     from amplint.rules import all_rules, known  # noqa: PLC0415
 
-    rules = list(all_rules().values()) if options.all else [all_rules()[code] for code in codes_of(options.code)]
+    named = {rule.name: [code] for code, rule in all_rules().items()}
+    wanted = [code for each in options.rules for code in named.get(each.lower()) or codes_of(_as_code(each))]
+    rules = [all_rules()[code] for code in (all_rules() if options.all else dict.fromkeys(wanted))]
     as_list = options.all or len(rules) != 1
     failed = list(known().errors) if as_list else []
     for rule in tuple(rules):
@@ -70,6 +72,11 @@ def _rule(arguments: list[str]) -> int:
     if rules or as_list:
         sys.stdout.write(as_json(rules, as_list=as_list) if options.output_format == "json" else as_text(rules))
     return max((fail(each) for each in failed), default=CLEAN)
+
+
+def _as_code(given: str) -> str:
+    """What may be typed for a code: amp401."""
+    return given.upper() if given[:3].isalpha() and given[3:].isdecimal() else given
 
 
 def _verify(arguments: list[str]) -> int:

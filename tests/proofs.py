@@ -14,6 +14,7 @@ from typing import Any
 
 from amplint.report.rules_doc import PROOFS, proof_cells, proofs
 from amplint.verify.run import Row, verify
+from tests.test_rule_pages import write
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -56,6 +57,7 @@ def main() -> None:
     PROOFS.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
     proofs.cache_clear()
     README.write_text(TABLE.sub(lambda _: table(), README.read_text("utf-8")), "utf-8")
+    write()  # the rules' pages have them too
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from amplint.explain.messages import leading_to, plain
 from amplint.rules.base import Rule
 from amplint.verify.shows import SHOWS
 
@@ -30,6 +31,29 @@ def proof_cells(proof: dict[str, Any]) -> tuple[str, str, str]:
     return f"{name}{where}", before, after
 
 
+def as_document(rules: Sequence[Rule]) -> str:
+    """The rules' pages as one Markdown file, behind a table of them; `#amp401` and the rule's name lead to one."""
+    rows = [
+        f"| [{each.code}](#{each.code.lower()}) | {each.name} | {each.severity.value}{'' if each.default else ', off'} "
+        f"| {each.summary} |"
+        for each in rules
+    ]
+    head = ["# The rules of amplint", "", "| code | name | severity | what is wrong |", "|---|---|---|---|", *rows, ""]
+    return "\n".join([*head, *(_below(each) for each in rules)])
+
+
+def _below(rule: Rule) -> str:
+    """A rule's page under a heading of the file's, which its own are below."""
+    anchors = f'<a id="{rule.code.lower()}"></a><a id="{rule.name}"></a>'
+    lines = _page(rule).splitlines()
+    in_code = False
+    for at, line in enumerate(lines):
+        in_code ^= line.startswith("```")
+        if line.startswith("#") and not in_code:
+            lines[at] = f"#{line}"
+    return "\n".join([anchors, "", *lines, ""])
+
+
 def as_text(rules: Sequence[Rule]) -> str:
     """The rules' pages in Markdown, one after the other."""
     return "\n".join(_page(rule) for rule in rules)
@@ -44,7 +68,21 @@ def _page(rule: Rule) -> str:
 def _explanation(rule: Rule) -> str:
     """The documentation, with what the fixtures showed behind the words that say what was measured."""
     before, heading, behind = rule.doc.strip().partition("\n## References\n")
+    heading = f"{_messages(rule)}{heading}"
     return f"{before}{_in_a_run(rule)}{_proof_table(rule)}{heading}{behind}\n"
+
+
+def _messages(rule: Rule) -> str:
+    """The messages behind which it can be, as `amplint explain` knows them."""
+    said = [_shown([text.text for text in each.says]) for each in leading_to(rule.code) if each.says]
+    if not said:
+        return ""
+    return "\n".join(["", "## Messages", "`amplint explain` leads here from", *(f"- {each}" for each in said), ""])
+
+
+def _shown(wordings: Sequence[str]) -> str:
+    first = plain(wordings[0]).replace("`", "")
+    return f"`{first}`{f' and {len(wordings) - 1} more like it' if wordings[1:] else ''}"
 
 
 def _in_a_run(rule: Rule) -> str:
