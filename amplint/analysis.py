@@ -49,9 +49,12 @@ def read(
     tree: ast.Module | None = None,
     fold: bool = True,
     follow: bool = True,
+    device: str | None = None,
+    src: tuple[str, ...] | None = None,
 ) -> Module:
     """What a text means, with what it takes from other files of its project; `frameworks` is asked for their targets.
 
+    `device` is the project's, for code that shows none; `src` where its modules are (None: where most have them).
     `tree` is what `check_syntax` made of it, where that is known. Without `follow` nothing is taken from other files;
     without `fold` libcst reads all of the text at once, and not what is asked for (`amplint.model.folding`).
 
@@ -59,10 +62,13 @@ def read(
         UnreadableError: Python or libcst can't parse it, or amplint fails on it.
     """
     module = read_alone(source, target, frameworks=frameworks, tree=tree, fold=fold)
+    module.device = device
     try:
+        from amplint.model.imports import look_in  # noqa: PLC0415 - see below
         from amplint.model.links import link  # noqa: PLC0415 - see below
 
         if follow:
+            look_in(src)
             link(module)
     except Exception as error:
         raise _failed(source, error, fold) from error

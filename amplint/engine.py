@@ -200,7 +200,16 @@ def _read(source: Source, settings: Settings, codes: frozenset[str], fold: bool)
     def frameworks(name: str) -> Target:
         return settings.target(source.filename, name)
 
-    return analysis.read(source, target, frameworks, tree=tree, fold=fold, follow=follow)
+    return analysis.read(
+        source,
+        target,
+        frameworks,
+        tree=tree,
+        fold=fold,
+        follow=follow,
+        device=settings.device,
+        src=settings.src,
+    )
 
 
 def _counting(settings: Settings) -> frozenset[str]:

@@ -7,10 +7,19 @@ import sys
 from pathlib import Path
 
 from amplint.model.project import root_of
-from amplint.paths import remembered
+from amplint.paths import look_again, remembered
 
 # What is installed is no part of a project; nor is what a project calls like it, by mistake or on purpose.
 _ELSEWHERE = {*sys.stdlib_module_names, "torch", "accelerate", "numpy"}
+# Where the project of the file that is read has its modules; None: where most have them, `src` in the project's folder.
+_src: list[tuple[str, ...] | None] = [None]
+
+
+def look_in(src: tuple[str, ...] | None) -> None:
+    """Resolve imports in these folders (absolute) from now on, behind the importing file's own and those above it."""
+    if src != _src[0]:
+        _src[0] = src
+        look_again()  # what was seen of the project was resolved otherwise
 
 
 @remembered
@@ -18,7 +27,8 @@ def module_file(filename: str, module: str) -> str | None:
     """The file of a module, as the file `filename` imports it: `module` is dotted, with dots in front if relative.
 
     Looked for as Python does: relative ones in the package, others in the file's folder and in those above, up to the
-    project's, and in `src` there. None where there is none, and for the folder of a package without `__init__.py`.
+    project's, then in those of `look_in`. None where there is none, and for the folder of a package without
+    `__init__.py`.
     """
     path = os.path.abspath(filename)
     if not os.path.isfile(path):
@@ -38,12 +48,15 @@ def module_file(filename: str, module: str) -> str | None:
     while True:
         found = _in(folder, parts, root)
         if found or folder == root or os.path.dirname(folder) == folder:
-            return found or _in(os.path.join(root, "src"), parts, root)
+            break
         folder = os.path.dirname(folder)
+    given = _src[0]
+    others = [(os.path.join(root, "src"), root)] if given is None else [(each, each) for each in given]
+    return found or next(filter(None, (_in(each, parts, within) for each, within in others)), None)
 
 
 def _in(folder: str, parts: list[str], root: str) -> str | None:
-    """The file of a module below a folder; a link can't lead out of the project."""
+    """The file of a module below a folder; a link can't lead out of the project, or of a folder that was given."""
     base = os.path.join(folder, *parts)
     for path in (os.path.join(base, "__init__.py"), f"{base}.py"):  # a package hides a module of its name
         if os.path.isfile(path) and Path(path).resolve().is_relative_to(Path(root).resolve()):

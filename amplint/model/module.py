@@ -46,6 +46,7 @@ class Module:
         self.source = source
         self.target = target
         self.target_of = frameworks  # of lightning, transformers: looked for on the first question
+        self.device: str | None = None  # what the project says of code that shows none
         self.folded = folded
         self.program = folded.program
         self.last_id = self.last_of_all = folded.last_id  # of the file's own nodes, and of all

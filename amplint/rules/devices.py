@@ -24,7 +24,7 @@ class Choice(NamedTuple):
 def choose(module: Module, at: ir.Node) -> Choice | None:
     """The device to write at `at`: the regions' literal, "cuda" where all evidence is cuda, else the chosen one.
 
-    None: the file does not show any.
+    Where the file shows none at all, it is the one that the project's configuration says. None: that neither.
     """
     literals: set[str] = set()
     written: list[ir.Value] = []
@@ -46,6 +46,10 @@ def choose(module: Module, at: ir.Node) -> Choice | None:
         text = as_device_type(module, value, at)
         if text is not None:
             return Choice(text, Applicability.UNSAFE)
+    if module.device is not None and not (written or literals or shown.places or shown.chosen):
+        # What names no device is for cuda; another one makes a difference, in a file that may be the exception.
+        safe = module.device == "cuda"
+        return Choice(f'"{module.device}"', Applicability.SAFE if safe else Applicability.UNSAFE)
     return None
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from amplint.analysis import UnreadableError
 from amplint.model import ir
 from amplint.model.dtypes import OLD_SCALER, SCALER, devices, region_devices, regions
+from amplint.model.imports import look_in
 from amplint.source import Source
 from amplint.verify.bench import is_there
 from amplint.verify.files import lowered
@@ -26,15 +27,16 @@ class Answers:
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """What is `asked`: the steps of a text, or what running one shows.
 
-        Either has `path`, `text` and `device` (None: the one that the text trains on); a run has the step's `name` and
-        `number` among those of that name.
+        Either has `path`, `text`, `device` (None: the one that the text trains on), `usual` (the project's) and `src`;
+        a run has the step's `name` and `number` among those of that name.
         """
+        look_in(None if asked["src"] is None else tuple(asked["src"]))
         try:
             code = self._code(asked["path"], asked["text"])
         except UnreadableError as error:
             return {"steps": [], "error": error.finding.message}
         steps = code.steps
-        device = asked["device"] or trained_on(code)
+        device = asked["device"] or trained_on(code, asked["usual"])
         if asked["ask"] == "steps":
             return {"steps": [_described(code, each) for each in steps], "device": device, "error": ""}
         named = [each for each in steps if each.name == asked["name"]]
@@ -74,8 +76,8 @@ def _described(code: Code, step: Step) -> dict[str, Any]:
     }
 
 
-def trained_on(code: Code) -> str:
-    """The device of a file's regions and scalers, by most of them; cuda where none says one."""
+def trained_on(code: Code, usual: str | None = None) -> str:
+    """The device of a file's regions and scalers, by most of them; where none says one the project's, else cuda."""
     module = code.module
     found = [each.type for region in regions(module) for each in region_devices(module, region)]
     for call in module.calls:
@@ -87,6 +89,6 @@ def trained_on(code: Code) -> str:
             found += [each.type for each in devices(module, given)] if isinstance(given, ir.Value) else []
     known = Counter(each for each in found if each in (*DEVICES, "cpu"))
     if not known:
-        return "cuda"
+        return usual if usual in (*DEVICES, "cpu") else "cuda"
     accelerators = [each for each, _ in known.most_common() if each != "cpu"]
     return accelerators[0] if accelerators else "cpu"

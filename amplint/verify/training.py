@@ -84,12 +84,13 @@ class Verifier:
         """The rows of a file's steps, with the fixes that amplint offers for it."""
         if not _WORDS.search(data):
             return []
-        return self.compare(path, data, fix_bytes(data, path, settings, unsafe=unsafe), progress)
+        return self.compare(path, data, settings, fix_bytes(data, path, settings, unsafe=unsafe), progress)
 
     def compare(
         self,
         path: str,
         data: bytes,
+        settings: Settings,
         fixed: FixResult,
         progress: Callable[[str], None] | None = None,
     ) -> list[StepRow]:
@@ -98,21 +99,22 @@ class Verifier:
         if any(each.code == INVALID_SYNTAX for each in found.findings):
             return []
         source = found.source or Source.from_bytes(data, path)
-        steps, device = self._steps(path, source.text)
+        file = {"path": os.path.abspath(path), "usual": settings.device, "src": settings.src}
+        steps, device = self._steps(file, source.text)
         after_text = Source.from_bytes(fixed.data, path).text
-        after_steps = self._steps(path, after_text)[0] if after_text != source.text else []
+        after_steps = self._steps(file, after_text)[0] if after_text != source.text else []
         left = [(each.code, _name_at(after_text, each.start)) for each in fixed.result.findings]
         rows = []
         for at, known in enumerate(steps):
             number = sum(each["name"] == known["name"] for each in steps[:at])
             if progress:
                 progress(f"{path}: {known['name']}")
-            before, told = self._run(path, source.text, known, number, device)
+            before, told = self._run(file, source.text, known, number, device)
             step = _with_touched(known, told)
             after = None
             same = [each for each in after_steps if each["name"] == step["name"]]
             if len(same) > number and _text_of(known, source.text) != _text_of(same[number], after_text):
-                after, _ = self._run(path, after_text, step, number, device)
+                after, _ = self._run(file, after_text, step, number, device)
             inside = [each for each in found.findings if _contains(step, source.row(each.start))]
             remaining = [code for code, name in left if name in step["functions"] or step["name"] == _MODULE]
             gone = fewer([each.code for each in inside], remaining)
@@ -150,13 +152,13 @@ class Verifier:
         and so are fixes that lie in no step, or that are not `wanted`.
         """
         whole = fix_bytes(data, path, settings, wanted=wanted)
-        rows = self.compare(path, data, whole) if whole.data != data else []
+        rows = self.compare(path, data, settings, whole) if whole.data != data else []
         touched = [row for row in rows if row.after is not None]
         good = {name for row in touched if row.verdict == CONFIRMED for name in row.functions}
         good -= {name for row in touched if row.verdict != CONFIRMED for name in row.functions}
         some = self._only(good, path, data, settings, wanted)
         if some.data not in (whole.data, data):
-            again = self.compare(path, data, some)
+            again = self.compare(path, data, settings, some)
             if any(row.verdict != CONFIRMED for row in again if row.after is not None):
                 some = self._only(set(), path, data, settings, wanted)
         text = Source.from_bytes(some.data, path).text
@@ -186,15 +188,14 @@ class Verifier:
 
     # --- the worker
 
-    def _steps(self, path: str, text: str) -> tuple[list[dict[str, Any]], str]:
-        answer = self._ask({"ask": "steps", "path": os.path.abspath(path), "text": text})
+    def _steps(self, file: dict[str, Any], text: str) -> tuple[list[dict[str, Any]], str]:
+        answer = self._ask({**file, "ask": "steps", "text": text})
         return answer.get("steps", []), answer.get("device", "cpu")
 
     def _run(
-        self, path: str, text: str, step: dict[str, Any], number: int, device: str
+        self, file: dict[str, Any], text: str, step: dict[str, Any], number: int, device: str
     ) -> tuple[Judged, dict[str, Any]]:
-        asked = {"ask": "run", "path": os.path.abspath(path), "text": text, "name": step["name"], "number": number}
-        answer = self._ask(asked)
+        answer = self._ask({**file, "ask": "run", "text": text, "name": step["name"], "number": number})
         if "state" not in answer:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
             return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": device}
