@@ -108,8 +108,15 @@ def _explain(arguments: list[str]) -> int:
     return run_explain(arguments)
 
 
+def _config(arguments: list[str]) -> int:
+    from amplint.config_command import run_config  # noqa: PLC0415 - no other command needs it
+
+    return run_config(arguments)
+
+
 _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "check": check,
+    "config": _config,
     "explain": _explain,
     "rule": _rule,
     "server": _server,

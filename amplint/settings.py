@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -121,20 +121,13 @@ class _Layer(NamedTuple):
     directory: str
 
 
-class _Ignores(NamedTuple):
+class Ignores(NamedTuple):
     """Codes that are ignored in the files that a pattern names; in all others, where a `!` stands in front of it."""
 
+    written: str
     pattern: str  # a path from the root, or a name
     directory: str
-    others: bool
     codes: frozenset[str]
-
-    @classmethod
-    def written(cls, pattern: str, directory: str, rules: Iterable[str]) -> _Ignores:
-        """What stands in a table of `directory`."""
-        codes = frozenset(code for each in rules for code in codes_of(each)) - {"AMP000"}
-        given = _absolute(directory, pattern.removeprefix("!"))
-        return cls(given, directory.replace(os.sep, "/").rstrip("/") + "/", pattern.startswith("!"), codes)
 
     def apply(self, path: str) -> bool:
         """Whether a file (absolute) is one of them, by its name or by a folder's that it is in."""
@@ -145,14 +138,14 @@ class _Ignores(NamedTuple):
         found = any(
             names.match(part) or paths.match(above + "/".join(parts[: at + 1])) for at, part in enumerate(parts)
         )
-        return found != self.others
+        return found != self.written.startswith("!")
 
 
 class _Known(NamedTuple):
     """What holds in a directory."""
 
     settings: Settings
-    ignores: tuple[_Ignores, ...]
+    ignores: tuple[Ignores, ...]
 
 
 class Resolver:
@@ -239,8 +232,17 @@ class Resolver:
             None if src is None else tuple(absolute(os.path.join(folder, each)) for each in src),
             value("output-format") or "full",
         )
-        ignores, folder = said.get("per-file-ignores", ({}, ""))
-        return _Known(settings, tuple(_Ignores.written(each, folder, rules) for each, rules in ignores.items()))
+        return _Known(settings, tuple(ignores_of(config, flags.said)))
+
+
+def ignores_of(config: Config | None, flags: Mapping[str, Any]) -> Iterator[Ignores]:
+    """What `per-file-ignores` says: that of the flags, where they have it."""
+    key = "per-file-ignores"
+    directory = config.directory if config and key not in flags else os.getcwd()
+    for written, rules in flags.get(key, config.said.get(key, {}) if config else {}).items():
+        codes = frozenset(code for each in rules for code in codes_of(each)) - {"AMP000"}
+        pattern = _absolute(directory, written.removeprefix("!"))
+        yield Ignores(written, pattern, directory.replace(os.sep, "/").rstrip("/") + "/", codes)
 
 
 def everything() -> Selection:

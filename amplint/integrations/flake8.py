@@ -1,4 +1,8 @@
-"""The flake8 plugin: the same findings at the same places. flake8 selects them and does its own `# noqa`."""
+"""The flake8 plugin: the same findings at the same places.
+
+What flake8 selects, and its own `# noqa` and `per-file-ignores` leave, is shown, unless amplint's configuration leaves
+it out: both have to agree. What flake8 has no say in, such as the target, comes from there alone.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,7 @@ class Plugin:
 
     name = "amplint"
     version = __version__
+    _config: str | None = None
 
     # flake8 passes what the parameters' names ask for; `tree` is what makes this a plugin for whole files.
     def __init__(self, tree: ast.AST, filename: str, lines: list[str]) -> None:
@@ -37,13 +42,26 @@ class Plugin:
         """
         manager.extend_default_select(list(known().prefixes))
         manager.extend_default_ignore([code for code, rule in all_rules().items() if not rule.default])
+        manager.add_option(
+            "--amplint-config",
+            metavar="FILE",
+            parse_from_config=True,
+            normalize_paths=True,
+            help="the configuration file of amplint, in the place of the nearest one of each file",
+        )
+
+    @classmethod
+    def parse_options(cls, options: Any) -> None:
+        """Take flake8's options, in each of its processes."""
+        cls._config = options.amplint_config
+        _resolver.cache_clear()
 
     def run(self) -> Iterator[Violation]:
         """All findings, with columns from 0, as flake8 wants them."""
         for message in known().errors:
             yield 1, 0, f"AMP000 {message}", type(self)
         try:
-            settings = _resolver().for_file(self.filename)
+            settings = _resolver(self._config).for_file(self.filename)
         except SettingsError as error:
             yield 1, 0, f"AMP000 {error}", type(self)
             return
@@ -65,5 +83,5 @@ class Plugin:
 
 
 @lru_cache(maxsize=1)
-def _resolver() -> Resolver:
-    return Resolver(Overrides(base=everything()))
+def _resolver(config: str | None) -> Resolver:
+    return Resolver(Overrides(config=config, base=everything()))
