@@ -110,6 +110,8 @@ def overrides(options: argparse.Namespace, **more: Any) -> Overrides:
     said: dict[str, Any] = {key.replace("_", "-"): value for key, value in more.items() if value is not None}
     if options.config is not None and options.isolated:
         raise SettingsError("--config doesn't go with --isolated")
+    if options.config == "":
+        raise SettingsError("--config: no file is named")
     for key in ("select", "ignore", "extend-select", "fixable", "unfixable", "exclude", "extend-exclude"):
         given = getattr(options, key.replace("-", "_"))
         if given is not None:

@@ -275,11 +275,12 @@ def _excludes(layers: list[_Layer]) -> tuple[str, ...]:
 def _absolute(directory: str, pattern: str) -> str:
     """A pattern with a slash is a path below the place that has it; one without is a name anywhere."""
     import glob  # noqa: PLC0415 - only a pattern needs it
+    import posixpath  # noqa: PLC0415 - see above
 
     pattern = pattern.rstrip("/")
     if "/" not in pattern.lstrip("/"):
         return pattern
-    return f"{glob.escape(directory.replace(os.sep, '/')).rstrip('/')}/{pattern.removeprefix('./')}"
+    return posixpath.normpath(f"{glob.escape(directory.replace(os.sep, '/'))}/{pattern}")
 
 
 def _in(directory: str) -> Config | SettingsError | None:

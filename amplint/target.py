@@ -54,6 +54,8 @@ def from_option(value: str, origin: str, package: str = "torch") -> Target:
     from amplint.bounds import bounds  # noqa: PLC0415 - packaging is only needed for what isn't a plain release
 
     try:
+        if not value.strip():  # an empty variable, most likely: no specifier at all admits each release
+            raise ValueError
         found = bounds(value, package)
     except ValueError:
         raise ValueError(f"{value!r} is neither a release such as 2.4 nor a specifier such as '>=2.0,<2.4'") from None

@@ -75,7 +75,8 @@ class _Scan:
                 if several:
                     counts[table] = counts.get(table, -1) + 1
                     table = (*table, counts[table])
-                self._tell(table, start)
+                for end in range(1, len(table) + 1):
+                    self._tell(table[:end], start)
             else:
                 self._pair(table)
             self._skip(_LINE)

@@ -127,6 +127,64 @@ def test_target_is_the_projects(project: Write) -> None:
     assert len(flake8("x.py")) == 1
 
 
+def test_both_configurations_have_to_agree(project: Write) -> None:
+    both = f"{LEGACY}scaler = torch.cuda.amp.GradScaler()\n"
+    project({"a.py": both, "tests/b.py": both})
+
+    def found(configuration: str, *arguments: str) -> list[tuple[str, str]]:
+        project({"pyproject.toml": f"[tool.amplint]\n{configuration}\n"})
+        return [(line.partition(":")[0], line.split(" ")[1]) for line in flake8(*arguments, "a.py", "tests/b.py")]
+
+    here = [("a.py", "AMP101"), ("a.py", "AMP102")]
+    there = [("tests/b.py", "AMP101"), ("tests/b.py", "AMP102")]
+    assert found("") == here + there
+    assert found("ignore = ['AMP101']") == [here[1], there[1]]
+    assert found("select = ['AMP101']", "--extend-ignore=AMP102") == [here[0], there[0]]
+    assert found("select = ['AMP101']", "--extend-ignore=AMP101") == []
+    assert found("per-file-ignores = {tests = ['AMP101']}") == [*here, there[1]]
+    ours = "per-file-ignores = {'tests/*' = ['AMP101']}"
+    assert found(ours, "--per-file-ignores=a.py:AMP101 tests/b.py:AMP102") == [here[1]]
+    # The word ALL, for flake8's prefixes; here it takes in what is off by default.
+    assert found("select = ['ALL']") == here + there
+
+
+def test_configuration_that_is_named(project: Write) -> None:
+    project(
+        {
+            "x.py": LEGACY,
+            "pyproject.toml": "[tool.amplint]\nignore = ['AMP1']\n",
+            "named/amp.toml": "ignore = ['AMP4']\n",
+            "setup.cfg": "[flake8]\nselect = AMP\namplint-config = named/amp.toml\n",
+        }
+    )
+    assert flake8("x.py") == []
+    (line,) = flake8("--amplint-config=named/amp.toml", "x.py")
+    assert "AMP101" in line
+    (line,) = flake8("--amplint-config=gone.toml", "x.py")
+    assert line == "x.py:1:1: AMP000 gone.toml: No such file or directory"
+    done = subprocess.run(
+        [sys.executable, "-m", "flake8", "--jobs=2", "x.py", "x.py"], capture_output=True, text=True, check=False
+    )
+    assert "AMP101" in done.stdout
+    assert done.stderr == ""
+
+
+def test_the_device_and_the_folders_of_a_project(project: Write) -> None:
+    step = "def step(scaler, optimizer, model, loss):\n    scaler.scale(loss).backward()\n    clip(model)\n"
+    project(
+        {
+            "lib/parts.py": "import torch\n\n\ndef clip(model):\n"
+            "    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
+            "x.py": f"import torch\nfrom parts import clip\n\n\n{step}    scaler.step(optimizer)\n",
+            "pyproject.toml": "[tool.amplint]\n",
+        }
+    )
+    assert flake8("x.py") == []
+    project({"pyproject.toml": "[tool.amplint]\nsrc = ['lib']\n"})
+    (line,) = flake8("x.py")
+    assert line.startswith("x.py:7:5: AMP401 this call leads to line 5 of lib/parts.py: ")
+
+
 def test_broken_configuration_is_said(project: Write) -> None:
     project({"x.py": LEGACY, "pyproject.toml": "[tool.amplint]\nselct = ['AMP4']\n"})
     assert flake8("x.py") == ["x.py:1:1: AMP000 pyproject.toml:2: unknown key 'selct'; did you mean 'select'?"]
@@ -141,6 +199,9 @@ def test_rules_that_are_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
 
         def extend_default_ignore(self, codes: list[str]) -> None:
             self.ignored = codes
+
+        def add_option(self, name: str, **_: object) -> None:
+            assert name == "--amplint-config"
 
     rules = [Rule("amp401_a", "", severity=Severity.ERROR), Rule("amp412_b", "", severity=Severity.NOTE, default=False)]
     monkeypatch.setattr(plugin, "all_rules", lambda: {rule.code: rule for rule in rules})
