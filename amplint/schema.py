@@ -7,6 +7,7 @@ from typing import Any
 
 from amplint.keys import KEYS
 from amplint.rules import all_rules
+from amplint.rules.base import OURS
 
 _DIALECT = "http://json-schema.org/draft-07/schema#"  # what editors know
 
@@ -25,13 +26,19 @@ def schema() -> dict[str, Any]:
         "type": "object",
         "additionalProperties": False,
         "properties": properties,
-        "definitions": {"rules": {"description": "A code, a prefix of codes, or ALL.", "enum": _selectors()}},
+        "definitions": {
+            "rules": {
+                "description": "A code, a prefix of codes, or ALL.",
+                # Rules of one's own have three letters of their own.
+                "anyOf": [{"enum": _selectors()}, {"pattern": f"^(?!{OURS})[A-Z]{{3}}[0-9]{{0,3}}$"}],
+            }
+        },
     }
 
 
 def _selectors() -> list[str]:
-    codes = list(all_rules())
-    prefixes = {code[:end] for code in codes for end in range(len("AMP"), len(code))}
+    codes = [code for code in all_rules() if code.startswith(OURS)]
+    prefixes = {code[:end] for code in codes for end in range(len(OURS), len(code))}
     return ["ALL", *sorted({*prefixes, *codes})]
 
 

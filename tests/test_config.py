@@ -498,8 +498,18 @@ class TestSchema:
         validator.validate(parse_toml(f"{key} = {right}\n"))
         with pytest.raises(jsonschema.ValidationError):
             validator.validate(parse_toml(f"{key} = {wrong}\n"))
+        validator.validate({"select": ["AMP", "HSE101", "HSE"]})  # a plugin's
 
-    @pytest.mark.parametrize("text", ["selct = []", "[tool.amplint]", "targets.torch = '2.4'", "select = ['amp401']"])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "selct = []",
+            "[tool.amplint]",
+            "targets.torch = '2.4'",
+            "select = ['amp401']",
+            "select = ['AMP']\nignore = ['E501']",
+        ],
+    )
     def test_other_mistakes(self, text: str) -> None:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(parse_toml(text), json.loads(SCHEMA.read_text("utf-8")))
