@@ -29,6 +29,7 @@ def schema() -> dict[str, Any]:
         "definitions": {
             "rules": {
                 "description": "A code, a prefix of codes, or ALL.",
+                "type": "string",
                 # Rules of one's own have three letters of their own.
                 "anyOf": [{"enum": _selectors()}, {"pattern": f"^(?!{OURS})[A-Z]{{3}}[0-9]{{0,3}}$"}],
             }
