@@ -267,14 +267,14 @@ def test_summary(findings: list[Fix | None], rest: dict[str, Any], expected: str
 
 
 def test_summary_leads_to_the_proof_where_there_can_be_one() -> None:
-    shown, fixable = finding(0, 1), finding(0, 1, fix=SAFE)
+    one, other = finding(0, 1), finding(0, 1, fix=SAFE)
     verify = "`amplint verify FILE` tries"
-    assert summary(report("x", shown)) == f"Found 1 error.\n{verify} it on real tensors.\n"
-    assert summary(report("x", shown, fixable)).endswith(
-        f"[*] 1 fixable with `--fix`; {verify} them on real tensors.\n"
-    )
-    stdin = Report((Result("-", Source("-", "x"), (shown,)),))
-    assert "verify" not in summary(stdin)
+    assert summary(report("x", one)) == f"Found 1 error.\n{verify} it on real tensors.\n"
+    assert summary(report("x", one, other)).endswith(f"[*] 1 fixable with `--fix`; {verify} them on real tensors.\n")
+    unseen = finding(0, 1, code="AMP101")
+    assert summary(report("x", one, unseen)).endswith(f"\n{verify} 1 of them on real tensors.\n")
+    assert "verify" not in summary(report("x", unseen))
+    assert "verify" not in summary(Report((Result("-", Source("-", "x"), (one,)),)))
 
 
 def test_diff_summary() -> None:

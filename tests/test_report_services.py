@@ -285,6 +285,9 @@ def test_suggestions_count_bytes() -> None:
         "range": {"start": {"line": 1, "column": 10}, "end": {"line": 2, "column": 6}},
         "text": "trim(z)\n",
     }
+    far = fix._replace(edits=(Edit(5, 9, "trim"), Edit(len(text) + 20, len(text) + 21, "z")))
+    (found,) = json.loads(render("rdjson", made(text + "\n" * 30, (5, 9), fix=far)))["diagnostics"]
+    assert "suggestions" not in found
     for applicability, unsafe, offered in (
         (Applicability.UNSAFE, False, False),
         (Applicability.UNSAFE, True, True),

@@ -11,6 +11,8 @@ from amplint.report.json import file_path
 from amplint.report.repository import HOME
 
 _SEVERITY = {Severity.ERROR: "ERROR", Severity.WARNING: "WARNING", Severity.NOTE: "INFO"}
+# Lines of a suggestion: reviewdog shows it where all of it is part of the change.
+_MOST = 10
 
 
 def render(report: Report, _colour: bool = False) -> str:
@@ -31,18 +33,22 @@ def _diagnostic(place: Place) -> dict[str, Any]:
         "severity": _SEVERITY[finding.severity],
         "code": {"value": finding.code},
     }
-    return {**found, "suggestions": [_suggestion(place)]} if place.suggested else found
+    suggestion = _suggestion(place) if place.suggested else None
+    return {**found, "suggestions": [suggestion]} if suggestion else found
 
 
-def _suggestion(place: Place) -> dict[str, Any]:
-    """A fix as one replacement: of several, each would be offered by itself."""
+def _suggestion(place: Place) -> dict[str, Any] | None:
+    """A fix as one replacement, as each of several would be offered by itself; None where it would take in too much."""
     assert place.finding.fix is not None
     edits = sorted(place.finding.fix.edits)
-    text, at = "", edits[0].start
+    start, end = edits[0].start, edits[-1].end
+    if place.source.row(end) - place.source.row(start) >= _MOST:
+        return None
+    text, at = "", start
     for edit in edits:
         text += place.source.text[at : edit.start] + edit.content
         at = edit.end
-    return {"range": _range(place, edits[0].start, at), "text": text}
+    return {"range": _range(place, start, end), "text": text}
 
 
 def _range(place: Place, start: int, end: int) -> dict[str, Any]:

@@ -31,17 +31,19 @@ def _found(report: Report) -> str:
         said.append(f"{fixable} fixable with `--fix`{more}")
     elif hidden:
         said.append(f"{hidden} fixable with `--fix --unsafe-fixes`")
-    if _can_be_shown(report):
-        said.append(f"`amplint verify FILE` tries {'it' if left == 1 else 'them'} on real tensors")
+    if shown := _shown(report):
+        which = f"{shown} of them" if shown != left else "it" if left == 1 else "them"
+        said.append(f"`amplint verify FILE` tries {which} on real tensors")
     return text + (f"{'[*] ' * bool(fixable)}{'; '.join(said)}.\n" if said else "")
 
 
-def _can_be_shown(report: Report) -> bool:
-    """Whether `amplint verify` can show something of what was found."""
+def _shown(report: Report) -> int:
+    """Of how many findings `amplint verify` may show something."""
     from amplint.verify.shows import SHOWS  # noqa: PLC0415 - only for what is found
 
-    shown = {code for code, shows in SHOWS.items() if shows.how == "yes"}
-    return any(each.code in shown for result in report.results if result.filename != "-" for each in result.findings)
+    codes = {code for code, shows in SHOWS.items() if shows.how == "yes"}
+    files = [result for result in report.results if result.filename != "-"]
+    return sum(finding.code in codes for result in files for finding in result.findings)
 
 
 def diff_summary(report: Report) -> str:
