@@ -53,7 +53,7 @@ def silence(data: bytes, filename: str, settings: Settings, reason: str) -> Sile
     found, rows = len(_silenceable(result)), set[int]()
     for _ in range(ROUNDS):
         source = result.source
-        places = _places(source, _silenceable(result)) if source else {}
+        places = _places(source, result.findings) if source else {}
         if source is None or not places:
             break
         data = _written(source, data, _edits(source, places, reason))
@@ -66,11 +66,18 @@ def _silenceable(result: Result) -> list[Finding]:
     return [each for each in result.findings if each.code not in UNSUPPRESSIBLE]
 
 
-def _places(source: Source, findings: list[Finding]) -> dict[int, list[str]]:
+def comments_for(source: Source, findings: Iterable[Finding], reason: str = "") -> list[Edit]:
+    """The edits that put comments into a text which silence findings of its; none where there is no room for one."""
+    return list(_edits(source, _places(source, findings), reason))
+
+
+def _places(source: Source, findings: Iterable[Finding]) -> dict[int, list[str]]:
     """The rows that get a comment, and its codes: one is enough for a code in a statement."""
     places: dict[int, list[str]] = {}
     seen: set[tuple[int, str]] = set()
     for each in findings:
+        if each.code in UNSUPPRESSIBLE:
+            continue
         row = source.row(each.start)
         key = layout(source.text).statement(row).start, each.code
         place = layout(source.text).row_with_room(row)

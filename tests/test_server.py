@@ -116,6 +116,7 @@ def session(
     encodings: list[types.PositionEncodingKind] | None = None,
     actions: types.CodeActionClientCapabilities | None = None,
     document_changes: bool = True,
+    options: object = None,
 ) -> None:
     """Start a server, let an editor work with it, and see it end as it should."""
 
@@ -129,7 +130,9 @@ def session(
             text_document=types.TextDocumentClientCapabilities(code_action=actions),
             general=types.GeneralClientCapabilities(position_encodings=encodings),
         )
-        await editor.initialize_async(types.InitializeParams(can, root_uri=root.as_uri()))
+        await editor.initialize_async(
+            types.InitializeParams(can, root_uri=root.as_uri(), initialization_options=options)
+        )
         editor.initialized(types.InitializedParams())
         await work(editor)
         await editor.shutdown_async(None)
@@ -266,6 +269,18 @@ class TestActions:
 
         session(project({}), work)
 
+    def test_a_finding_is_silenced(self, project: Write) -> None:
+        async def work(editor: Editor) -> None:
+            uri = editor.open("train.py", LEGACY)
+            actions = await editor.actions(uri, only=["quickfix"])
+            assert [each.title for each in actions][1:] == ["AMP101: Silence it on this line"]
+            silenced = applied(LEGACY, edits_in(actions[-1]))
+            assert silenced == LEGACY.replace("autocast():", "autocast():  # noqa: AMP101")
+            editor.change(uri, silenced, 2)
+            assert await editor.diagnostics(uri, 2) == []
+
+        session(project({}), work)
+
     @pytest.mark.parametrize("capabilities", [None, _RESOLVES], ids=["at once", "on demand"])
     def test_fix_all(self, project: Write, capabilities: types.CodeActionClientCapabilities | None) -> None:
         text = LEGACY + LEGACY.partition("\n")[2].replace("def run", "def other")
@@ -306,7 +321,7 @@ class TestConfiguration:
 
         async def work(editor: Editor) -> None:
             uri = editor.open("sub/train.py", LEGACY)
-            assert await editor.diagnostics(uri) == []
+            assert not await editor.diagnostics(uri)
             (root / "sub/pyproject.toml").write_text("")
             await editor.until(lambda: editor.registered)
             changed = types.FileEvent(editor.uri("sub/pyproject.toml"), types.FileChangeType.Changed)
@@ -320,7 +335,7 @@ class TestConfiguration:
 
         async def work(editor: Editor) -> None:
             uri = editor.open("train.py", LEGACY)
-            assert await editor.diagnostics(uri) == []
+            assert not await editor.diagnostics(uri)
             editor.change(uri, LEGACY + "\n", 2)
             assert await editor.diagnostics(uri, 2) == []
             (message,) = editor.messages
@@ -337,6 +352,27 @@ class TestConfiguration:
             assert await editor.diagnostics(editor.open("new/train.py", LEGACY)) != []
 
         session(root, work)
+
+    def test_the_editors_own_settings(self, project: Write) -> None:
+        async def work(editor: Editor) -> None:
+            uri = editor.open("train.py", LEGACY)
+            assert not await editor.diagnostics(uri)
+            settings = {"amplint": {"ignore": ["AMP4"]}}
+            editor.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings))
+            await editor.until(lambda: editor.published[uri][-1].diagnostics)
+            editor.workspace_did_change_configuration(types.DidChangeConfigurationParams({"ignroe": ["AMP1"]}))
+            (message,) = await editor.until(lambda: editor.messages)
+            assert "unknown key 'ignroe'; did you mean 'ignore'?" in message
+
+        session(project({}), work, options={"ignore": ["AMP101"]})
+
+    def test_a_file_that_the_editor_names(self, project: Write) -> None:
+        root = project({"other.toml": "ignore = ['AMP101']\n"})
+
+        async def work(editor: Editor) -> None:
+            assert await editor.diagnostics(editor.open("train.py", LEGACY)) == []
+
+        session(root, work, options={"config": str(root / "other.toml")})
 
 
 def test_other_languages_are_left_alone(project: Write) -> None:
@@ -373,7 +409,7 @@ def train(model, optimizer, batches):
 
     async def work(editor: Editor) -> None:
         uri = editor.open("main.py", main)
-        assert await editor.diagnostics(uri) == []
+        assert not await editor.diagnostics(uri)
         other = editor.open("helper.py", helper)
         editor.change(uri, main + "\n", 2)
         (found,) = await editor.diagnostics(uri, 2)

@@ -1,13 +1,14 @@
-"""What an editor offers to do about findings: to fix one, to fix all."""
+"""What an editor offers to do about findings: to fix one, to fix all, to silence one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lsprotocol import types
 
-from amplint.findings import Applicability, Finding
+from amplint.findings import Applicability, Edit, Finding
 from amplint.integrations.documents import Document
+from amplint.noqa import comments_for
 
 FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.amplint"
 QUICK_FIX = types.CodeActionKind.QuickFix.value
@@ -27,7 +28,7 @@ class Actions:
 
     def listed(self) -> list[types.CodeAction]:
         """The actions; that which fixes all has its edit only once it is resolved."""
-        listed = [*self._fixes()] if self._wanted(QUICK_FIX) else []
+        listed = [*self._fixes(), *self._silencing()] if self._wanted(QUICK_FIX) else []
         if self._wanted(FIX_ALL) and any(map(_is_safe, self._document.findings)):
             listed.append(types.CodeAction("Fix all that amplint can fix safely", FIX_ALL, data={"uri": self._uri}))
         return listed
@@ -40,13 +41,22 @@ class Actions:
         for finding in self._document.touching(self._params.range):
             if finding.fix and finding.fix.edits:
                 safe = _is_safe(finding)
-                yield types.CodeAction(
-                    f"{finding.code}: {finding.fix.message}{'' if safe else ' (may change behaviour)'}",
-                    types.CodeActionKind.QuickFix,
-                    diagnostics=[self._document.diagnostic(finding)],
-                    is_preferred=safe,
-                    edit=workspace_edit(self._uri, self._document, self._document.edits_of(finding), self._client),
-                )
+                title = f"{finding.code}: {finding.fix.message}{'' if safe else ' (may change behaviour)'}"
+                yield self._quick_fix(title, finding, finding.fix.edits, preferred=safe)
+
+    def _silencing(self) -> Iterator[types.CodeAction]:
+        for finding in self._document.touching(self._params.range):
+            if comments := comments_for(self._document.source, [finding]):
+                yield self._quick_fix(f"{finding.code}: Silence it on this line", finding, comments, preferred=False)
+
+    def _quick_fix(self, title: str, finding: Finding, edits: Iterable[Edit], *, preferred: bool) -> types.CodeAction:
+        return types.CodeAction(
+            title,
+            types.CodeActionKind.QuickFix,
+            diagnostics=[self._document.diagnostic(finding)],
+            is_preferred=preferred,
+            edit=workspace_edit(self._uri, self._document, self._document.edits(edits), self._client),
+        )
 
 
 def workspace_edit(

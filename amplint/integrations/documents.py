@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 
 from lsprotocol import types
 
-from amplint.findings import Finding, Severity
+from amplint.findings import Edit, Finding, Severity
 from amplint.report.rules_doc import as_text
 from amplint.rules import all_rules
 from amplint.source import LINE_END, Source
@@ -104,10 +104,9 @@ class Document:
         pages = (f"{each.message}\n\n---\n\n{_page(code)}" for code, each in found.items())
         return types.Hover(_markdown("\n\n---\n\n".join(pages)), span)
 
-    def edits_of(self, finding: Finding) -> list[types.TextEdit]:
-        """The edits of a finding's fix."""
-        edits = finding.fix.edits if finding.fix else ()
-        return [types.TextEdit(self.range(each.start, each.end), each.content) for each in edits]
+    def edits(self, made: Iterable[Edit]) -> list[types.TextEdit]:
+        """Edits of the text, as the editor makes them."""
+        return [types.TextEdit(self.range(each.start, each.end), each.content) for each in made]
 
     def edits_to(self, text: str) -> list[types.TextEdit]:
         """Edits of whole lines that make `text` of the document's, and leave alone what is the same in both."""

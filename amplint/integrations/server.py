@@ -23,6 +23,7 @@ from amplint.engine import check, fix
 from amplint.findings import Finding
 from amplint.integrations.actions import KINDS, Actions, resolves, workspace_edit
 from amplint.integrations.documents import Document
+from amplint.keys import problem
 from amplint.paths import hold, parents
 from amplint.run import describe
 from amplint.selection import SettingsError
@@ -45,6 +46,7 @@ class Server(LanguageServer):
         self._worker = ThreadPoolExecutor(1)  # the analysis remembers what it saw of the disk, for one at a time
         self._pending: dict[str, asyncio.Task[None]] = {}  # by uri: documents that were changed
         self._known: dict[str, Document] = {}
+        self._overrides = Overrides()
         self._said = ""
 
     async def document(self, uri: str) -> Document | None:
@@ -89,7 +91,7 @@ class Server(LanguageServer):
     def _settings(self, path: str) -> Settings | None:
         """The settings for a file; None where it is left out, or its configuration can't be read."""
         try:
-            settings = Resolver(Overrides()).for_file(path)  # anew: it may have been changed
+            settings = Resolver(self._overrides).for_file(path)  # anew: it may have been changed
         except SettingsError as error:
             self._say(str(error))
             return None
@@ -97,6 +99,17 @@ class Server(LanguageServer):
         root = max((each for each in folders if each and path.startswith(each + os.sep)), key=len, default=None)
         below = [path, *takewhile(lambda each: each != root, parents(path))] if root else [path]
         return None if any(settings.excludes(each, os.path.basename(each)) for each in below) else settings
+
+    def configure(self, said: object) -> None:
+        """Take what the editor's own settings say: the keys of a configuration file, and `config`, which names one."""
+        if not isinstance(said, dict):
+            return
+        keys = dict(said.get("amplint", said))
+        config = keys.pop("config", None)
+        if wrong := problem(keys):
+            self._say(f"the editor's settings for amplint: {wrong[1]}")
+        else:
+            self._overrides = Overrides(keys, config=config)
 
     def _say(self, message: str) -> None:
         """Tell the user what is wrong, once and not with each key."""
@@ -153,6 +166,15 @@ def _path(server: Server, text: TextDocument) -> str:
 def make() -> Server:
     """A server that knows what to answer; `start_io` lets it talk over stdin and stdout."""
     server = Server()
+
+    @server.feature(types.INITIALIZE)
+    def initialize(ls: Server, params: types.InitializeParams) -> None:
+        ls.configure(params.initialization_options)
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    def configured(ls: Server, params: types.DidChangeConfigurationParams) -> None:
+        ls.configure(params.settings)
+        ls.lint_all()
 
     @server.feature(types.INITIALIZED)
     async def initialized(ls: Server, params: types.InitializedParams) -> None:
