@@ -344,11 +344,11 @@ def test_a_run_that_takes_too_long_is_not_checkable_and_the_next_file_goes_on(mo
     with Verifier() as verifier:
         run = verifier._run
 
-        def hurried(path: str, *args: Any) -> Any:
-            limits = Limits(timeout=0.001) if path == "a.py" else Limits()
+        def hurried(file: dict[str, Any], *args: Any) -> Any:
+            limits = Limits(timeout=0.001) if file["path"].endswith("a.py") else Limits()
             monkeypatch.setattr(verifier, "_limits", limits)
             try:
-                return run(path, *args)
+                return run(file, *args)
             finally:
                 monkeypatch.undo()
 
