@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amplint.comments import layout
 from amplint.directives import Ranges, directives
-from amplint.engine import check, check_bytes, fix
+from amplint.engine import check, check_bytes, fix, fix_bytes
 from amplint.rules import all_rules
 from amplint.settings import Settings
 from amplint.source import Source
@@ -267,3 +269,37 @@ def test_ranges_are_what_is_read_line_by_line(parts: list[str]) -> None:
             expected = any(code.startswith(one[1]) and not code.startswith(tuple(one[2])) for one in off)
             if not any(source.row(each.start) == row for each in switches):
                 assert (comments.keep([finding]) == []) == expected
+
+
+def switched_off(text: str) -> list[str]:
+    """What of a text is off."""
+    source = Source("a.py", text)
+    found = layout(text)
+    return [text[each.start : each.end] for each in Ranges(source, found, directives(source, found)).found]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.sampled_from(sorted((Path(__file__).parents[1] / "fixtures").glob("AMP*/*/bad.py"))),
+    st.lists(
+        st.tuples(st.integers(0, 80), st.sampled_from(["off", "on", "off[AMP4]", "off[AMP1, AMP2, AMP3]"])), min_size=1
+    ),
+)
+def test_what_is_off_is_what_it_was_after_all_fixes(path: Path, comments: list[tuple[int, str]]) -> None:
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    starts = sorted({rows.start for rows in layout("".join(lines)).statements})
+    for at, said in sorted(comments, reverse=True):
+        row = starts[at % len(starts)]
+        line = lines[row - 1]
+        lines.insert(row - 1, f"{line[: len(line) - len(line.lstrip())]}# amplint: {said}\n")
+    text = "".join(lines)
+    # AMP002 would take comments away, and what they kept from being fixed would be fixed then.
+    some = Settings(EVERYTHING.codes - {"AMP002"}, isolated=True)
+    after = fix_bytes(text.encode(), "a.py", some, unsafe=True).data.decode()
+    if "off[" not in text:
+        assert switched_off(after) == switched_off(text)
+    assert [line.strip() for line in after.splitlines() if "# amplint: o" in line] == [
+        line.strip() for line in text.splitlines() if "# amplint: o" in line
+    ]
+    left = check_bytes(after.encode(), "a.py", some)
+    assert not [each for each in left.findings if each.code in ("AMP000", "AMP001")]

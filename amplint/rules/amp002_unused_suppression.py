@@ -33,7 +33,7 @@ Safe: only a comment changes. The codes that silence nothing go; if no code is l
 an own line with it, and with an `off` the `on` that ends nothing else. Other comments on the line (`# type: ignore`)
 and other tools' codes stay.
 
-Under flake8, its own `noqa` handling applies, and this rule reports nothing.
+Under flake8, which does its own `noqa`, the comments are judged in the same way.
 
 ## Proof
 None needed: a comment has no effect on what a program does.
