@@ -281,3 +281,18 @@ def test_notebooks(project: Write, amplint: Run) -> None:
         ["# amplint: on  # noqa: AMP002"],
     ]
     assert amplint() == (0, "All checks passed!\n", "")
+
+
+def test_what_cannot_be_written_is_still_reported(
+    project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str, old: bytes, new: bytes) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    root = project({"old.py": LEGACY})
+    monkeypatch.setattr("amplint.writing.replace", refuse)
+    ran = amplint("--add-noqa", "--output-format=concise")
+    assert (ran.code, ran.err) == (2, "amplint: error: old.py: Permission denied\n")
+    assert ran.out.startswith("old.py:5:10: AMP101")
+    assert "Silenced" not in ran.out
+    assert (root / "old.py").read_text() == LEGACY
