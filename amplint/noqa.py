@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from amplint.comments import layout
@@ -52,23 +52,13 @@ def silence(data: bytes, filename: str, settings: Settings, reason: str) -> Sile
     found, rows = len(_silenceable(result)), set[int]()
     for _ in range(ROUNDS):
         source = result.source
-<<<<<<< HEAD
-        places = _places(source, result.findings) if source else {}
-        if source is None or not places:
-=======
-        added = edits(source, _silenceable(result), reason) if source else []
+        added = comments_for(source, result.findings, reason) if source else []
         if source is None or not added:
->>>>>>> de19b61 (What --add-noqa would put somewhere can be asked for; the rules' pages know how AMP002 is under flake8)
             break
         data = _written(source, data, added)
         rows.update(source.row(each.start) for each in added)
         result = check_bytes(data, filename, settings)
     return Silenced(data, len(rows), found - len(_silenceable(result)), result)
-
-
-def edits(source: Source, findings: list[Finding], reason: str = "") -> list[Edit]:
-    """The comments that silence findings; where a row has one with codes, more codes for that."""
-    return [each for each in _edits(source, _places(source, findings), reason) if each.content]
 
 
 def _silenceable(result: Result) -> list[Finding]:
@@ -77,7 +67,7 @@ def _silenceable(result: Result) -> list[Finding]:
 
 def comments_for(source: Source, findings: Iterable[Finding], reason: str = "") -> list[Edit]:
     """The edits that put comments into a text which silence findings of its; none where there is no room for one."""
-    return list(_edits(source, _places(source, findings), reason))
+    return [each for each in _edits(source, _places(source, findings), reason) if each.content]
 
 
 def _places(source: Source, findings: Iterable[Finding]) -> dict[int, list[str]]:
