@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from amplint import analysis, gate
 from amplint.analysis import INTERNAL_ERROR, UnreadableError
 from amplint.edits import apply
-from amplint.findings import Applicability, Finding, Fix
+from amplint.findings import Applicability, Finding, Fix, Location
 from amplint.guard import refusal, with_room
-from amplint.paths import look_again
+from amplint.paths import NOTEBOOK
 from amplint.prose import without_prose
 from amplint.rules import all_rules
 from amplint.source import Source, SourceError
@@ -50,17 +50,28 @@ class FixResult(NamedTuple):
     before: Result
 
 
-def check(code: str, filename: str = "<string>", settings: Settings | None = None) -> list[Finding]:
-    """The findings in a program's text, in its order. Without `settings`: of the rules that are on by default."""
-    look_again()
-    return list(_check(_from_text(code, filename), settings or _defaults()).findings)
+def check_text(text: str, filename: str, settings: Settings, *, noqa: bool = True) -> Result:
+    """The findings in a file's text, which is what it is, whatever encoding it declares; as `check_bytes`."""
+    data = text.encode("utf-8", "surrogatepass")
+    if filename.endswith(NOTEBOOK):
+        return check_bytes(data, filename, settings, noqa=noqa)
+    if not gate.matters(data, settings.codes) and "\0" not in text and gate.is_utf8(data):
+        return Result(filename, None, ())
+    return _check(_from_text(text, filename), settings, noqa=noqa)
 
 
-def fix(code: str, filename: str = "<string>", settings: Settings | None = None, *, unsafe: bool = False) -> str:
-    """A program's text with its safe fixes made; with `unsafe` the unsafe ones too."""
-    look_again()
-    fixed, _, _ = _fix(_from_text(code, filename), settings or _defaults(), unsafe)
-    return "\ufeff" * fixed.bom + fixed.text
+def fix_text(text: str, filename: str, settings: Settings, *, unsafe: bool | None = None) -> str:
+    """A file's text with its fixes made; as `fix_bytes`."""
+    if filename.endswith(NOTEBOOK):
+        data = text.encode("utf-8", "surrogatepass")
+        fixed = fix_bytes(data, filename, settings, unsafe=unsafe).data
+        return fixed.decode("utf-8", "surrogatepass")
+    unsafe = settings.unsafe_fixes if unsafe is None else unsafe
+    before = check_text(text, filename, settings)
+    if before.source is None or not _offered(before, unsafe):
+        return text
+    source, _, _ = _fix(before.source, settings, unsafe)
+    return "\ufeff" * source.bom + source.text
 
 
 def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = True) -> Result:
@@ -102,15 +113,8 @@ def fix_bytes(
     return FixResult(fixed.encode(fixed.text), applied, result, before)
 
 
-def _from_text(code: str, filename: str) -> Source:
-    return Source(filename, code.removeprefix("\ufeff"), bom=code.startswith("\ufeff"))
-
-
-def _defaults() -> Settings:
-    from amplint.selection import enabled_codes  # noqa: PLC0415 - who comes with settings needs neither
-    from amplint.settings import Settings  # noqa: PLC0415
-
-    return Settings(enabled_codes([]), isolated=True)
+def _from_text(text: str, filename: str) -> Source:
+    return Source(filename, text.removeprefix("\ufeff"), bom=text.startswith("\ufeff"))
 
 
 def _check(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
@@ -127,7 +131,13 @@ def _result(source: Source, findings: Iterable[Finding], settings: Settings) -> 
     if settings.unfixable:
         chosen = _left(chosen, settings.unfixable)
     chosen.sort(key=lambda each: (each.start, each.end, each.code))
-    return Result(source.filename, source, tuple(chosen), unsafe=settings.unsafe_fixes)
+    placed = (_placed(source, each) for each in chosen)
+    return Result(source.filename, source, tuple(placed), unsafe=settings.unsafe_fixes)
+
+
+def _placed(source: Source, finding: Finding) -> Finding:
+    start, end = (Location.of(*source.place(offset)) for offset in (finding.start, finding.end))
+    return finding._replace(location=start, end_location=end)
 
 
 def _left(findings: list[Finding], unfixable: frozenset[str]) -> list[Finding]:

@@ -41,8 +41,28 @@ class Fix(NamedTuple):
     edits: tuple[Edit, ...] = ()
 
 
+class Location(NamedTuple):
+    """A place as people count: row and column from 1, the column in characters; in a notebook's `cell`, from 1 too."""
+
+    row: int
+    column: int
+    cell: int | None = None
+
+    @classmethod
+    def of(cls, cell: int | None, row: int, column: int) -> Location:
+        """A place as `Source.place` gives it."""
+        return cls(row, column, cell)
+
+
+_NOWHERE = Location(0, 0)
+
+
 class Finding(NamedTuple):
-    """One misuse at one place. `withheld` says why a fix that the rule knows is not offered here."""
+    """One misuse at one place. `withheld` says why a fix that the rule knows is not offered here.
+
+    `location` and `end_location`, which is exclusive, are those of `start` and `end`; what a rule makes has none yet.
+    Of a notebook `start`, `end` and the edits count characters of its cells' code, one cell behind the other.
+    """
 
     start: int
     end: int
@@ -52,3 +72,5 @@ class Finding(NamedTuple):
     message: str
     fix: Fix | None = None
     withheld: str | None = None
+    location: Location = _NOWHERE
+    end_location: Location = _NOWHERE

@@ -44,7 +44,7 @@ def seen(data: bytes, filename: str, codes: frozenset[str]) -> bytes:
         from amplint.notebook import code_of  # noqa: PLC0415 - reads JSON
 
         return code_of(data)
-    return b"" if _is_utf8(data) else data
+    return b"" if is_utf8(data) else data
 
 
 def opens(data: bytes, codes: frozenset[str]) -> bool:
@@ -133,10 +133,11 @@ def is_text(data: bytes) -> bool:
         return False
     if data.isascii():
         return True
-    return b"coding" not in b"\n".join(data.split(b"\n", 2)[:2]) and _is_utf8(data)
+    return b"coding" not in b"\n".join(data.split(b"\n", 2)[:2]) and is_utf8(data)
 
 
-def _is_utf8(data: bytes) -> bool:
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError:

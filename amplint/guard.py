@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import os
 import re
 import sys
 import threading
@@ -36,6 +37,8 @@ _STRING = re.compile(r"""#[^\r\n]*|('''|\"""|'|")(?:\\.|(?!\1).)*\1""", re.DOTAL
 # The nodes that have a place in the text.
 _Placed = ast.stmt | ast.expr | ast.excepthandler | ast.keyword | ast.pattern
 _one_at_a_time = threading.Lock()
+_room: int | None = None  # the thread that runs in it
+_before: tuple[int, bool] | None = None  # the recursion limit, and whether garbage is collected, where one has it
 
 
 class Refusal(NamedTuple):
@@ -150,33 +153,61 @@ def with_room(function: Callable[[], T]) -> T:
     Raises:
         BaseException: whatever `function` raises.
     """
+    global _before  # noqa: PLW0603 - these settings are the whole process's
+    if threading.get_ident() == _room:  # a rule has asked about a text of its own
+        return function()
     answers: list[T] = []
     errors: list[BaseException] = []
 
     def call() -> None:
+        global _room  # noqa: PLW0603
+        _room = threading.get_ident()
         try:
             answers.append(function())
         except BaseException as error:  # raised again below
             errors.append(error)
+        finally:
+            _room = None if _room == threading.get_ident() else _room
 
     # Python takes room for frames from the system 16 KiB at a time, and gives it back at once: where calls in a loop
     # pass the end of a piece, that costs more than they do. A frame that is larger than that gets a piece of its own,
     # with as much room behind it for the frames of what it calls.
     call.__code__ = call.__code__.replace(co_stacksize=_LARGE_FRAME)
-    with _one_at_a_time:  # these settings are the whole process's
-        limit, collects = sys.getrecursionlimit(), gc.isenabled()
-        sys.setrecursionlimit(max(limit, RECURSION))
+    with _one_at_a_time:
+        _before = sys.getrecursionlimit(), gc.isenabled()
+        sys.setrecursionlimit(max(_before[0], RECURSION))
         # A syntax tree is many objects and no garbage: looking for some takes a sixth of the time.
         gc.disable()
         try:
             _start(call).join()
         finally:
-            sys.setrecursionlimit(limit)
-            if collects:
-                gc.enable()
+            _as_before()
     if errors:
         raise errors[0]
     return answers[0]
+
+
+def _as_before() -> None:
+    """Give the process back its settings."""
+    global _before  # noqa: PLW0603
+    if _before is not None:
+        limit, collects = _before
+        sys.setrecursionlimit(limit)
+        if collects:
+            gc.enable()
+        _before = None
+
+
+def _in_a_child() -> None:
+    """A process that was forked while a thread had the room has neither the thread nor what would end its turn."""
+    global _one_at_a_time, _room  # noqa: PLW0603
+    _one_at_a_time = threading.Lock()
+    _room = None
+    _as_before()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_a_child)
 
 
 def _start(call: Callable[[], None]) -> threading.Thread:

@@ -43,7 +43,7 @@ def codes_of(selector: str) -> list[str]:
 def _suggestion(selector: str) -> str:
     rules = all_rules()
     if numbered := re.fullmatch(rf"({'|'.join(known().prefixes)})([\dO]{{1,6}})", selector.upper()):
-        wanted = int(numbered[2].replace("O", "0").ljust(3, "0"))
+        wanted = int(numbered[2].replace("O", "0")[:3].ljust(3, "0"))
         same = [code for code in rules if code.startswith(numbered[1])]
         return f"; the nearest is {min(same, key=lambda code: abs(int(code[3:]) - wanted))}"
     names = {rule.name: code for code, rule in rules.items()}

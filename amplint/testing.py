@@ -42,7 +42,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from amplint.engine import check, check_bytes, fix
+from amplint.api import check, fix
+from amplint.engine import check_bytes
 from amplint.rules import all_rules, known
 from amplint.settings import Settings
 from amplint.verify.fixtures import CPU, DEVICES

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amplint.engine import check, check_bytes, fix, fix_bytes
+from amplint.api import check, fix
+from amplint.engine import check_bytes, fix_bytes
 from amplint.rules import all_rules
 from amplint.settings import Settings
 

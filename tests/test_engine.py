@@ -9,7 +9,8 @@ import pytest
 
 import amplint
 from amplint import analysis, engine, gate, suppress
-from amplint.engine import ROUNDS, check, check_bytes, fix, fix_bytes
+from amplint.api import check, fix
+from amplint.engine import ROUNDS, check_bytes, fix_bytes
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import Module
 from amplint.rules import all_rules

@@ -19,7 +19,7 @@ from pygls.uris import to_fs_path
 from pygls.workspace import TextDocument
 
 from amplint import __version__
-from amplint.engine import check, fix
+from amplint.api import check, fix
 from amplint.findings import Finding
 from amplint.integrations.actions import KINDS, Actions, resolves, workspace_edit
 from amplint.integrations.documents import Document

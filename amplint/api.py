@@ -1,0 +1,171 @@
+"""amplint from Python: texts in, findings and new texts out, with settings that are made or read.
+
+Nothing here remembers anything: the same text with the same settings, beside the same files, comes to the same, however
+often it is asked about, in whichever order, process or thread. What goes in and what comes out can be pickled, so that
+`check` goes straight into a map over a corpus, in as many processes as there are.
+
+Threads can call everything at any time. They take turns: while one reads a program, Python's recursion limit is raised
+and its garbage collector pauses, for the whole process; both are as before when it is done. For speed use processes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+from amplint.analysis import failure
+from amplint.engine import Result, check_bytes, check_text, fix_bytes, fix_text
+from amplint.paths import look_again
+from amplint.rules import known
+from amplint.selection import SettingsError
+from amplint.settings import Overrides, Resolver, Settings
+from amplint.source import Source
+
+if TYPE_CHECKING:
+    from amplint.findings import Finding
+
+    Path = str | os.PathLike[str]
+
+
+def check(source: str | bytes, filename: Path = "<string>", settings: Settings | None = None) -> list[Finding]:
+    r"""The findings in a program, or, by the name, in a notebook, in the order of the text.
+
+    `source` is the text, or the bytes of the file, of which Python's rules say what text they are. What it imports from
+    other files of its project is looked for from where `filename` says that it lies; it need not be there. Without
+    `settings` the rules that are on by default are asked, and no configuration is read: see `settings_for`.
+
+    It doesn't raise, whatever the text: what Python can't parse is a finding, AMP001. As in the command, a text without
+    a word of AMP is searched and not parsed. A rule or a plugin that fails is AMP000.
+
+    >>> import amplint
+    >>> text = "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n"
+    >>> (finding,) = amplint.check(text, "train.py")
+    >>> finding.code, finding.severity.value
+    ('AMP102', 'warning')
+    >>> finding.location
+    Location(row=3, column=10, cell=None)
+    >>> text[finding.start : finding.end]
+    'torch.cuda.amp.GradScaler'
+    >>> finding.fix.applicability
+    <Applicability.SAFE: 'safe'>
+    """
+    look_again()
+    settings = _default() if settings is None else settings
+    name = os.fspath(filename)
+    result = check_bytes(source, name, settings) if isinstance(source, bytes) else check_text(source, name, settings)
+    return [*_broken_plugins(result), *result.findings]
+
+
+@overload
+def fix(
+    source: str, filename: Path = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
+) -> str: ...
+@overload
+def fix(
+    source: bytes, filename: Path = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
+) -> bytes: ...
+def fix(
+    source: str | bytes, filename: Path = "<string>", settings: Settings | None = None, *, unsafe: bool | None = None
+) -> str | bytes:
+    r"""A program, or a notebook, with its fixes made; what can't be fixed comes back as it is.
+
+    Only safe fixes are made; with `unsafe`, or where the settings say `unsafe_fixes`, the unsafe ones too. The rest is
+    as for `check`.
+
+    >>> import amplint
+    >>> print(amplint.fix("import torch\n\nscaler = torch.cuda.amp.GradScaler()\n"))
+    import torch
+    <BLANKLINE>
+    scaler = torch.amp.GradScaler("cuda")
+    <BLANKLINE>
+    """
+    look_again()
+    settings = _default() if settings is None else settings
+    name = os.fspath(filename)
+    if isinstance(source, bytes):
+        return fix_bytes(source, name, settings, unsafe=unsafe).data
+    return fix_text(source, name, settings, unsafe=unsafe)
+
+
+def make_settings(
+    *,
+    select: Iterable[str] | None = None,
+    extend_select: Iterable[str] | None = None,
+    ignore: Iterable[str] | None = None,
+    fixable: Iterable[str] | None = None,
+    unfixable: Iterable[str] | None = None,
+    unsafe_fixes: bool | None = None,
+    target_torch: str | None = None,
+    targets: Mapping[str, str] | None = None,
+    device: str | None = None,
+    src: Iterable[str] | None = None,
+) -> Settings:
+    """Settings by the keys of a configuration file, with the same meaning; no file is read. None: not said.
+
+    >>> import amplint
+    >>> settings = amplint.make_settings(select=["AMP4"], ignore=["AMP412"], target_torch="2.3")
+    >>> "AMP401" in settings.codes, "AMP301" in settings.codes
+    (True, False)
+    >>> amplint.make_settings(ignore=["AMP4011"])
+    Traceback (most recent call last):
+    amplint.selection.SettingsError: 'ignore': unknown rule 'AMP4011'; the nearest is AMP401
+
+    Raises:
+        SettingsError: a value means nothing; the message is one line.
+    """
+    return Resolver(Overrides(_said(locals()), isolated=True)).settings(os.getcwd())
+
+
+def settings_for(
+    path: Path,
+    *,
+    select: Iterable[str] | None = None,
+    extend_select: Iterable[str] | None = None,
+    ignore: Iterable[str] | None = None,
+    fixable: Iterable[str] | None = None,
+    unfixable: Iterable[str] | None = None,
+    unsafe_fixes: bool | None = None,
+    target_torch: str | None = None,
+    targets: Mapping[str, str] | None = None,
+    device: str | None = None,
+    src: Iterable[str] | None = None,
+) -> Settings:
+    """The settings of a file, which need not exist, from the nearest configuration file, as the command has them.
+
+    What the keywords say prevails, as the command's options do.
+
+    >>> import amplint
+    >>> "AMP301" in amplint.settings_for("train.py", select=["AMP4"]).codes
+    False
+
+    Raises:
+        SettingsError: the configuration file, or a value, is broken; the message is one line.
+    """
+    said = _said({key: value for key, value in locals().items() if key != "path"})
+    look_again()
+    return Resolver(Overrides(said)).for_file(os.fspath(path))
+
+
+def _said(keywords: dict[str, Any]) -> dict[str, Any]:
+    """What keywords say, as a configuration file would."""
+    from amplint.keys import problem  # noqa: PLC0415 - who says nothing needs none of it
+
+    said: dict[str, Any] = {}
+    for key, value in keywords.items():
+        if value is not None:
+            many = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+            said[key.replace("_", "-")] = list(value) if many else dict(value) if isinstance(value, Mapping) else value
+    if wrong := problem(said):
+        place, message = wrong
+        raise SettingsError(message if f"{place[0]}'" in message else f"'{place[0]}': {message}")
+    return said
+
+
+def _default() -> Settings:
+    return Resolver(Overrides(isolated=True)).settings(os.getcwd())
+
+
+def _broken_plugins(result: Result) -> list[Finding]:
+    """AMP000 for each plugin whose rules can't be had: nothing else would tell."""
+    return [failure(result.source or Source(result.filename, ""), each) for each in known().errors]
