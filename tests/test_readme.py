@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -11,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from amplint.keys import KEYS
 from amplint.rules import all_rules
+from amplint.settings import DEFAULT_EXCLUDE
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 _TABLE = re.compile(r"(?<=<!-- rules -->\n).*?(?=<!-- /rules -->)", re.DOTALL)
+_KEYS = re.compile(r"(?<=<!-- keys -->\n).*?(?=<!-- /keys -->)", re.DOTALL)
 _CONSOLE = re.compile(r"^```console\n\$ (amplint[^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _MEASURED = re.compile(r"\d+\.\d+|[\d,]+ a second")
 _SHELL = re.compile(r"<!-- ([\w-]+) -->\n```sh\n([^\n]+)\n```")
@@ -25,6 +29,20 @@ def table() -> str:
     rows = ["| code | name | severity | what is wrong |", "|---|---|---|---|"]
     rows += [f"| {each.code} | {each.name} | {each.severity.value} | {each.summary} |" for each in all_rules().values()]
     return "\n".join(rows) + "\n"
+
+
+def keys() -> str:
+    rows = ["| key | value | default | |", "|---|---|---|---|"]
+    for key in KEYS.values():
+        default = key.unset if key.default is None else _shown(key.default)
+        rows.append(f"| `{key.name}` | {key.kind.words} | {default} | {key.doc} |")
+    return "\n".join(rows) + "\n"
+
+
+def _shown(value: object) -> str:
+    if value == list(DEFAULT_EXCLUDE):
+        return "version control, environments, caches, build products"
+    return f"`{json.dumps(value)}`"
 
 
 def run(command: str) -> str:
@@ -41,6 +59,12 @@ def test_the_table_is_that_of_the_rules() -> None:
     found = _TABLE.search(README.read_text("utf-8"))
     assert found
     assert found.group() == table(), "write it with: python -m tests.test_readme"
+
+
+def test_the_table_of_keys_is_the_one_that_counts() -> None:
+    found = _KEYS.search(README.read_text("utf-8"))
+    assert found
+    assert found.group() == keys(), "write it with: python -m tests.test_readme"
 
 
 @pytest.mark.parametrize(("command", "shown"), _CONSOLE.findall(README.read_text("utf-8")))
@@ -62,4 +86,5 @@ def test_ci_runs_the_two_commands() -> None:
 
 
 if __name__ == "__main__":
-    README.write_text(_TABLE.sub(lambda _: table(), README.read_text("utf-8")), "utf-8")
+    text = _TABLE.sub(lambda _: table(), README.read_text("utf-8"))
+    README.write_text(_KEYS.sub(lambda _: keys(), text), "utf-8")

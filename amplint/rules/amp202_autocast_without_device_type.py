@@ -28,8 +28,8 @@ with autocast("cuda", enabled=use_amp):
 
 ## Fix safety
 Safe where the device is the literal of the file's other regions, or "cuda" because all evidence is cuda. Unsafe where
-it is chosen at run time, or where the file shows none ("cuda": what the old class meant). Old positional arguments
-become keywords.
+it is chosen at run time, or where the file shows none ("cuda": what the old class meant). Where the configuration has
+`device`, that is written instead, and is safe for cuda. Old positional arguments become keywords.
 
 ## Proof
 The fixtures raise before and run after; the region's device, dtype and `enabled` are those that the old class would
