@@ -186,10 +186,11 @@ def _lint(
     if options.verify:
         from amplint.verify_command import fix_verified  # noqa: PLC0415 - torch's parts are for those who ask
 
-        return list(fix_verified(files, resolver, outside, baseline))
-    jobs = options.jobs or processors()
-    outcomes = run(files, resolver, options.mode, jobs, outside=outside, noqa=options.add_noqa, baseline=baseline)
-    if len(files) >= MANY and not options.quiet and sys.stderr.isatty():
+        outcomes = fix_verified(files, resolver, outside, baseline)
+    else:
+        jobs = options.jobs or processors()
+        outcomes = run(files, resolver, options.mode, jobs, outside=outside, noqa=options.add_noqa, baseline=baseline)
+    if (options.verify or len(files) >= MANY) and not options.quiet and sys.stderr.isatty():
         from amplint.progress import counted  # noqa: PLC0415 - few files are linted before anybody looks
 
         outcomes = counted(outcomes, len(files))

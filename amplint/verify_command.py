@@ -124,8 +124,7 @@ def fix_verified(
         raise SettingsError(str(error)) from None
     tidy(files)
     with verifier:
-        for at, path in enumerate(files):
-            say(f"[{at + 1}/{len(files)}] {path}")
+        for path in files:
             warning = None
             try:
                 job = Job(path, resolver.for_file(path), Mode.FIX, path in outside)
@@ -146,7 +145,6 @@ def fix_verified(
             )
             result = fixed.result._replace(findings=findings) if findings else None
             yield Outcome(result, None, b"", fixed.applied.total(), fixed.result.given_up, warning)
-    say("")
 
 
 def _seconds(text: str) -> float:

@@ -340,6 +340,8 @@ def test_a_long_description_is_cut_between_words() -> None:
     text = _rule(long)["fullDescription"]["text"]
     assert 1000 < len(text) <= 1024
     assert text.endswith(" word ...")
+    bare = _rule(type(rule)(rule.module_name, None, severity=Severity.ERROR))
+    assert bare["help"]["text"] == bare["shortDescription"]["text"] == "clip-without-unscale"  # none may be empty
 
 
 def test_names_of_tests_differ() -> None:

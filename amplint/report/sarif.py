@@ -54,9 +54,9 @@ def _rule(rule: Rule) -> dict[str, Any]:
     return {
         "id": rule.code,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
-        "shortDescription": {"text": _cut(rule.summary)},
-        "fullDescription": {"text": _cut(" ".join(what.split()) or rule.summary)},
-        "help": {"text": rule.doc.strip(), "markdown": rule.doc.strip()},
+        "shortDescription": {"text": _cut(rule.summary or rule.name)},
+        "fullDescription": {"text": _cut(" ".join(what.split()) or rule.summary or rule.name)},
+        "help": {"text": rule.doc.strip() or rule.name, "markdown": rule.doc.strip() or rule.name},
         "defaultConfiguration": {"enabled": rule.default, "level": rule.severity.value},
         "properties": {"tags": ["pytorch", "amp"], "problem.severity": _PROBLEM[rule.severity]},
     }
