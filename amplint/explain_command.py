@@ -23,13 +23,19 @@ def run_explain(arguments: list[str]) -> int:
     add = parser.add_argument
     add("text", nargs="*", metavar="TEXT", help="the message, or - for standard input [default: - unless a terminal]")
     add("--list", action="store_true", help="print all messages that are known")
+    add("--guide", action="store_true", help='print the guide "My loss is NaN under AMP"')
     add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
     options = parser.parse_intermixed_args(arguments)
-    if options.text and options.list:
-        parser.error("give a text, or --list")
+    if bool(options.text) + options.list + options.guide > 1:
+        parser.error("give a text, --list or --guide")
     from amplint.explain import show  # noqa: PLC0415 - nothing of this is needed to say what is wrong with arguments
     from amplint.explain.messages import known  # noqa: PLC0415
 
+    if options.guide:
+        from amplint.docs import guide  # noqa: PLC0415
+
+        sys.stdout.write(guide())
+        return CLEAN
     if options.list:
         sys.stdout.write(show.list_json(known()) if options.output_format == "json" else show.list_text(known()))
         return CLEAN

@@ -20,7 +20,7 @@ from amplint.rules import all_rules
 
 # Messages of one text that are told in full, and characters of one that are shown.
 _MOST, _LONGEST = 8, 160
-_MORE = "`amplint explain --list` has all; `amplint check` finds misuse that prints nothing."
+_MORE = "`amplint explain --list` has all, `--guide` begins with symptoms; `amplint check` finds what prints nothing."
 
 
 def as_text(found: Found, files: Sequence[Linted], width: int) -> str:
