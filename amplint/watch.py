@@ -17,6 +17,7 @@ from typing import NamedTuple
 from amplint.dependencies import Dependencies
 from amplint.discovery import Found, discover
 from amplint.gate import opens, seen
+from amplint.model.imports import look_in
 from amplint.model.project import taken
 from amplint.paths import absolute, contents, look_again, parents, shown, version, visible
 from amplint.run import Linted, Outcome
@@ -71,6 +72,8 @@ class Watch:
         self._files: Versions = {}
         self._folders: Versions = {}
         self._resolver = hands.resolver()
+        named = self._resolver.overrides.config
+        self._named = None if named is None else absolute(named)
         self._found, self._walk_at = self._walk()
 
     def run(self) -> None:
@@ -87,8 +90,11 @@ class Watch:
 
     def _again(self, change: Change) -> None:
         """Lint what a change may matter to; tell of what has changed, and of files in which something else is found."""
-        if any(_decides(path) for path in change.changed):
-            self._resolver = self._hands.resolver()
+        if any(_decides(path) or path == self._named for path in change.changed):
+            try:
+                self._resolver = self._hands.resolver()
+            except SettingsError as error:  # of the file that is named; else it is that of some files
+                print(f"amplint: error: {visible(str(error))}", file=sys.stderr)
             self._found, self._walk_at = self._walk()
             files = self._found.files
         else:
@@ -133,16 +139,18 @@ class Watch:
             self._reached.pop(name, None)
             with suppress(OSError, SettingsError):
                 self._taken[path] = taken(path)
-                codes = self._resolver.for_file(name).codes
-                if opens(seen(contents(path), name, codes), codes):
+                settings = self._resolver.for_file(name)
+                if opens(seen(contents(path), name, settings.codes), settings.codes):
+                    look_in(settings.src)
                     self._reached[name] = self._dependencies.of(path)
         paths = set(map(absolute, self._found.files)).union(*self._reached.values())
         folders = {os.path.dirname(path) for path in paths} | {os.path.dirname(absolute(path)) for path in self._paths}
         above = folders.union(*map(parents, folders))
-        settings = {os.path.join(folder, name) for folder in above for name in _SETTINGS}
+        deciding = {os.path.join(folder, name) for folder in above for name in _SETTINGS}
+        deciding |= {self._named} if self._named else set()
         lists = {path for folder in above for path in glob.glob(f"{glob.escape(folder)}/requirements*.txt")}
         # What is known of a file was seen before it was linted: what changes meanwhile is a change.
-        self._files = {**_versions(paths | settings | lists), **_only(self._files, paths | settings | lists)}
+        self._files = {**_versions(paths | deciding | lists), **_only(self._files, paths | deciding | lists)}
         self._folders = {**_versions(folders), **_only(self._folders, folders)}
 
     def _touched(self, changed: set[str], moved: set[str]) -> list[str]:

@@ -216,6 +216,28 @@ def test_settings(project: Write, watching: Callable[..., Watching]) -> None:
     assert said.startswith("amplint: error: sub/amplint.toml:1: unknown key 'ignroe'")
 
 
+def test_settings_that_are_named(project: Write, watching: Callable[..., Watching]) -> None:
+    root = project(
+        {
+            "conf/any.toml": 'src = ["../lib"]\n',
+            "scripts/train.py": TRAIN,
+            "lib/helpers.py": RIGHT,
+            "old.py": LEGACY,
+        }
+    )
+    process = watching("--config=conf/any.toml")
+    process.round()
+    (root / "lib" / "helpers.py").write_text(WRONG)
+    first, found, *_ = process.round()
+    assert first == "lib/helpers.py"
+    assert found.startswith("scripts/train.py:11:9: AMP401 this call leads to line 5 of ../lib/helpers.py")
+    (root / "conf" / "any.toml").write_text("ignore = ['AMP101', 'AMP4']\n")
+    assert process.round() == ["conf/any.toml", "no errors"]
+    (root / "conf" / "any.toml").write_text("ignroe = 1\n")
+    assert process.round() == ["conf/any.toml", "no errors"]
+    assert process.end()[1] == "amplint: error: conf/any.toml:1: unknown key 'ignroe'; did you mean 'ignore'?\n"
+
+
 def test_fixing(project: Write, watching: Callable[..., Watching]) -> None:
     root = project({"a.py": MODERN})
     process = watching("--fix")
