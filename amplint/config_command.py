@@ -61,7 +61,7 @@ def run_config(arguments: list[str]) -> int:
     settings = resolver.settings(path) if is_directory else resolver.for_file(path)
     rows = list(_rows(resolver, config, settings, path))
     # For what walks leave out, only what is below the directory in which they start counts.
-    above = os.getcwd() + os.sep
+    above = os.getcwd().rstrip(os.sep) + os.sep
     walked = [each for each in (path, *parents(path)) if each.startswith(above)]
     excluded = any(settings.excludes(each, os.path.basename(each)) for each in walked)
     if options.output_format == "json":
@@ -119,14 +119,14 @@ def _as_json(rows: list[Row], config: Config | None, settings: Settings, path: s
 
 
 def _as_text(rows: list[Row], config: Config | None, settings: Settings, path: str, excluded: bool) -> str:
-    lines = [f"{shown(path)}: {shown(config.path) if config else 'no configuration file'}"]
+    lines = [visible(f"{shown(path)}: {shown(config.path) if config else 'no configuration file'}")]
     if excluded:
         lines.append("It is left out where a directory is walked.")
     cells = [
         (
-            row.key if row.item is None else f"{row.key}.{json.dumps(row.item)}",
-            row.origin if row.holds else f"{row.origin} (not this file)",
-            KEYS[row.key].unset if row.value is None else json.dumps(row.value, ensure_ascii=False),
+            visible(row.key if row.item is None else f"{row.key}.{json.dumps(row.item, ensure_ascii=False)}"),
+            visible(row.origin if row.holds else f"{row.origin} (not this file)"),
+            visible(KEYS[row.key].unset if row.value is None else json.dumps(row.value, ensure_ascii=False)),
         )
         for row in rows
     ]
@@ -145,4 +145,4 @@ def _as_text(rows: list[Row], config: Config | None, settings: Settings, path: s
             break_long_words=False,
             break_on_hyphens=False,
         )
-    return "".join(f"{visible(line)}\n" for line in lines)
+    return "".join(f"{line}\n" for line in lines)

@@ -15,8 +15,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from amplint import schema
-from amplint.engine import check, check_bytes, fix, fix_bytes
+from amplint import check, fix, schema
+from amplint.engine import check_bytes, fix_bytes
 from amplint.keys import KEYS
 from amplint.rules import all_rules, amp204_invalid_device_type
 from amplint.selection import SettingsError, enabled_codes
@@ -596,6 +596,16 @@ class TestCommand:
         assert amplint("config", "venv/y.py").out.startswith(f"venv/y.py: no configuration file\n{left_out}")
         assert amplint("config").out.startswith("")
         assert amplint("config", "gone/z.py").code == 0
+
+    def test_what_would_act_on_the_terminal(self, project: Write, amplint: Run) -> None:
+        name = "a\n\x1b[2J\u202e"
+        text = "per-file-ignores = {'ü\u202e' = ['AMP1']}\nextend-exclude = ['\u202e', 'é']\n"
+        project({f"{name}/amplint.toml": text, f"{name}/x.py": ""})
+        out = amplint("config", f"{name}/x.py").out
+        assert all(line.isprintable() for line in out.split("\n"))
+        assert out.startswith(r"a\n\x1b[2J\u202e/x.py: a\n\x1b[2J\u202e/amplint.toml")
+        assert r'per-file-ignores."ü\u202e"' in out
+        assert r'["\u202e", "é"]' in out
 
     def test_schema(self, project: Write, amplint: Run) -> None:
         project({"amplint.toml": "broken"})
