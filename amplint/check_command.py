@@ -212,7 +212,12 @@ def _told(linted: Linted, options: argparse.Namespace) -> int:
     to = sys.stdout
     if options.mode is Mode.DIFF or (options.mode is Mode.FIX and options.stdin):
         to = sys.stderr
-        sys.stdout.buffer.write(b"".join(outcome.output for outcome in outcomes))
+        output = b"".join(outcome.output for outcome in outcomes)
+        if options.mode is Mode.DIFF and output and _colour(sys.stdout):
+            from amplint.report.diff import painted  # noqa: PLC0415 - a program that reads it wants none
+
+            output = painted(output)
+        sys.stdout.buffer.write(output)
         sys.stdout.buffer.flush()
     return report.code if _tell(report, to, options) else FAILED
 

@@ -15,6 +15,7 @@ import pytest
 from amplint.keys import KEYS
 from amplint.rules import all_rules
 from amplint.settings import DEFAULT_EXCLUDE
+from tests.picture import COMMANDS, PICTURE, printed, words
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -83,6 +84,18 @@ def test_ci_runs_the_two_commands() -> None:
     assert commands[0] == "pip install ."
     for each in commands[1:]:
         assert "AMP401" in run(each) or "+            self.scaler.unscale_(self.optimizer)" in run(each)
+
+
+def test_the_picture_shows_what_is_printed() -> None:
+    shown = words(PICTURE.read_text("utf-8"))
+    for command in COMMANDS:
+        said = _words(f"$ {command}\n{printed(command, colour=False)}")
+        assert said in _words(" ".join(shown)), "draw it with: python -m tests.picture"
+
+
+def _words(text: str) -> str:
+    """A text without its blanks, which colours and pictures set otherwise."""
+    return "".join(text.split())
 
 
 if __name__ == "__main__":

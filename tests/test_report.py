@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from amplint.engine import Result
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.report import Report, render
+from amplint.report.diff import painted
 from amplint.report.summary import diff_summary, statistics, summary
 from amplint.source import Source
 from tests.conftest import LEGACY, Ran
@@ -311,3 +312,11 @@ def test_colour_is_for_terminals(project: Write, environment: dict[str, str], co
     assert process.returncode == 1
     assert (b"\033[" in shown) == coloured
     assert re.sub(rb"\033\[[\d;]*m", b"", shown).replace(b"\r\n", b"\n") == piped
+
+
+def test_a_diff_in_colours() -> None:
+    diff = b"--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n same\n-old\r\n+new\r\n\\ No newline at end of file\n"
+    shown = painted(diff)
+    assert b"\033[31m-old\033[0m\r\n\033[32m+new\033[0m\r\n" in shown
+    assert b"\n same\n" in shown
+    assert re.sub(rb"\033\[[\d;]*m", b"", shown) == diff
