@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+import textwrap
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,12 +18,16 @@ import pytest
 from amplint.keys import KEYS
 from amplint.rules import all_rules
 from amplint.settings import DEFAULT_EXCLUDE
+from tests.field.packages import read_packages
 from tests.picture import COMMANDS, PICTURE, printed, words
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+VERDICTS = ROOT / "tests" / "field" / "verdicts.csv"
 _TABLE = re.compile(r"(?<=<!-- rules -->\n).*?(?=<!-- /rules -->)", re.DOTALL)
 _KEYS = re.compile(r"(?<=<!-- keys -->\n).*?(?=<!-- /keys -->)", re.DOTALL)
+
+_FOUND = re.compile(r"(?<=<!-- found -->\n).*?(?=<!-- /found -->)", re.DOTALL)
 _CONSOLE = re.compile(r"^```console\n\$ (amplint[^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _MEASURED = re.compile(r"\d+\.\d+|[\d,]+ a second")
 _SHELL = re.compile(r"<!-- ([\w-]+) -->\n```sh\n([^\n]+)\n```")
@@ -46,6 +53,22 @@ def _shown(value: object) -> str:
     return f"`{json.dumps(value)}`"
 
 
+def found() -> str:
+    """What was found in real code, and what a person said who read each place."""
+    with VERDICTS.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    verdicts = Counter(row["verdict"] for row in rows)
+    legacy = sum(row["code"].startswith("AMP1") for row in rows)
+    packages = len({row["package"] for row in rows})
+    judged = f"{verdicts['right']} are right, {verdicts['unsure']} unsure, {verdicts['wrong'] or 'none'} wrong"
+    text = (
+        f"**What it finds.** In {len(read_packages())} packages from PyPI it reports {len(rows)} places, in {packages} "
+        f"of them: {legacy} names that are deprecated or gone, {len(rows) - legacy} misuses. A person read each: "
+        f"{judged} (what was wrong once is mended); see [On real code](#on-real-code)."
+    )
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
 def run(command: str) -> str:
     arguments = shlex.split(command)
     assert arguments[0] == "amplint"
@@ -66,6 +89,12 @@ def test_the_table_of_keys_is_the_one_that_counts() -> None:
     found = _KEYS.search(README.read_text("utf-8"))
     assert found
     assert found.group() == keys(), "write it with: python -m tests.test_readme"
+
+
+def test_what_was_found_is_what_the_verdicts_say() -> None:
+    shown = _FOUND.search(README.read_text("utf-8"))
+    assert shown
+    assert shown.group() == found(), "write it with: python -m tests.test_readme"
 
 
 @pytest.mark.parametrize(("command", "shown"), _CONSOLE.findall(README.read_text("utf-8")))
@@ -99,5 +128,8 @@ def _words(text: str) -> str:
 
 
 if __name__ == "__main__":
-    text = _TABLE.sub(lambda _: table(), README.read_text("utf-8"))
-    README.write_text(_KEYS.sub(lambda _: keys(), text), "utf-8")
+    text = README.read_text("utf-8")
+    for place, write in ((_TABLE, table), (_KEYS, keys), (_FOUND, found)):
+        made = write()
+        text = place.sub(lambda _, made=made: made, text)
+    README.write_text(text, "utf-8")
