@@ -54,6 +54,11 @@ def check_parser() -> argparse.ArgumentParser:
     old.add_argument("--baseline", metavar="FILE", help="neither report nor fix what FILE holds")
     old.add_argument("--write-baseline", action="store_true", help="with --baseline: put what is found into FILE")
     settings = add_settings(parser)
+    settings.add_argument(
+        "--docs",
+        action=argparse.BooleanOptionalAction,
+        help="lint code in Markdown, reStructuredText and docstrings too",
+    )
     settings.add_argument("--stdin-filename", metavar="PATH", help="the name of what is read from standard input")
     settings.add_argument(
         "-j", "--jobs", type=_positive, metavar="N", help="processes to use for many files [default: one a processor]"

@@ -37,7 +37,7 @@ def _warn(message: str) -> None:
 def check(arguments: list[str]) -> int:
     """Lint what `arguments` name and return the exit code."""
     options = _options(arguments)
-    resolver = Resolver(overrides(options, output_format=options.output_format))
+    resolver = Resolver(overrides(options, output_format=options.output_format, docs=options.docs))
     errors = _formatted(options, resolver)
     baseline = _baseline(options)
     if options.watch:
@@ -91,6 +91,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         )
     if options.watch and "-" in options.paths:
         parser.error("--watch goes with files")
+    if options.verify:
+        if options.docs:
+            parser.error("--verify doesn't go with --docs: no snippet can be run")
+        options.docs = False
     if options.output_file is not None:
         if options.diff:
             parser.error("--output-file doesn't go with --diff")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.paths import NOTEBOOK, absolute, parents, shown
+from amplint.paths import DOCUMENTS, NOTEBOOK, absolute, parents, shown
 from amplint.selection import SettingsError
 from amplint.settings import Resolver, Settings
 
@@ -82,10 +82,11 @@ class _Walk:
                 continue
             layers = _layers(path, layers, {entry.name for entry in entries})
             settings = self._settings(path)
+            suffixes = (*SUFFIXES, *DOCUMENTS) if settings.docs else SUFFIXES
             for entry in entries:
                 # Links to directories aren't followed: they may lead back, or to what is walked anyway.
                 is_directory = entry.is_dir(follow_symlinks=False)
-                if not is_directory and not (entry.name.endswith(SUFFIXES) and os.path.isfile(entry.path)):
+                if not is_directory and not (entry.name.endswith(suffixes) and os.path.isfile(entry.path)):
                     continue
                 if settings.excludes(entry.path, entry.name) or (layers and _ignored(entry, is_directory, layers)):
                     continue

@@ -11,7 +11,7 @@ from amplint.analysis import INTERNAL_ERROR, UnreadableError
 from amplint.edits import apply
 from amplint.findings import Applicability, Finding, Fix, Location
 from amplint.guard import refusal, with_room
-from amplint.paths import NOTEBOOK
+from amplint.paths import DOCUMENTS, NOTEBOOK
 from amplint.prose import without_prose
 from amplint.rules import all_rules
 from amplint.source import Source, SourceError
@@ -87,6 +87,8 @@ def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = 
     try:
         source = Source.from_bytes(data, filename)
     except SourceError as error:
+        if settings.docs and filename.endswith(DOCUMENTS):
+            return Result(filename, None, ())
         # Bytes that are no text become U+FFFD, so that the place can be shown.
         source = Source(filename, data.decode("utf-8", "replace"))
         found = [analysis.invalid_syntax(source, error.row, str(error), error.column)]
@@ -118,6 +120,20 @@ def _from_text(text: str, filename: str) -> Source:
 
 
 def _check(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
+    if not settings.docs:
+        return _check_program(source, settings, noqa=noqa)
+    from amplint import blocks  # noqa: PLC0415 - for those who ask
+
+    result = Result(source.filename, source, (), unsafe=settings.unsafe_fixes)
+    if not blocks.is_document(source.filename):
+        result = _check_program(source, settings, noqa=noqa)
+        if Suppressions(source).whole_file:
+            return result
+    found = blocks.findings(source, lambda block: _check_program(block, settings, noqa=noqa).findings)
+    return _result(source, (*result.findings, *found), settings)._replace(given_up=result.given_up)
+
+
+def _check_program(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
     comments = Suppressions(source, noqa=noqa)
     if comments.whole_file:
         return Result(source.filename, source, ())
@@ -271,26 +287,30 @@ def _fix(
 def _round(source: Source, fixes: list[Fix]) -> tuple[str, list[Fix], dict[Fix, str]]:
     """The text with fixes made that leave it a program, those fixes, and why others are not made, which are broken."""
     text, done = apply(source.text, fixes)
-    if _broken(source.like(text)) is None:
+    if _broken(source, text) is None:
         return text, done, {}
-    alone = {fix: _broken(source.like(apply(source.text, [fix])[0])) for fix in done}
+    alone = {fix: _broken(source, apply(source.text, [fix])[0]) for fix in done}
     broken = {fix: why for fix, why in alone.items() if why}
     good = [fix for fix in done if fix not in broken]
     # Where each is good by itself and all together are not, one is made at a time.
     for chosen in (good, good[:1]):
         text, done = apply(source.text, chosen)
-        if _broken(source.like(text)) is None:
+        if _broken(source, text) is None:
             return text, done, broken
     return source.text, [], broken
 
 
-def _broken(source: Source) -> str | None:
-    """Why a text can't be written as it is to the file that it comes from."""
+def _broken(source: Source, text: str) -> str | None:
+    """Why a text can't be written as it is to the file that a source comes from."""
     try:
-        source.encode(source.text)
+        source.encode(text)
     except SourceError as error:
         return str(error)
-    refused = with_room(lambda: refusal(source))
+    if source.filename.endswith(DOCUMENTS):
+        from amplint import blocks  # noqa: PLC0415 - see above
+
+        return blocks.broken(source, source.like(text))
+    refused = with_room(lambda: refusal(source.like(text)))
     return refused.message if refused else None
 
 

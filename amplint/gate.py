@@ -28,19 +28,23 @@ ROOTS = (
 )  # fmt: skip
 # As people write it: a search without regard to case is slow.
 _NOQA = (b"noqa", b"NOQA", b"NoQA")
+_SPECIAL = set(b'"\\/')
 _ESCAPE = re.compile(rb"\\u00([2-7][0-9A-Fa-f])")
 
 
 def seen(data: bytes, filename: str, codes: frozenset[str]) -> bytes:
     """The bytes of a file that are searched for what the rules with `codes` look for: of a notebook its code.
 
-    That is looked for only where one of the ROOTS stands anywhere in the file, whether or not JSON escapes hide it;
-    no word has a character that has to be escaped. Whether `\\u0061` is an escape isn't asked: it only finds more.
+    That is looked for only where one of the ROOTS stands anywhere in the file, whether or not JSON escapes hide it.
+    Whether `\\u0061` is an escape isn't asked: it only finds more.
     """
     if not filename.endswith(NOTEBOOK):
         return data
     plain = _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), data) if b"\\u00" in data else data
-    if any(root in plain for root in _search(opening(codes))[1]) or (UNUSED in codes and names_codes(plain)):
+    # Only a plugin's word may have a character that JSON escapes in other ways.
+    if any(root in plain or set(root) & _SPECIAL for root in _search(opening(codes))[1]) or (
+        UNUSED in codes and names_codes(plain)
+    ):
         from amplint.notebook import code_of  # noqa: PLC0415 - reads JSON
 
         return code_of(data)

@@ -14,6 +14,8 @@ T = TypeVar("T")
 TEMPORARY = ".amplint-"
 # What the file name of a notebook ends with.
 NOTEBOOK = ".ipynb"
+# What the names of documents end with that may have code in them.
+DOCUMENTS = (".md", ".markdown", ".mdx", ".rst")
 # Bytes of a program and of a configuration file that are read: no person has written more.
 LARGEST, LARGEST_CONFIG = 64 << 20, 1 << 20
 

@@ -67,6 +67,7 @@ class Settings(NamedTuple):
     device: str | None = None
     src: tuple[str, ...] | None = None  # absolute; None: the default, in the file's project
     output_format: str = "full"
+    docs: bool = False
 
     def target(self, filename: str, package: str = "torch") -> Target:
         """The releases of torch, or of a framework, that the project of `filename` admits."""
@@ -231,6 +232,7 @@ class Resolver:
             value("device"),
             None if src is None else tuple(absolute(os.path.join(folder, each)) for each in src),
             value("output-format") or "full",
+            bool(value("docs")),
         )
         return _Known(settings, tuple(ignores_of(config, flags.said)))
 

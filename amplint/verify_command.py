@@ -86,7 +86,7 @@ def _fixtures(paths: Sequence[str], options: argparse.Namespace) -> list[Row]:
 
 
 def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[list[StepRow], list[str]]:
-    resolver = Resolver(overrides(options))
+    resolver = Resolver(overrides(options, docs=False))
     files = discover(paths, resolver)
     errors = list(files.errors)
     rows: list[StepRow] = []

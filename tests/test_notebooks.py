@@ -190,7 +190,7 @@ def test_no_escape_hides_a_word() -> None:
 
 
 def test_words_of_rules_need_no_escape() -> None:
-    """What `gate.seen` relies on: JSON may write each character of a word as it is."""
+    """Else `gate.seen` would read every notebook: JSON may write each character of a word as it is."""
     words = {word for rule in all_rules().values() for words in rule.triggers for word in words}
     assert not [word for word in words if set(word) & set(b'/"\\') or min(word, default=32) < 32 or max(word) > 126]
 
