@@ -26,7 +26,7 @@ from amplint.settings import Resolver
 
 # What decides beside the programs, in any folder above them.
 _SETTINGS = ("amplint.toml", "pyproject.toml", "setup.cfg", "setup.py", "requirements.txt", ".gitignore")
-# Seconds between two looks at the files, and of rest for each second that a look, or a walk, takes.
+# Seconds between two looks at the files, and of rest for each second of the processor that a look, or a walk, takes.
 _PAUSE, _REST = 0.3, 50
 # Seconds after which a change has settled if there was no other, and how often that is waited for.
 _SETTLED, _OFTEN = 0.1, 20
@@ -127,10 +127,9 @@ class Watch:
 
     def _walk(self) -> tuple[Found, float]:
         """The files to lint, and when to look for others again."""
-        began = time.monotonic()
+        began = time.process_time()
         found = discover(self._paths, self._resolver)
-        now = time.monotonic()
-        return found, now + max(1.0, (now - began) * _REST)
+        return found, time.monotonic() + max(1.0, (time.process_time() - began) * _REST)
 
     def _learn(self, files: Iterable[str]) -> None:
         """Find out what the findings of `files` depend on, to look at that from now on."""
@@ -175,14 +174,14 @@ class Watch:
         pause = _PAUSE
         while True:
             time.sleep(pause)
-            began = time.monotonic()
+            began = time.process_time()
             files, folders = _versions(self._files), _versions(self._folders)
             if (files, folders) != (self._files, self._folders):
                 files, folders = self._settled(files, folders)
             changed = {path for path in files if files[path] != self._files[path]}
             gone: list[str] = []
             new: list[str] = []
-            if changed or folders != self._folders or began >= self._walk_at:
+            if changed or folders != self._folders or time.monotonic() >= self._walk_at:
                 before = set(self._found.files)
                 self._found, self._walk_at = self._walk()
                 gone, new = sorted(before.difference(self._found.files)), sorted({*self._found.files} - before)
@@ -190,7 +189,7 @@ class Watch:
             changed -= {absolute(name) for name in gone}
             if changed or gone or new:
                 return Change(changed, gone, new)
-            pause = max(_PAUSE, (time.monotonic() - began) * _REST)
+            pause = max(_PAUSE, (time.process_time() - began) * _REST)
 
     def _settled(self, files: Versions, folders: Versions) -> tuple[Versions, Versions]:
         for _ in range(_OFTEN):
