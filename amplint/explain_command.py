@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 
 from amplint.arguments import Parser
 from amplint.check_command import CLEAN, FOUND, fail
+from amplint.paths import contents
+from amplint.rules import all_rules
+from amplint.selection import SettingsError
 
 _DESCRIPTION = """\
 From an error message, a warning, a log or a symptom to what it means, the rules that find its cause, and what to do:
 amplint explain "No inf checks were recorded for this optimizer."; python train.py 2>&1 | amplint explain;
-amplint explain < log.txt; amplint explain "loss is nan after some epochs". The files that a traceback names are linted
+amplint explain log.txt; amplint explain "loss is nan after some epochs". The files that a traceback names are linted
 where they are here, never run."""
 _EPILOG = "Exit codes: 0 a known message was found, 1 none was, 2 amplint could not do its work."
 _WIDEST = 100
@@ -21,7 +25,7 @@ def run_explain(arguments: list[str]) -> int:
     """Explain what `arguments` or standard input say and return the exit code."""
     parser = Parser(prog="amplint explain", description=_DESCRIPTION, epilog=_EPILOG)
     add = parser.add_argument
-    add("text", nargs="*", metavar="TEXT", help="the message, or - for standard input [default: - unless a terminal]")
+    add("text", nargs="*", metavar="TEXT", help="the message, a file, or - for standard input [default: -]")
     add("--list", action="store_true", help="print all messages that are known")
     add("--guide", action="store_true", help='print the guide "My loss is NaN under AMP"')
     add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
@@ -41,9 +45,11 @@ def run_explain(arguments: list[str]) -> int:
         return CLEAN
     if not options.text and sys.stdin is not None and sys.stdin.isatty():
         parser.error('give a message, such as "Attempting to unscale FP16 gradients.", or pipe a log in')
-    text = _standard_input() if options.text in ([], ["-"]) else " ".join(options.text)
+    text = _text(options.text)
     if not text.strip():
         return fail("the text is empty")
+    if (rule := text.strip().upper()) in all_rules():
+        return fail(f"{rule} is a rule, not a message: `amplint rule {rule}` prints its page")
 
     from amplint.explain.finding import find  # noqa: PLC0415
     from amplint.explain.located import lint  # noqa: PLC0415
@@ -58,9 +64,22 @@ def run_explain(arguments: list[str]) -> int:
     return CLEAN if found.hits else FOUND
 
 
+def _text(given: list[str]) -> str:
+    """What is to be explained: the words that are given, what is in a file that they name, or standard input."""
+    if given in ([], ["-"]):
+        return _standard_input()
+    if len(given) == 1 and os.path.isfile(given[0]):
+        from amplint.explain.reading import LARGEST, decode  # noqa: PLC0415
+
+        try:
+            return decode(contents(given[0], LARGEST))
+        except OSError as error:
+            raise SettingsError(f"{given[0]}: {error.strerror or error}") from None
+    return " ".join(given)
+
+
 def _standard_input() -> str:
     from amplint.explain.reading import LARGEST, decode  # noqa: PLC0415
-    from amplint.selection import SettingsError  # noqa: PLC0415
 
     if sys.stdin is None:
         raise SettingsError("standard input is closed")

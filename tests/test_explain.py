@@ -263,6 +263,15 @@ class TestWhatStandsRoundIt:
                 27,
             ),
             (
+                "╭──── Traceback (most recent call last) ────╮\n│ /x/train.py:27 in train                   │\n"
+                + "│   26     loss = f(x)                       │\n" * 8
+                + "│ /o/site-packages/torch/amp/grad_scaler.py:412 in step │\n"
+                + "│ ❱ 412             raise RuntimeError(      │\n╰───────────────────────────────────────────╯\n"
+                + "RuntimeError: step() has already been called since the last update().\n",
+                "/x/train.py",
+                27,
+            ),
+            (
                 "train.py:27: in train\n    scaler.step(o)\n"
                 "/opt/conda/lib/python3.11/site-packages/torch/amp/grad_scaler.py:412: in step\n    raise Error(\n"
                 "E   RuntimeError: step() has already been called since the last update().\n",
@@ -370,6 +379,16 @@ WORDINGS = [
     ("loss-not-finite", "{'loss': nan, 'learning_rate': 1e-3}"),
     ("gradients-not-finite", "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 1e-3}"),
     ("scale-collapses", "step 900 loss_scale: 0.0"),
+    (
+        "scale-collapses",
+        "Loss nan   LearningRate 0.001   Epoch: 0   Global Step: 20   Fp16 Grad Scale:  0   Required: 194",
+    ),
+    (
+        "loss-not-finite",
+        "Loss nan   LearningRate 0.001   Epoch: 0   Global Step: 20   Fp16 Grad Scale:  0   Required: 194",
+    ),
+    ("loss-not-finite", "RuntimeError:  [!] NaN loss with decoder_loss."),
+    ("gradients-not-finite", "WARNING: The grad norm is nan. Skipping updating the model."),
     ("anomaly", "RuntimeError: Function 'SoftmaxBackward0' returned nan values in its 0th output."),
     ("scheduler-before-optimizer", "UserWarning: Detected call of `lr_scheduler.step()` before `optimizer.step()`."),
     (
@@ -510,6 +529,24 @@ def train(model, optimizer, scaler, batches):
         assert amplint("explain", "").code == 2
         assert amplint("explain", "x", "--list").code == 2
         assert amplint("explain", "--nonsense").code == 2
+
+    def test_a_file(self, project: Write, amplint: Run) -> None:
+        project({"log.txt": TRACEBACK, "other.log": TRACEBACK.encode("utf-16"), "empty": ""})
+        assert "AMP405 repeated-unscale" in amplint("explain", "log.txt").out
+        assert amplint("explain", "log.txt").out == amplint("explain", "other.log").out
+        assert amplint("explain", "empty") == (2, "", "amplint: error: the text is empty\n")
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+    def test_a_file_that_may_not_be_read(self, project: Write, amplint: Run) -> None:
+        root = project({"log.txt": TRACEBACK})
+        (root / "log.txt").chmod(0)
+        assert amplint("explain", "log.txt") == (2, "", "amplint: error: log.txt: Permission denied\n")
+
+    def test_a_rule_is_told_where_its_page_is(self, project: Write, amplint: Run) -> None:
+        project({})
+        ran = amplint("explain", "amp401")
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err == "amplint: error: AMP401 is a rule, not a message: `amplint rule AMP401` prints its page\n"
 
     def test_words_need_no_quotes(self, project: Write, amplint: Run) -> None:
         project({})

@@ -20,7 +20,9 @@ _EXCEPTION = re.compile(r"^\s*(?:[\w.]*(?:Error|Warning|Exception)\s*:\s*)+")
 # Times that a message stands in a log among which one with a frame of the user's is looked for.
 _LOOKED_AT = 100
 # What all lines have that `Message.lines` are about.
-_SUSPECT = re.compile(r"\b(?:nan|inf(?:inity)?)\b|scale\W{1,3}(?:0\.0|\d(?:\.\d+)?e-)", re.IGNORECASE)
+_SUSPECT = re.compile(
+    r"\b(?:nan|inf(?:inity)?)\b|(?:infinite|finite) loss|scale\W{1,3}(?:0\b|\d(?:\.\d+)?e-)", re.IGNORECASE
+)
 _WORD = re.compile(r"[a-z_'][\w']*|\d[\d.]*")
 _ALIKE, _AT_MOST = 0.4, 3
 
