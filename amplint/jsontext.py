@@ -145,6 +145,9 @@ class Writer:
 
         Lines that are the same stay as they are written.
         """
+        # Empty strings are part of what stands between others.
+        full = [(span, each) for span, each in zip(old.spans, old.texts, strict=True) if each or not old.listed]
+        old = old._replace(spans=tuple(span for span, _ in full), texts=tuple(each for _, each in full))
         if not old.listed:
             return f'"{"".join(raw for raw, _ in self._pieces(old, text))}"'
         elements: list[str] = []

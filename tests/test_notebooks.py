@@ -308,6 +308,11 @@ def test_lines_that_are_added_have_the_layout_of_the_others() -> None:
         nbformat.validate(nbformat.from_dict(again))
 
 
+def test_empty_strings_stay() -> None:
+    data = as_bytes([IMPORT], ["", f"{LEGACY}\n", "", "", "x = 1", ""], [f"{LEGACY}\n", ""])
+    assert fixed(data) == data.replace(json.dumps(LEGACY)[1:-1].encode(), json.dumps(MODERN)[1:-1].encode())
+
+
 def test_cells_that_lose_all_their_lines() -> None:
     data = as_bytes(["import torch  # noqa: AMP401"], ["# noqa: AMP401"], ["# noqa: AMP401\n"], [])
     assert sources(fixed(data)) == ["import torch", "", "", ""]
@@ -384,7 +389,8 @@ def test_only_the_lines_that_change_are_written(
     cells: list[tuple[list[str], bool]], rnd: random.Random, bom: bool
 ) -> None:
     written = [
-        [f"{each}\n" for each in lines[:-1]] + lines[-1:] if listed else "\n".join(lines) for lines, listed in cells
+        [f"{each}\n" for each in lines[:-1]] + lines[-1:] + [""] * rnd.randrange(2) if listed else "\n".join(lines)
+        for lines, listed in cells
     ]
     document = notebook(IMPORT, *written)
     document["cells"][0]["outputs"] = [{"text": LEGACY, "ü": 1.50, "list": [[], {}]}]
