@@ -10,13 +10,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from amplint.dependencies import Dependencies, modules
 from amplint.paths import look_again
+from amplint.run import Outcome
+from amplint.settings import Overrides, Resolver
+from amplint.watch import Hands, Watch
 from tests.conftest import LEGACY, MODERN, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -176,15 +179,35 @@ def test_as_editors_write(project: Write, watching: Callable[..., Watching]) -> 
     (root / "a.py").unlink()
     (root / "a.py").write_text(LEGACY + "\n")
     assert process.round()[0] == "a.py"
-    # In pieces: what is half written is no program.
-    with (root / "a.py").open("w") as file:
-        for piece in ("from torch.cuda.amp import autocast\n\nwith autoc", "ast(", "):\n    pass\n"):
-            file.write(piece)
-            file.flush()
-            time.sleep(0.04)
-    assert codes(process.round()) == ["a.py AMP101"]
     assert process.quiet()
     assert process.end() == (0, "")
+
+
+def test_what_is_half_written_is_waited_for(project: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = project({"a.py": MODERN})
+    told: list[str] = []
+
+    def lint(files: Sequence[str], *_: object) -> list[Outcome]:
+        told.extend((root / name).read_text() for name in files)
+        return [Outcome() for _ in files]
+
+    pieces = ["", "from torch.cuda.amp import autocast\n\nwith autoc", "ast(", "):\n    pass\n"]
+    left = iter(pieces)
+
+    def sleep(_seconds: float) -> None:
+        """Each time that the watch rests, the editor writes another piece."""
+        piece = next(left, None)
+        if piece is not None:
+            with (root / "a.py").open("a" if piece else "w") as file:
+                file.write(piece)
+        elif len(told) > 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("amplint.watch.time.sleep", sleep)
+    hands = Hands(lambda: Resolver(Overrides()), lint, lambda *_: None, lambda _: 0)
+    with pytest.raises(KeyboardInterrupt):
+        Watch(["a.py"], hands).run()
+    assert told == [MODERN, "".join(pieces)]
 
 
 def test_a_file_that_is_named_may_be_away_for_long(project: Write, watching: Callable[..., Watching]) -> None:
