@@ -586,7 +586,7 @@ def train(model, optimizer, scaler, batches):
         stdin(self.traceback("/workspace/job/src/train.py", row=3).replace("line 5", "line 4"))
         ran = amplint("explain")
         assert "amplint finds" not in ran.out
-        assert ran.out.endswith("Next: amplint check FILE\n")
+        assert ran.out.endswith("Next: amplint check /workspace/job/src/train.py\n")
 
     def test_nothing_found_in_the_file(
         self, project: Write, amplint: Run, stdin: Callable[[str | bytes], None]
@@ -596,6 +596,19 @@ def train(model, optimizer, scaler, batches):
         out = amplint("explain").out
         assert "None of AMP404, AMP405, AMP411, AMP421, AMP601, AMP602 finds anything in train.py." in out
         assert out.endswith("Next: amplint check .  (the cause may stand in another file)\n")
+
+    def test_an_unsafe_fix_is_shown_as_one(
+        self, project: Write, amplint: Run, stdin: Callable[[str | bytes], None]
+    ) -> None:
+        code = self.BAD.replace("        scaler.unscale_(optimizer)\n", "")
+        project({"train.py": code.replace("        scaler.step", "        optimizer.zero_grad()\n        scaler.step")})
+        stdin(
+            'Traceback (most recent call last):\n  File "train.py", line 10, in train\n    scaler.step(optimizer)\n'
+            "AssertionError: No inf checks were recorded for this optimizer.\n"
+        )
+        out = amplint("explain").out
+        assert "train.py:10:9: AMP407 the gradients were cleared" in out
+        assert out.endswith("Next: amplint check train.py\nNext: amplint check --diff --unsafe-fixes train.py\n")
 
     def test_a_rule_that_is_off(self, project: Write, amplint: Run, stdin: Callable[[str | bytes], None]) -> None:
         code = self.BAD.replace("        scaler.unscale_(optimizer)\n", "") + "        scheduler.step()\n"

@@ -130,19 +130,22 @@ def _next(found: Found, files: Sequence[Linted]) -> list[str]:
     if not any(each.message.codes for each in found.hits):
         return []
     able = [each for each in files if not each.problem]
-    wrong = [each for each in able if each.found] or []
+    wrong = [each for each in able if each.found]
     if able and not wrong:
         return ["amplint check .  (the cause may stand in another file)"]
     off = sorted({code for each in wrong for code in each.found if not all_rules()[code].default})
     more = f" --extend-select {','.join(off)}" if off else ""
     if not wrong:
-        return ["amplint check FILE"]
+        places = [place_of(list(each.stack)) for each in found.hits if each.message.codes]
+        theirs = dict.fromkeys(shlex.quote(each.path) for each in places if each and not each.is_theirs)
+        return [f"amplint check {' '.join(theirs) or 'FILE'}"]
     names = " ".join(shlex.quote(each.path) for each in wrong)
-    # What can be fixed can be looked at before.
-    fixable = any(
-        finding.fix and finding.fix.edits for each in wrong if each.result for finding in each.result.findings
-    )
-    return [f"amplint check{more} {names}", *([f"amplint check{more} --diff {names}"] if fixable else [])]
+    found_there = [place for each in wrong for place in _report(each).places()]
+    commands = [f"amplint check{more} {names}"]
+    if any(each.fixable or each.hidden for each in found_there):
+        unsafe = "" if any(each.fixable for each in found_there) else " --unsafe-fixes"
+        commands.append(f"amplint check{more} --diff{unsafe} {names}")
+    return commands
 
 
 def _nothing(found: Found, width: int) -> list[str]:
