@@ -100,12 +100,14 @@ CONCISE = ("--output-format=concise", "-q")
 
 class TestTheExample:
     def test_its_own_tests(self, example: Path, tmp_path: Path) -> None:
+        pytest.importorskip("torch")
         shutil.copytree(EXAMPLE, tmp_path / "example", ignore=shutil.ignore_patterns("house_rules"))
         ran = run(example, "-q", "-p", "no:cacheprovider", cwd=tmp_path / "example", before=("-m", "pytest"))
         assert ran.code == 0, ran.out
         assert re.search(r"\b17 passed", ran.out), ran.out
 
     def test_a_fixture_that_lies_is_told(self, example: Path, tmp_path: Path) -> None:
+        pytest.importorskip("torch")
         root = tmp_path / "example"
         shutil.copytree(EXAMPLE, root, ignore=shutil.ignore_patterns("house_rules"))
         rule = root / "fixtures" / "HSE101_pinned_scale"
