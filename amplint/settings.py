@@ -172,8 +172,8 @@ class Resolver:
         """
         path = absolute(filename)
         settings, ignores = self._combined(self.config(os.path.dirname(path)))
-        off = frozenset[str]().union(*(each.codes for each in ignores if each.apply(path)))
-        return settings._replace(codes=settings.codes - off) if off else settings
+        off = [each.codes for each in ignores if each.apply(path)]
+        return settings._replace(codes=settings.codes.difference(*off)) if off else settings
 
     def settings(self, directory: str) -> Settings:
         """The settings for files in `directory` (absolute) that have no `per-file-ignores`.
@@ -191,6 +191,15 @@ class Resolver:
         """
         if self._named is not None or self.overrides.isolated:
             return self._named
+        if directory not in self._configs:
+            self._look(directory)
+        found = self._configs[directory]
+        if isinstance(found, SettingsError):
+            raise found
+        return found
+
+    def _look(self, directory: str) -> None:
+        """Find the nearest configuration file for a directory, and so for those above it on the way."""
         found: Config | SettingsError | None = None
         passed = []
         for each in (directory, *parents(directory)):
@@ -202,9 +211,6 @@ class Resolver:
             if found is not None:
                 break
         self._configs.update(dict.fromkeys(passed, found))
-        if isinstance(found, SettingsError):
-            raise found
-        return found
 
     def _combined(self, config: Config | None) -> _Known:
         if config not in self._known:
