@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from amplint.comments import layout
 from amplint.directives import Ranges, directives
-from amplint.engine import check, check_bytes, fix, fix_bytes
+from amplint.api import check, fix
+from amplint.engine import check_bytes, fix_bytes
 from amplint.rules import all_rules
 from amplint.settings import Settings
 from amplint.source import Source
