@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from amplint.api import check, fix
 from amplint.comments import layout
 from amplint.directives import Ranges, directives
-from amplint.api import check, fix
 from amplint.engine import check_bytes, fix_bytes
 from amplint.rules import all_rules
 from amplint.settings import Settings
