@@ -113,6 +113,11 @@ class Notebook(Source):
         number, first = self._cell(offset)
         return number, row - first + 1, column
 
+    @property
+    def cells(self) -> list[tuple[int, int]]:
+        """Where each cell starts, and its number."""
+        return [(self.row(start), cell.number) for start, cell in zip(self._starts, self._cells, strict=False)]
+
     def shown(self, row: int) -> str:
         """A line as it is written."""
         return Source(self.filename, self.original).line(row) if self._masks else self.line(row)

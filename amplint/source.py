@@ -142,6 +142,11 @@ class Source:
         cell, row, _ = self.place(offset)
         return f"line {row}" if cell is None else f"line {row} of cell {cell}"
 
+    @property
+    def cells(self) -> list[tuple[int, int]]:
+        """The cells of a notebook: the line of the text with which each starts, and its number."""
+        return []
+
     def shown(self, row: int) -> str:
         """The text of line `row` as it stands in the file."""
         return self.line(row)

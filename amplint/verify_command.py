@@ -32,9 +32,9 @@ _EPILOG = """\
 Verdicts: confirmed (misbehaves before, right after the fix), clean (right as it stands), misbehaves (and no fix changes
 it), refuted (the fix leaves it wrong, or makes it so), not checkable (and why). Errors are relative to the same step
 with AMP switched off: regions and scalers made with enabled=False. JSON is a list of objects, one a step: path, step,
-line, verdict, reason, device, simulated, before, after, findings, only_run, functions, runs, seconds, notes; or one a
-fixture: rule, variant, path, shows, device, simulated, verdict, reason, before, after, seconds, bad, fixed. Exit codes:
-0 nothing refuted and nothing misbehaves without a fix, 1 something does, 2 could not run."""
+line, verdict, reason, device, simulated, before, after, findings, only_run, functions, runs, seconds, notes, cells; or
+one a fixture: rule, variant, path, shows, device, simulated, verdict, reason, before, after, seconds, bad, fixed. Exit
+codes: 0 nothing refuted and nothing misbehaves without a fix, 1 something does, 2 could not run."""
 
 
 def run_verify(arguments: list[str]) -> int:

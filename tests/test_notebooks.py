@@ -25,6 +25,7 @@ from tests.conftest import Ran
 Write = Callable[[dict[str, str | bytes]], Path]
 
 EVERYTHING = Settings(frozenset(all_rules()), isolated=True)
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 LEGACY, MODERN = "with torch.cuda.amp.autocast(): pass", 'with torch.amp.autocast("cuda"): pass'
 IMPORT = "import torch"
 
@@ -409,7 +410,6 @@ def test_only_the_lines_that_change_are_written(
     assert fixed(after) == after
 
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 PROGRAMS = [min(folder.glob("*/bad.py")) for folder in sorted(FIXTURES.iterdir()) if any(folder.glob("*/bad.py"))]
 
 
@@ -460,6 +460,23 @@ def test_comments_are_added_to_cells(project: Write, amplint: Callable[..., Ran]
     assert after[3] == before[3].replace("1.0)\n", "1.0)  # noqa: AMP401\n")
     assert after[4] == "%time f(torch.cuda.amp.autocast())  # noqa: AMP101"
     assert amplint().code == 0
+
+
+def test_steps_are_verified(project: Write, amplint: Callable[..., Ran]) -> None:
+    text = (FIXTURES / "AMP401_clip_without_unscale/method/bad.py").read_text("utf-8")
+    head, trainer, main = text.split("\n\n\n")
+    root = project({"n.ipynb": as_bytes(f"%matplotlib inline\n{head}", trainer, main)})
+    told = amplint("verify", "--explain", "n.ipynb").out.splitlines()
+    assert told[0] == "n.ipynb:cell 2:14 Trainer.step: confirmed (cpu)"
+    assert "  AMP401 line 21 of cell 2: the run shows it, fixed" in told
+    assert "    cell 2:22  self.scaler.step(self.optimizer)" in told
+    (row,) = json.loads(amplint("verify", "--output-format", "json", "n.ipynb").out)
+    (start,) = (first for first, number in row["cells"] if number == 2)
+    assert row["line"] == start + 13
+    assert amplint("--fix", "--verify").code == 0
+    assert sources((root / "n.ipynb").read_bytes())[1] == trainer.replace(
+        "            nn.utils", "            self.scaler.unscale_(self.optimizer)\n            nn.utils"
+    )
 
 
 @pytest.mark.parametrize("listed", [True, False])

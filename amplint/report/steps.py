@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ _REFERENCE = {
     "learning": "as without AMP",
     "scale": "one scaler",
 }
+_LINE = re.compile(r"\bline (\d+)\b(?! of )")  # of the file itself
 _LEAST = 20  # characters of a column of words
 
 
@@ -36,9 +38,10 @@ def as_tables(rows: Sequence[StepRow], width: int = 120, *, explain: bool = Fals
 
 def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
     where = f"{row.device}{', simulated' if row.simulated else ''}" if row.device else ""
-    yield f"{row.path}:{row.row} {row.name}: {row.verdict}{f' ({where})' if where else ''}"
+    yield f"{row.path}:{_place(row, row.row)} {row.name}: {row.verdict}{f' ({where})' if where else ''}"
     if row.reason:
-        yield from textwrap.wrap(row.reason, width, initial_indent="  ", subsequent_indent="  ")
+        reason = _LINE.sub(lambda found: _line(row, int(found[1])), row.reason)
+        yield from textwrap.wrap(reason, width, initial_indent="  ", subsequent_indent="  ")
     cells = list(_cells(row))
     if cells:
         yield from _table(cells, width - 2)
@@ -48,11 +51,27 @@ def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
         yield from textwrap.wrap(f"where {path}", width, initial_indent="  ", subsequent_indent="    ")
     for each in row.findings:
         shown = {True: "the run shows it", False: "the run doesn't show it", None: "no run can show it"}[each.shown]
-        yield f"  {each.code} line {each.row}: {shown}{', fixed' if each.fixed else ''}"
+        yield f"  {each.code} {_line(row, each.row)}: {shown}{', fixed' if each.fixed else ''}"
     if row.only_run:
         yield f"  found by the run only: {', '.join(row.only_run)}"
     if explain:
         yield from _explanation(row)
+
+
+def _cell(row: StepRow, line: int) -> tuple[int | None, int]:
+    """The cell of a notebook that has a line of the program, and the line in it."""
+    before = [(first, number) for first, number in row.cells if first <= line]
+    return (before[-1][1], line - before[-1][0] + 1) if before else (None, line)
+
+
+def _place(row: StepRow, line: int) -> str:
+    cell, line = _cell(row, line)
+    return str(line) if cell is None else f"cell {cell}:{line}"
+
+
+def _line(row: StepRow, line: int) -> str:
+    cell, line = _cell(row, line)
+    return f"line {line}" if cell is None else f"line {line} of cell {cell}"
 
 
 def _cells(row: StepRow) -> Iterator[tuple[str, ...]]:
@@ -91,11 +110,11 @@ def _explanation(row: StepRow) -> Iterator[str]:
         f"{'/'.join(half.dtypes)} {when}" for half, when in ((row.before, "before"), (row.after, "after")) if half
     ]
     yield f"  dtype of the losses: {', '.join(halves)}"
-    last = max(len(str(number)) for number, _, _ in row.notes)
+    last = max(len(_place(row, number)) for number, _, _ in row.notes)
     yield "  what was run:"
     for number, text, what in row.notes:
         short = text if len(text) <= 70 else f"{text[:67]}..."
-        yield f"    {number or '':>{last}}  {short}{f'  -> {what}' if what else ''}"
+        yield f"    {_place(row, number) if number else '':>{last}}  {short}{f'  -> {what}' if what else ''}"
 
 
 def _sum(rows: Sequence[StepRow]) -> str:
@@ -117,7 +136,8 @@ def as_json(rows: Sequence[StepRow]) -> list[dict[str, Any]]:
     (`shows`: an observable, `text`: its numbers, `path`: the conditions under which it showed), `numbers` where it is
     right, and the `dtypes` of its losses. `findings` have `code`, `row`, `message`, `fixed` and `shown` (null: no run
     can show it). `only_run`: observables that show something which no finding is about. `runs`, `seconds`, and
-    `notes`: what was run, as line, text, and what it was replaced by.
+    `notes`: what was run, as line, text, and what it was replaced by. `cells` of a notebook have the line with which
+    each starts, and its number: lines are counted through all of them.
     """
     return [finite(_object(row)) for row in rows]
 
@@ -139,6 +159,7 @@ def _object(row: StepRow) -> dict[str, Any]:
         "runs": row.runs,
         "seconds": row.seconds,
         "notes": [list(each) for each in row.notes],
+        "cells": [list(each) for each in row.cells],
     }
 
 

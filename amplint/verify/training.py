@@ -49,6 +49,7 @@ class StepRow:
     runs: int
     seconds: float
     notes: list[tuple[int, str, str]] = field(default_factory=list)  # what was run: line, text, what it was replaced by
+    cells: list[tuple[int, int]] = field(default_factory=list)  # a notebook's: where each starts, its number
 
 
 class Verifier:
@@ -139,6 +140,7 @@ class Verifier:
                     runs=told.get("runs", 0),
                     seconds=told.get("seconds", 0.0),
                     notes=[(row, text, what) for row, text, what in told.get("notes", ())],
+                    cells=source.cells,
                 )
             )
         return rows
