@@ -104,6 +104,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     if options.add_noqa is not None:
         _check_reason(parser, options)
     options.stdin = options.paths == ["-"]
+    if options.baseline == "":
+        parser.error("--baseline: no file is named")
     if options.write_baseline and (options.baseline is None or options.diff or options.stdin):
         parser.error("--write-baseline goes with --baseline FILE, on files, and not with --diff")
     writes = options.fix or options.add_noqa is not None

@@ -13,7 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 from amplint.comments import Layout
-from amplint.rules import known
+from amplint.rules import all_rules, known
 from amplint.source import Source
 
 # As in flake8, a colon with no code behind it leaves a bare noqa.
@@ -81,7 +81,6 @@ class _Open(NamedTuple):
 
     code: Code
     since: int
-    spared: tuple[str, ...]
     width: int
 
 
@@ -124,7 +123,9 @@ class Ranges:
         self.found: list[Range] = []
         self.ended: dict[Code, list[Code]] = {}
         self._source = source
-        self._open: list[_Open] = []
+        # What is off, by the prefix and those of its codes that are on again.
+        self._open: dict[tuple[str, tuple[str, ...]], list[_Open]] = {}
+        self._deepest = 0  # the most that one of these is indented
         starts = deque(rows.start for rows in found.statements)
         for each in switches:
             row = source.row(each.start)
@@ -132,40 +133,45 @@ class Ranges:
                 self._leave(starts.popleft())
             for code in each.codes or ():
                 if each.kind == "off":
-                    self._open.append(_Open(code, row + 1, (), _width(source.line(row))))
+                    width = _width(source.line(row))
+                    self._open.setdefault((code.text, ()), []).append(_Open(code, row + 1, width))
+                    self._deepest = max(self._deepest, width)
                 else:
                     self.ended[code] = self._on(code.text, row)
         while starts and self._open:
             self._leave(starts.popleft())
-        for one in self._open:
-            self._close(one, len(source.line_starts) + 1, len(source.text))
+        for (_, spared), some in self._open.items():
+            self._close(some, spared, len(source.line_starts) + 1, len(source.text))
 
     def _leave(self, row: int) -> None:
         """End what was switched off in blocks that the statement at `row` stands behind."""
-        if self._open and (width := _width(self._source.line(row))) < max(one.width for one in self._open):
-            for one in self._open:
-                if one.width > width:
-                    self._close(one, row, self._source.offset(row, 1) - 1)
-            self._open = [one for one in self._open if one.width <= width]
+        if self._open and (width := _width(self._source.line(row))) < self._deepest:
+            for key, some in [*self._open.items()]:
+                self._close([one for one in some if one.width > width], key[1], row, self._source.offset(row, 1) - 1)
+                self._open[key] = [one for one in some if one.width <= width]
+            self._deepest = width
 
     def _on(self, prefix: str, row: int) -> list[Code]:
         """Switch a prefix on again; what of that was off."""
-        left, ended = [], []
-        for one in self._open:
-            within = prefix.startswith(one.code.text) and not prefix.startswith((*one.spared, "\0"))
-            if within or one.code.text.startswith(prefix):
-                ended.append(one.code)
-                self._close(one, row, self._source.offset(row, 1))
-                if not one.code.text.startswith(prefix):
-                    left.append(one._replace(since=row + 1, spared=(*one.spared, prefix)))
-            else:
-                left.append(one)
-        self._open = left
+        ended: list[Code] = []
+        some_rule = any(code.startswith(prefix) for code in all_rules())
+        for key in [*self._open]:
+            text, spared = key
+            part = some_rule and prefix.startswith(text) and not prefix.startswith(spared)
+            if part or text.startswith(prefix):
+                some = self._open.pop(key)
+                ended += (one.code for one in some)
+                self._close(some, spared, row, self._source.offset(row, 1))
+                if not text.startswith(prefix):
+                    left = self._open.setdefault((text, (*spared, prefix)), [])
+                    left += (one._replace(since=row + 1) for one in some)
         return ended
 
-    def _close(self, one: _Open, row: int, end: int) -> None:
-        start = self._source.line_starts[one.since - 1] if one.since <= len(self._source.line_starts) else end
-        self.found.append(Range(one.code, range(one.since, row), one.spared, start, end))
+    def _close(self, some: list[_Open], spared: tuple[str, ...], row: int, end: int) -> None:
+        starts = self._source.line_starts
+        for code, since, _ in some:
+            start = starts[since - 1] if since <= len(starts) else end
+            self.found.append(Range(code, range(since, row), spared, start, end))
 
 
 def _width(line: str) -> int:

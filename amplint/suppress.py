@@ -6,6 +6,7 @@ comments say, and how far `off` reaches, is in `amplint.directives`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
@@ -18,6 +19,7 @@ from amplint.source import LINE_END, Source
 
 _INTERNAL_ERROR, _UNREADABLE = UNSUPPRESSIBLE = ("AMP000", "AMP001")
 _SWITCHES = ("off", "on")
+_FILE = 0  # the row of what holds for all rows
 
 
 class Suppressions:
@@ -45,22 +47,22 @@ class Suppressions:
             return False
         row = self._source.row(finding.start)
         silenced = False
-        for each in self._holding:
-            # A line can't silence that its file was not read.
-            if each.kind != "ignore-file" and (finding.code == _UNREADABLE or row not in each.rows):
-                continue
+        # A line can't silence that its file was not read.
+        near = [] if finding.code == _UNREADABLE else self._holding.get(self.layout.statement(row).start, [])
+        for each in (*self._holding.get(_FILE, []), *near):
             counts = self._noqa or each.kind != "noqa"
             if each.codes is None:
                 silenced = silenced or counts
                 continue
-            named = [code for code in each.codes if _names(code, finding.code)]
+            named = [code for code in each.codes if _names(code.text, finding.code)]
             self._used.update(named)
             silenced = silenced or (counts and bool(named))
         if finding.code != _UNREADABLE:
-            for part in self._ranges.found:
-                if row in part.rows and part.covers(finding.code) and _names(part.code, finding.code):
-                    self._used.add(part.code)
-                    silenced = True
+            for prefix, parts in self._parts.items():
+                for part in parts if _names(prefix, finding.code) else ():
+                    if row in part.rows and part.covers(finding.code):
+                        self._used.add(part.code)
+                        silenced = True
         return silenced
 
     def _kept_out(self, finding: Finding) -> Finding:
@@ -136,18 +138,17 @@ class Suppressions:
         start, end = directive.start, directive.end
         while start > 0 and text[start - 1] in " \t\f":
             start -= 1
-        if start in self._source.line_starts:
+        if self._source.location(start)[1] == 1:
             line_end = LINE_END.match(text, end)
             return Edit(start, line_end.end() if line_end else end, "")
         return Edit(start, end, "")
 
     def _ends(self, idle: list[Code]) -> Iterator[Edit]:
         """The removal of what ends nothing but the `idle` codes of an `off`."""
-        for each in self._switches:
-            if each.kind == "on":
-                ended = {code: self._ranges.ended[code] for code in each.codes or ()}
-                if only := [code for code, ends in ended.items() if ends and all(one in idle for one in ends)]:
-                    yield self._removal(each, only)
+        for each in dict.fromkeys(ender for code in idle for ender in self._enders[code]):
+            ended = {code: self._ranges.ended[code] for code in each.codes or ()}
+            if only := [code for code, ends in ended.items() if ends and all(one in idle for one in ends)]:
+                yield self._removal(each, only)
 
     @cached_property
     def layout(self) -> Layout:
@@ -160,9 +161,13 @@ class Suppressions:
         return list(directives(self._source, self.layout)) if hinted(self._source.text) else []
 
     @cached_property
-    def _holding(self) -> list[Directive]:
-        """What silences a statement, or the file."""
-        return [each for each in self.directives if each.kind not in _SWITCHES]
+    def _holding(self) -> dict[int, list[Directive]]:
+        """What silences a statement, by its first row, or the file."""
+        found: dict[int, list[Directive]] = defaultdict(list)
+        for each in self.directives:
+            if each.kind not in _SWITCHES:
+                found[_FILE if each.kind == "ignore-file" else each.rows.start].append(each)
+        return found
 
     @cached_property
     def _switches(self) -> list[Directive]:
@@ -172,11 +177,29 @@ class Suppressions:
     def _ranges(self) -> Ranges:
         return Ranges(self._source, self.layout, self._switches)
 
+    @cached_property
+    def _parts(self) -> dict[str, list[Range]]:
+        """What is off, by the code or prefix."""
+        found: dict[str, list[Range]] = defaultdict(list)
+        for each in self._ranges.found:
+            found[each.code.text].append(each)
+        return found
 
-def _names(code: Code, found: str) -> bool:
-    """Whether a code silences findings of the rule `found`."""
+    @cached_property
+    def _enders(self) -> dict[Code, list[Directive]]:
+        """What ends each code of an `off`."""
+        found: dict[Code, list[Directive]] = defaultdict(list)
+        for each in self._switches:
+            for code in each.codes or () if each.kind == "on" else ():
+                for ended in self._ranges.ended[code]:
+                    found[ended].append(each)
+        return found
+
+
+def _names(code: str, found: str) -> bool:
+    """Whether a code or prefix silences findings of the rule `found`."""
     # Only its own full code, or all of them, silence AMP002: the prefix AMP would hide that it does nothing itself.
-    return code.covers(found) and (found != UNUSED or code.text in (UNUSED, ""))
+    return found.startswith(code) and (found != UNUSED or code in (UNUSED, ""))
 
 
 def _message(idle: list[Code]) -> str:

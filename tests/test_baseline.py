@@ -305,6 +305,7 @@ def test_where_there_is_none(project: Write, amplint: Run) -> None:
     ("arguments", "message"),
     [
         (["--write-baseline"], "--write-baseline goes with --baseline FILE, on files, and not with --diff"),
+        (["--baseline="], "--baseline: no file is named"),
         ([FILE, "--write-baseline", "--diff"], "--write-baseline goes with --baseline FILE, on files, and not with"),
         ([FILE, "--write-baseline", "-"], "--write-baseline goes with --baseline FILE, on files, and not with"),
         ([FILE, "--add-noqa"], "--add-noqa doesn't go with --baseline: it would silence what that holds, too"),

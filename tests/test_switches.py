@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,11 @@ def test_what_is_used_is_not_reported(text: str) -> None:
             ["AMP4 is not off here"],
         ),
         ("# amplint: off[AMP999]\nx = 1\n", "x = 1\n", ["there is no rule AMP999"]),
+        (
+            f"import torch\n# amplint: off[AMP1]\n{OLD}# amplint: on[AMP999]\n",
+            f"import torch\n# amplint: off[AMP1]\n{OLD}",
+            ["AMP999 is not off here"],
+        ),
         ("# amplint: off[clip]\nx = 1\n", "x = 1\n", ["it names no rule"]),
         ("x = 1  # amplint: ignore[clip]\n", "x = 1\n", ["it names no rule"]),
         ("x = 1  # amplint: off\n", "x = 1  # amplint: off\n", ["`off` has to stand on a line of its own"]),
@@ -304,3 +310,19 @@ def test_what_is_off_is_what_it_was_after_all_fixes(path: Path, comments: list[t
     ]
     left = check_bytes(after.encode(), "a.py", some)
     assert not [each for each in left.findings if each.code in ("AMP000", "AMP001")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# amplint: off[AMP4]\nx = 1\n" * 3000,
+        "# amplint: off[AMP4]\nx = 1\n# amplint: on\n" * 3000,
+        "# amplint: off\n" * 3000 + "".join(f"# amplint: on[AMP{number}]\nx\n" for number in range(3000)),
+    ],
+)
+def test_time_grows_with_the_file_and_not_with_its_square(text: str) -> None:
+    source = Source("a.py", text)
+    comments = Suppressions(source)
+    began = time.process_time()
+    list(comments.unused(EVERYTHING.codes))
+    assert time.process_time() - began < 5
