@@ -1,0 +1,201 @@
+"""Programs whose dtypes or numbers torch complains of."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - as everyone calls it
+from torch import nn
+
+from tests.explaining.registry import Step, prints, unwarned
+
+HALF, FLOAT = torch.ones(4, 4).half(), torch.ones(4, 4)
+
+
+@prints("dtype-mismatch")
+def linear() -> None:
+    nn.Linear(4, 4)(HALF)
+
+
+@prints("dtype-mismatch")
+def matmul() -> None:
+    HALF @ FLOAT
+
+
+@prints("dtype-mismatch")
+def bmm() -> None:
+    torch.bmm(HALF[None], FLOAT[None])
+
+
+@prints("dtype-mismatch")
+def addmm() -> None:
+    torch.addmm(FLOAT, HALF, HALF)
+
+
+@prints("dtype-mismatch")
+def mv() -> None:
+    torch.mv(HALF, FLOAT[0])
+
+
+@prints("dtype-mismatch")
+def dot() -> None:
+    torch.dot(HALF[0], FLOAT[0])
+
+
+@prints("dtype-mismatch")
+def baddbmm() -> None:
+    torch.baddbmm(FLOAT[None], HALF[None], HALF[None])
+
+
+@prints("dtype-mismatch")
+def convolution() -> None:
+    nn.Conv2d(1, 1, 3)(torch.ones(1, 1, 8, 8).bfloat16())
+
+
+@prints("dtype-mismatch")
+def convolution_without_bias() -> None:
+    nn.Conv2d(1, 1, 3, bias=False).half()(torch.ones(1, 1, 8, 8))
+
+
+@prints("dtype-mismatch")
+def attention() -> None:
+    F.scaled_dot_product_attention(HALF[None], FLOAT[None], FLOAT[None])
+
+
+@prints("dtype-mismatch")
+def recurrent() -> None:
+    nn.LSTM(4, 4)(HALF[None])
+
+
+@prints("dtype-mismatch")
+def lerp() -> None:
+    torch.lerp(FLOAT, HALF, 0.5)
+
+
+@prints("dtype-mismatch")
+def criterion() -> None:
+    F.binary_cross_entropy(HALF, FLOAT)
+
+
+@prints("dtype-mismatch")
+def custom_function() -> None:
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x, w)
+            return x @ w
+
+        @staticmethod
+        def backward(ctx: object, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            x, w = ctx.saved_tensors
+            return grad @ w.t(), x.t() @ grad
+
+    with torch.autocast("cpu"):
+        loss = Product.apply(FLOAT.clone().requires_grad_(), FLOAT.clone().requires_grad_()).sum()
+    loss.backward()
+
+
+@prints("dtype-mismatch-in-place")
+def index_put() -> None:
+    FLOAT.clone()[torch.tensor([0])] = HALF[:1]
+
+
+@prints("dtype-mismatch-in-place")
+def index_add() -> None:
+    FLOAT.index_add(0, torch.tensor([0]), HALF[:1])
+
+
+@prints("dtype-mismatch-in-place")
+def index_copy() -> None:
+    FLOAT.index_copy(0, torch.tensor([0]), HALF[:1])
+
+
+@prints("dtype-mismatch-in-place")
+def masked_scatter() -> None:
+    FLOAT.masked_scatter(FLOAT > 0, HALF)
+
+
+@prints("scatter-dtype")
+def scatter() -> None:
+    FLOAT.scatter_add(0, torch.zeros(4, 4).long(), HALF)  # in float16
+
+
+@prints("half-constant-overflow")
+def mask() -> None:
+    HALF.masked_fill(HALF > 0, -1e9)
+
+
+@prints("half-constant-overflow")
+def mask_in_bfloat16() -> None:
+    HALF.bfloat16().masked_fill(HALF > 0, torch.finfo(torch.float32).min)
+
+
+@prints("fft-in-half")
+def fft() -> None:
+    torch.fft.fft(HALF)
+
+
+@prints("fft-in-half")
+def stft() -> None:
+    torch.stft(torch.ones(512).half(), 64, window=torch.ones(64).half(), return_complex=True)
+
+
+@prints("not-implemented-for-half")
+def svd() -> None:
+    torch.linalg.svd(HALF)
+
+
+@prints("not-implemented-for-half")
+def cdist() -> None:
+    torch.cdist(HALF, HALF)
+
+
+@prints("not-implemented-for-half")
+def inverse() -> None:
+    torch.linalg.inv(HALF)
+
+
+@prints("not-implemented-for-half")
+def quantile() -> None:
+    torch.quantile(HALF, 0.5)
+
+
+@prints("half-class-targets")
+def class_targets() -> None:
+    F.cross_entropy(FLOAT, torch.zeros(4).half())
+
+
+@prints("bfloat16-to-numpy")
+def numpy() -> None:
+    HALF.bfloat16().numpy()
+
+
+@prints("loss-not-finite")
+def loss_nan() -> None:
+    loss = torch.tensor(float("nan"))
+    if not torch.isfinite(loss):
+        raise SystemExit(f"Loss is {loss}, stopping training")
+
+
+@prints("gradients-not-finite")
+def clipped_hard() -> None:
+    step = Step()
+    step.backward()
+    step.model.weight.grad.fill_(float("inf"))
+    nn.utils.clip_grad_norm_(step.model.parameters(), 1.0, error_if_nonfinite=True)
+
+
+@prints("anomaly")
+def anomaly() -> None:
+    with unwarned(), torch.autograd.set_detect_anomaly(True):
+        x = torch.zeros(2, requires_grad=True)
+        (torch.sqrt(x) * 0).sum().backward()
+
+
+@prints("probabilities-not-finite")
+def sampling() -> None:
+    torch.multinomial(HALF[0] * float("nan"), 1)
+
+
+@prints("apex-missing")
+def apex() -> None:
+    exec("from apex import amp")
