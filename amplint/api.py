@@ -100,6 +100,7 @@ def make_settings(
     targets: Mapping[str, str] | None = None,
     device: str | None = None,
     src: Iterable[str] | None = None,
+    docs: bool | None = None,
 ) -> Settings:
     """Settings by the keys of a configuration file, with the same meaning; no file is read. None: not said.
 
@@ -130,6 +131,7 @@ def settings_for(
     targets: Mapping[str, str] | None = None,
     device: str | None = None,
     src: Iterable[str] | None = None,
+    docs: bool | None = None,
 ) -> Settings:
     """The settings of a file, which need not exist, from the nearest configuration file, as the command has them.
 

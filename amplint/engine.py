@@ -53,7 +53,7 @@ class FixResult(NamedTuple):
 def check_text(text: str, filename: str, settings: Settings, *, noqa: bool = True) -> Result:
     """The findings in a file's text, which is what it is, whatever encoding it declares; as `check_bytes`."""
     data = text.encode("utf-8", "surrogatepass")
-    if filename.endswith(NOTEBOOK):
+    if filename.endswith((NOTEBOOK, *DOCUMENTS)):  # always UTF-8
         return check_bytes(data, filename, settings, noqa=noqa)
     if not gate.matters(data, settings.codes) and "\0" not in text and gate.is_utf8(data):
         return Result(filename, None, ())
@@ -62,7 +62,7 @@ def check_text(text: str, filename: str, settings: Settings, *, noqa: bool = Tru
 
 def fix_text(text: str, filename: str, settings: Settings, *, unsafe: bool | None = None) -> str:
     """A file's text with its fixes made; as `fix_bytes`."""
-    if filename.endswith(NOTEBOOK):
+    if filename.endswith((NOTEBOOK, *DOCUMENTS)):  # always UTF-8
         data = text.encode("utf-8", "surrogatepass")
         fixed = fix_bytes(data, filename, settings, unsafe=unsafe).data
         return fixed.decode("utf-8", "surrogatepass")

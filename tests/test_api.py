@@ -22,6 +22,7 @@ import amplint
 import amplint.api
 import amplint.verify.run
 from amplint.guard import with_room
+from amplint.keys import KEYS
 from amplint.rules import Known, all_rules
 from tests.conftest import LEGACY, MODERN, UNSAFE, Ran
 
@@ -63,7 +64,7 @@ _KEYS = (
     "ignore: 'Iterable[str] | None' = None, fixable: 'Iterable[str] | None' = None, "
     "unfixable: 'Iterable[str] | None' = None, unsafe_fixes: 'bool | None' = None, "
     "target_torch: 'str | None' = None, targets: 'Mapping[str, str] | None' = None, device: 'str | None' = None, "
-    "src: 'Iterable[str] | None' = None) -> 'Settings'"
+    "src: 'Iterable[str] | None' = None, docs: 'bool | None' = None) -> 'Settings'"
 )
 SIGNATURES = {
     "check": "(source: 'str | bytes', filename: 'Path' = '<string>', settings: 'Settings | None' = None) "
@@ -166,6 +167,16 @@ class TestCheck:
         (finding,) = amplint.check(LEGACY.replace("\n", "\r\n").replace("run", "läuft"), "x.py")
         assert finding.location == (5, 10, None)
         assert finding.end_location == (5, 33, None)
+
+    def test_places_in_the_blocks_of_a_document(self) -> None:
+        text = f"# Ünï\n\n```python\n{LEGACY}```\n"
+        settings = amplint.make_settings(docs=True)
+        for source in (text, text.encode()):
+            (finding,) = amplint.check(source, "x.md", settings)
+            assert (finding.code, finding.location) == ("AMP101", (8, 10, None))
+        assert amplint.fix(text, "x.md", settings) == text.replace(LEGACY, MODERN)
+        for each in ("\ud800", "\0", "```python\nautocast (\n```"):
+            assert {found.code for found in amplint.check(each, "x.md", settings)} <= {"AMP001"}
 
     def test_places_in_a_notebook(self) -> None:
         text = '{"cells": [{"cell_type": "markdown", "source": ["# A"]}, {"cell_type": "code", "source": %s}]}'
@@ -279,6 +290,11 @@ class TestSettings:
         assert "AMP301" in amplint.settings_for("x.py", extend_select=["AMP301"]).codes
         assert amplint.make_settings() == amplint.make_settings(select=None)
         assert amplint.check(LEGACY, settings=amplint.make_settings()) == amplint.check(LEGACY)
+
+    def test_no_key_is_missing_that_is_about_one_text(self) -> None:
+        about_files = {"exclude", "extend-exclude", "per-file-ignores", "output-format"}
+        keywords = {each.replace("_", "-") for each in inspect.signature(amplint.make_settings).parameters}
+        assert keywords == KEYS.keys() - about_files
 
     @pytest.mark.parametrize(
         ("keywords", "said"),
