@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from amplint.edits import apply
 from amplint.findings import Edit, Finding, Fix
 from amplint.guard import Refusal, parse, python_tree
-from amplint.paths import DOCUMENTS
+from amplint.paths import is_document
 from amplint.snippets import Snippet, in_docstrings, in_markdown, in_rest
 from amplint.source import Source
 
@@ -61,11 +61,6 @@ class Block(Source):
     def place(self, offset: int) -> tuple[int | None, int, int]:
         """Row and column in the document."""
         return self.document.place(self.outside(offset))
-
-
-def is_document(filename: str) -> bool:
-    """Whether a file is text with code in it, and no program, going by its name."""
-    return filename.endswith(DOCUMENTS)
 
 
 def blocks(source: Source) -> list[Block]:

@@ -11,7 +11,7 @@ from amplint.analysis import INTERNAL_ERROR, UnreadableError
 from amplint.edits import apply
 from amplint.findings import Applicability, Finding, Fix, Location
 from amplint.guard import refusal, with_room
-from amplint.paths import DOCUMENTS, NOTEBOOK
+from amplint.paths import NOTEBOOK, is_document
 from amplint.prose import without_prose
 from amplint.rules import all_rules
 from amplint.source import Source, SourceError
@@ -53,7 +53,7 @@ class FixResult(NamedTuple):
 def check_text(text: str, filename: str, settings: Settings, *, noqa: bool = True) -> Result:
     """The findings in a file's text, which is what it is, whatever encoding it declares; as `check_bytes`."""
     data = text.encode("utf-8", "surrogatepass")
-    if filename.endswith((NOTEBOOK, *DOCUMENTS)):  # always UTF-8
+    if filename.endswith(NOTEBOOK) or is_document(filename):  # always UTF-8
         return check_bytes(data, filename, settings, noqa=noqa)
     if not gate.matters(data, settings.codes) and "\0" not in text and gate.is_utf8(data):
         return Result(filename, None, ())
@@ -62,7 +62,7 @@ def check_text(text: str, filename: str, settings: Settings, *, noqa: bool = Tru
 
 def fix_text(text: str, filename: str, settings: Settings, *, unsafe: bool | None = None) -> str:
     """A file's text with its fixes made; as `fix_bytes`."""
-    if filename.endswith((NOTEBOOK, *DOCUMENTS)):  # always UTF-8
+    if filename.endswith(NOTEBOOK) or is_document(filename):  # always UTF-8
         data = text.encode("utf-8", "surrogatepass")
         fixed = fix_bytes(data, filename, settings, unsafe=unsafe).data
         return fixed.decode("utf-8", "surrogatepass")
@@ -87,7 +87,7 @@ def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = 
     try:
         source = Source.from_bytes(data, filename)
     except SourceError as error:
-        if settings.docs and filename.endswith(DOCUMENTS):
+        if settings.docs and is_document(filename):
             return Result(filename, None, ())
         # Bytes that are no text become U+FFFD, so that the place can be shown.
         source = Source(filename, data.decode("utf-8", "replace"))
@@ -125,7 +125,7 @@ def _check(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
     from amplint import blocks  # noqa: PLC0415 - for those who ask
 
     result = Result(source.filename, source, (), unsafe=settings.unsafe_fixes)
-    if not blocks.is_document(source.filename):
+    if not is_document(source.filename):
         result = _check_program(source, settings, noqa=noqa)
         if Suppressions(source).whole_file:
             return result
@@ -306,7 +306,7 @@ def _broken(source: Source, text: str) -> str | None:
         source.encode(text)
     except SourceError as error:
         return str(error)
-    if source.filename.endswith(DOCUMENTS):
+    if is_document(source.filename):
         from amplint import blocks  # noqa: PLC0415 - see above
 
         return blocks.broken(source, source.like(text))

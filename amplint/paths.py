@@ -54,6 +54,11 @@ def shown(path: str) -> str:
     return path[len(below) :] if path.startswith(below) else path
 
 
+def is_document(path: str) -> bool:
+    """Whether a file is text with code in it, and no program, going by its name."""
+    return path.endswith(DOCUMENTS)
+
+
 def visible(text: str) -> str:
     """A text on one line: what would act on a terminal, end the line or be no character is written as an escape."""
     if text.isprintable():

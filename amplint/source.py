@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
 
-from amplint.paths import DOCUMENTS, NOTEBOOK
+from amplint.paths import NOTEBOOK, is_document
 
 # Stands in the text of a notebook where a cell ends, or in place of what is no Python; no fix touches it.
 MARK = "\x02"
@@ -99,7 +99,7 @@ class Source:
             from amplint.notebook import Notebook  # noqa: PLC0415 - which builds on this module
 
             return Notebook.from_bytes(data, filename)
-        encoding = "utf-8" if filename.endswith(DOCUMENTS) else declared_encoding(data)
+        encoding = "utf-8" if is_document(filename) else declared_encoding(data)
         bom = data.startswith(codecs.BOM_UTF8)
         body = data[3:] if bom else data
         if (nul := body.find(b"\0")) >= 0:

@@ -239,6 +239,12 @@ def test_the_command(project: Write, amplint: Callable[..., Ran]) -> None:
     assert amplint("--docs", "--fix", "--verify").code == 2
 
 
+def test_verify_is_not_named_for_documents(project: Write, amplint: Callable[..., Ran]) -> None:
+    project({"a.md": f"```py\n{TRAINING}```\n", "b.py": f"import torch\n\n{TRAINING}"})
+    assert amplint("--docs", "a.md").out.endswith("\n[*] 1 fixable with `--fix`.\n")
+    assert amplint("--docs", "b.py").out.endswith("; `amplint verify FILE` tries it on real tensors.\n")
+
+
 def test_rules_whose_findings_are_about_what_is_missing_exist() -> None:
     from amplint.blocks import _CLOSED_WORLD
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from amplint.paths import visible
+from amplint.paths import is_document, visible
 from amplint.report import Report
 
 
@@ -42,7 +42,7 @@ def _shown(report: Report) -> int:
     from amplint.verify.shows import SHOWS  # noqa: PLC0415 - only for what is found
 
     codes = {code for code, shows in SHOWS.items() if shows.how == "yes"}
-    files = [result for result in report.results if result.filename != "-"]
+    files = [result for result in report.results if result.filename != "-" and not is_document(result.filename)]
     return sum(finding.code in codes for result in files for finding in result.findings)
 
 
