@@ -12,7 +12,7 @@ from amplint.directives import Directive, directives
 from amplint.edits import apply
 from amplint.engine import Result, check_bytes
 from amplint.findings import Applicability, Edit, Finding, Fix
-from amplint.guard import python_tree, with_room
+from amplint.guard import Refusal, python_tree, with_room
 from amplint.selection import SettingsError
 from amplint.settings import Settings
 from amplint.source import Source, SourceError
@@ -66,8 +66,25 @@ def _silenceable(result: Result) -> list[Finding]:
 
 
 def comments_for(source: Source, findings: Iterable[Finding], reason: str = "") -> list[Edit]:
-    """The edits that put comments into a text which silence findings of its; none where there is no room for one."""
+    """The edits that put comments into a program which silence findings of its; none where there is no room for one.
+
+    Code in documents and docstrings is left as it is: readers would take the comment for a part of the example.
+    """
+    tree = python_tree(source)
+    if isinstance(tree, Refusal):
+        return []
+    texts = [*_texts(source, tree)]
+    findings = [each for each in findings if not any(each.start in text for text in texts)]
     return [each for each in _edits(source, _places(source, findings), reason) if each.content]
+
+
+def _texts(source: Source, tree: ast.Module) -> Iterator[range]:
+    """Where strings stand by themselves, as docstrings do."""
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) and isinstance(each.value.value, str):
+            row = each.end_lineno or each.lineno
+            column = len(source.line(row).encode()[: each.end_col_offset].decode())
+            yield range(source.offset(each.lineno, 1), source.offset(row, 1) + column)
 
 
 def _places(source: Source, findings: Iterable[Finding]) -> dict[int, list[str]]:

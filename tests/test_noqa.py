@@ -296,3 +296,16 @@ def test_what_cannot_be_written_is_still_reported(
     assert ran.out.startswith("old.py:5:10: AMP101")
     assert "Silenced" not in ran.out
     assert (root / "old.py").read_text() == LEGACY
+
+
+def test_examples_are_left_as_they_are(project: Write, amplint: Run) -> None:
+    text = f"It's an example:\n\n```python\nimport torch\n{OLD}\n```\n"
+    program = (
+        f'def f():\n    """Doc.\n\n    >>> import torch\n    >>> {OLD}\n    """\n    return {OLD}\n\n\nimport torch\n'
+    )
+    root = project({"a.md": text, "b.py": program})
+    ran = amplint("--docs", "--add-noqa", "--output-format=concise")
+    assert (ran.code, ran.out.count(": AMP102")) == (1, 2)
+    assert "Silenced 1 error by 1 comment in 1 file.\nFound 2 errors.\n" in ran.out
+    assert (root / "a.md").read_text() == text
+    assert (root / "b.py").read_text() == program.replace(f"return {OLD}", f"return {OLD}  # noqa: AMP102")
