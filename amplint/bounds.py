@@ -21,6 +21,7 @@ _RELEASES = {
     "torch": {1: 13, 2: 30},
     "lightning": {1: 9, 2: 30},
     "transformers": {2: 11, 3: 5, 4: 57, 5: 60},
+    "accelerate": {0: 34, 1: 40},
 }
 
 

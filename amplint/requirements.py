@@ -26,6 +26,7 @@ _PACKAGES = {
     "pytorch-lightning": "lightning",
     "lightning-fabric": "lightning",
     "transformers": "transformers",
+    "accelerate": "accelerate",
 }
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Of what rules ask for, the release from which on a project that declares nothing is taken to be.
-ASSUMED = {"torch": "2.4", "lightning": "2.0", "transformers": "5.0"}
+ASSUMED = {"torch": "2.4", "lightning": "2.0", "transformers": "5.0", "accelerate": "1.0"}
 
 
 class Target(NamedTuple):

@@ -561,6 +561,7 @@ class TestCommand:
             ("target-torch", None, ">=2.1.0,<=2.5.2", "pyproject.toml: torch<2.6,>=2.1", True),
             ("targets", "lightning", "2.1", "pyproject.toml:14", True),
             ("targets", "transformers", ">=5.0.0", "nothing declared: 5.0 assumed", True),
+            ("targets", "accelerate", ">=1.0.0", "nothing declared: 1.0 assumed", True),
             ("device", None, "cuda", "pyproject.toml:9", True),
             ("src", None, [".", "src"], "default", True),
             ("output-format", None, "full", "default", True),

@@ -113,6 +113,25 @@ def test_an_accelerator_by_another_name_in_a_helper() -> None:
     assert finding.withheld == "the Accelerator has another name there, or none"
 
 
+def test_no_fix_relies_on_a_norm_that_older_releases_of_accelerate_keep() -> None:
+    text = step(clip=f"norm = {CLIP}")
+    (finding,) = found(text, "AMP601", accelerate=">=0.14")
+    assert finding.fix is not None
+    (finding,) = found(text, "AMP601", accelerate=">=0.13.2")
+    assert finding.fix is None
+    assert "returns since accelerate 0.14" in (finding.withheld or "")
+    (finding,) = found(step(), "AMP601", accelerate=">=0.10")  # of which nothing else is used
+    assert finding.fix is not None
+
+
+def test_no_fix_relies_on_micro_steps_that_older_releases_of_accelerate_do_not_tell() -> None:
+    text = step().replace('    accelerator = Accelerator(mixed_precision="fp16")\n', "")
+    (finding,) = found(text, "AMP601", accelerate=">=0.11")
+    assert finding.fix is not None
+    (finding,) = found(text, "AMP601", accelerate="0.10")
+    assert "is there since accelerate 0.11" in (finding.withheld or "")
+
+
 # --- AMP602 ---------------------------------------------------------------------------------------------------------
 
 

@@ -210,6 +210,7 @@ def test_what_is_declared_of_a_framework(project: Write, name: str, text: str, p
 def test_frameworks_have_releases_of_their_own() -> None:
     assert bounds("<2.0", "lightning") == ((0, 0, 0), (1, 9, 2))
     assert bounds("<6", "transformers") == ((5, 0, 0), (5, 60, 2))
+    assert bounds(">=0.12", "accelerate") == ((0, 12, 0), None)
     assert not from_option("<5", "", "transformers").reaches("5.0")
 
 

@@ -45,7 +45,7 @@ class Module:
     def __init__(self, source: Source, target: Target, folded: Folded, frameworks: Callable[[str], Target]) -> None:
         self.source = source
         self.target = target
-        self.target_of = frameworks  # of lightning, transformers: looked for on the first question
+        self.target_of = frameworks  # of lightning, say: looked for on the first question
         self.device: str | None = None  # what the project says of code that shows none
         self.folded = folded
         self.program = folded.program

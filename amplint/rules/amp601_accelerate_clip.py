@@ -49,7 +49,8 @@ gradients, it would no longer clip). The `if` round an Accelerator's own clip is
 were clipped one by one. No fix where an argument is given that the Accelerator's clip lacks (`foreach`,
 `error_if_nonfinite`), where the step does not always follow the clip, or several steps do (the first one's `update()`
 ends what was unscaled for the others), where the norm is used and an `if` would leave it unset, where a counter decides
-on micro steps, and for the second clip of a step: clip all parameters at once, or leave the second one to torch.
+on micro steps, and for the second clip of a step: clip all parameters at once, or leave the second one to torch. Where
+the project admits older releases of accelerate no fix uses the norm (returned since 0.14) or that `if` (since 0.11).
 
 ## Proof
 accelerate need not be installed where fixtures run: `_libraries` in the rule's folder stands in for it, with torch's
@@ -107,6 +108,8 @@ _OWN = {
     "torch.nn.utils.clip_grad_value": ("clip_grad_value_", ("parameters", "clip_value")),
 }
 _TUNED = 1_000
+# The releases from which on the norm is returned, and micro steps can be told.
+_GIVES_NORM, _TELLS_STEPS = "0.14", "0.11"
 _STEPS = re.compile("(?i)step")
 
 
@@ -201,6 +204,8 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
     if method == "clip_grad_value_":
         doubts.append("it refuses FSDP and DeepSpeed")
     elif own_statement(call) is None:
+        if older := _older(module, _GIVES_NORM):
+            return None, f"its norm is used, which `{text}` returns since {older}"
         doubts.append("DeepSpeed gives it no tensor for the norm")
     if _is_tuned(call):
         doubts.append("a bound tuned to scaled gradients no longer clips")
@@ -210,11 +215,21 @@ def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | No
         guard = guarded(module, statement, test) if statement is not None else None
         if guard is None or guard.start != start[0]:
             return None, f"it has to stand under `if {test}`, and its norm is used or it shares lines"
+        if older := _older(module, _TELLS_STEPS):
+            return None, f"it has to stand under `if {test}`, which is there since {older}"
         edit = Edit(*start, guard.content + text)
         doubts.append("on micro steps it no longer clips")
     applicability = Applicability.UNSAFE if doubts else Applicability.SAFE
     note = f" ({'; '.join(doubts)})" if doubts else ""
     return Fix(applicability, f"Clip with `{text}`{note}", (edit,)), None
+
+
+def _older(module: Module, release: str) -> str | None:
+    """What to say of a release of accelerate, where the project admits older ones."""
+    target = module.target_of("accelerate")
+    if target.guarantees(release):
+        return None
+    return f"accelerate {release}, and the project admits older ones ({target.origin})"
 
 
 def _readable(module: Module, accelerator: ir.Value, here: ir.Call, there: ir.Call) -> bool:
