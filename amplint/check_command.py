@@ -58,7 +58,7 @@ def _watched(options: argparse.Namespace, errors: list[str], baseline: Baseline 
         return _compared(Linted(list(files), outcomes, []), baseline, resolver).outcomes if baseline else outcomes
 
     terse = argparse.Namespace(**{**vars(options), "quiet": True})
-    given = overrides(options, output_format=options.output_format)
+    given = overrides(options, output_format=options.output_format, docs=options.docs)
     hands = Hands(
         lambda: Resolver(given),
         lint,

@@ -128,11 +128,6 @@ class Source:
         """The same file with another text."""
         return Source(self.filename, text, self.encoding, self.bom)
 
-    @property
-    def original(self) -> str:
-        """The text before anything in it was replaced for the analysis, line for line."""
-        return self.text
-
     def place(self, offset: int) -> tuple[int | None, int, int]:
         """The cell of a notebook (else None), row and column of a character, as people count them."""
         return None, *self.location(offset)

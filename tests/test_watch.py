@@ -261,6 +261,16 @@ def test_settings_that_are_named(project: Write, watching: Callable[..., Watchin
     assert process.end()[1] == "amplint: error: conf/any.toml:1: unknown key 'ignroe'; did you mean 'ignore'?\n"
 
 
+def test_documents(project: Write, watching: Callable[..., Watching]) -> None:
+    page = "# Page\n\n```python\n{}```\n"
+    root = project({"page.md": page.format(MODERN)})
+    process = watching("--docs")
+    assert process.round()[-1] == "watching 1 file; Ctrl-C ends it"
+    (root / "page.md").write_text(page.format(LEGACY))
+    assert codes(process.round()) == ["page.md AMP101"]
+    assert process.end() == (0, "")
+
+
 def test_fixing(project: Write, watching: Callable[..., Watching]) -> None:
     root = project({"a.py": MODERN})
     process = watching("--fix")

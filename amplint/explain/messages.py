@@ -1,4 +1,4 @@
-"""The messages that amplint knows, read from the tables in `messages/`."""
+"""The messages that amplint knows, read from the tables in `tables/`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from amplint.toml import parse_toml
 
-TABLES = Path(__file__).parent / "messages"
+TABLES = Path(__file__).parent / "tables"
 
 
 class Text(NamedTuple):
