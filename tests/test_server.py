@@ -299,6 +299,16 @@ class TestActions:
 
         session(project({}), work, actions=capabilities)
 
+    def test_fix_all_is_safe_whatever_the_settings_say(self, project: Write) -> None:
+        text = LEGACY + UNSAFE.partition("\n")[2]
+
+        async def work(editor: Editor) -> None:
+            uri = editor.open("train.py", text)
+            (action,) = await editor.actions(uri, (0, 0), ["source.fixAll"])
+            assert applied(text, edits_in(action)) == MODERN + UNSAFE.partition("\n")[2]
+
+        session(project({"pyproject.toml": "[tool.amplint]\nunsafe-fixes = true\n"}), work)
+
 
 def test_hover_shows_the_rule(project: Write) -> None:
     async def work(editor: Editor) -> None:
@@ -366,6 +376,21 @@ class TestConfiguration:
 
         session(project({}), work, options={"ignore": ["AMP101"]})
 
+    def test_broken_settings_of_the_editor_change_nothing(self, project: Write) -> None:
+        async def work(editor: Editor) -> None:
+            uri = editor.open("train.py", LEGACY)
+            assert not await editor.diagnostics(uri)
+            for count, broken in enumerate([{"config": 3}, {"amplint": {"select": 1}}], 1):
+                editor.workspace_did_change_configuration(types.DidChangeConfigurationParams(broken))
+                await editor.until(lambda count=count: len(editor.messages) == count)
+            for nothing in (None, {}, {"amplint": None}, {"amplint": {}}, 3):
+                editor.workspace_did_change_configuration(types.DidChangeConfigurationParams(nothing))
+            editor.change(uri, LEGACY + "\n", 2)
+            assert not await editor.diagnostics(uri, 2)
+            assert len(editor.messages) == 2
+
+        session(project({}), work, options={"ignore": ["AMP101"]})
+
     def test_a_file_that_the_editor_names(self, project: Write) -> None:
         root = project({"other.toml": "ignore = ['AMP101']\n"})
 
@@ -415,7 +440,6 @@ def train(model, optimizer, batches):
         (found,) = await editor.diagnostics(uri, 2)
         assert found.code == "AMP401"
         editor.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(other)))
-        editor.text_document_did_save(types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(uri)))
         await editor.until(lambda: not editor.published[uri][-1].diagnostics)
 
     session(root, work)

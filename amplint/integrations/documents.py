@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, takewhile
 
 from lsprotocol import types
 
@@ -110,13 +110,14 @@ class Document:
 
     def edits_to(self, text: str) -> list[types.TextEdit]:
         """Edits of whole lines that make `text` of the document's, and leave alone what is the same in both."""
-        old, new = self.source.text, text
-        before, after = _lines(old), _lines(new)
+        before, after = _lines(self.source.text), _lines(text)
+        same = _shared(before, after)
+        end = _shared(before[same:][::-1], after[same:][::-1])
         starts = [*accumulate(map(len, before), initial=0)]
-        steps = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+        steps = difflib.SequenceMatcher(None, before[same : len(before) - end], after[same : len(after) - end])
         return [
-            types.TextEdit(self.range(starts[a], starts[b]), "".join(after[c:d]))
-            for step, a, b, c, d in steps
+            types.TextEdit(self.range(starts[same + a], starts[same + b]), "".join(after[same + c : same + d]))
+            for step, a, b, c, d in steps.get_opcodes()
             if step != "equal"
         ]
 
@@ -124,6 +125,11 @@ class Document:
 def _lines(text: str) -> list[str]:
     ends = [0, *(each.end() for each in LINE_END.finditer(text)), len(text)]
     return [text[start:end] for start, end in pairwise(ends) if start < end]
+
+
+def _shared(one: list[str], other: list[str]) -> int:
+    """How many lines at their start two texts have in common."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _page(code: str) -> str:

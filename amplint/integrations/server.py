@@ -47,7 +47,7 @@ class Server(LanguageServer):
         self._pending: dict[str, asyncio.Task[None]] = {}  # by uri: documents that were changed
         self._known: dict[str, Document] = {}
         self._overrides = Overrides()
-        self._said = ""
+        self._said: dict[str, str] = {}  # by path: what is wrong with its configuration
 
     async def document(self, uri: str) -> Document | None:
         """An open document as it stands now, and what is found in it; None where it is not Python."""
@@ -75,17 +75,21 @@ class Server(LanguageServer):
         units = self.workspace.position_encoding or types.PositionEncodingKind.Utf16
         return Document(source, findings, version, str(getattr(units, "value", units)))
 
-    async def fixed(self, document: Document) -> str | None:
-        """A document's text with its safe fixes made, without a byte order mark."""
+    async def fixing(self, document: Document) -> list[types.TextEdit] | None:
+        """The edits that make a document's safe fixes, and no others, whatever the settings say."""
         source = document.source
         settings = self._settings(source.filename)
-        return None if settings is None else await self._in_worker(lambda: fix(source.text, source.filename, settings))
+        if settings is None:
+            return None
+        return await self._in_worker(
+            lambda: document.edits_to(fix(source.text, source.filename, settings, unsafe=False))
+        )
 
     async def _in_worker(self, work: Callable[[], T]) -> T | None:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._worker, work)
         except Exception as error:  # a bug of ours, which must not end the server
-            self._say(describe(error))
+            self._say_once("", describe(error))
             return None
 
     def _settings(self, path: str) -> Settings | None:
@@ -93,8 +97,9 @@ class Server(LanguageServer):
         try:
             settings = Resolver(self._overrides).for_file(path)  # anew: it may have been changed
         except SettingsError as error:
-            self._say(str(error))
+            self._say_once(path, str(error))
             return None
+        self._said.pop(path, None)
         folders = [to_fs_path(each) for each in self.workspace.folders] or [self.workspace.root_path]
         root = max((each for each in folders if each and path.startswith(each + os.sep)), key=len, default=None)
         below = [path, *takewhile(lambda each: each != root, parents(path))] if root else [path]
@@ -102,20 +107,26 @@ class Server(LanguageServer):
 
     def configure(self, said: object) -> None:
         """Take what the editor's own settings say: the keys of a configuration file, and `config`, which names one."""
-        if not isinstance(said, dict):
-            return
-        keys = dict(said.get("amplint", said))
+        own = said.get("amplint", said) if isinstance(said, dict) else None
+        if not own or not isinstance(own, dict):
+            return  # some editors send nothing behind what they have begun with
+        keys = dict(own)
         config = keys.pop("config", None)
-        if wrong := problem(keys):
-            self._say(f"the editor's settings for amplint: {wrong[1]}")
+        wrong = problem(keys)
+        if wrong or not isinstance(config, str | None):
+            what = wrong[1] if wrong else "'config' must be a string"
+            self._say(f"the editor's settings for amplint: {what}")
         else:
             self._overrides = Overrides(keys, config=config)
 
+    def _say_once(self, about: str, message: str) -> None:
+        """Tell the user what is wrong, and not again with each key."""
+        if self._said.get(about) != message:
+            self._said[about] = message
+            self._say(message)
+
     def _say(self, message: str) -> None:
-        """Tell the user what is wrong, once and not with each key."""
-        if message != self._said:
-            self._said = message
-            self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"amplint: {message}"))
+        self.window_show_message(types.ShowMessageParams(types.MessageType.Error, f"amplint: {message}"))
 
     def lint(self, uri: str, pause: float = 0) -> None:
         """Publish what is found in a document, unless it is changed again within `pause` seconds."""
@@ -150,11 +161,11 @@ class Server(LanguageServer):
                 hold(path, None)
 
     def forget(self, uri: str) -> None:
-        """A document is closed, and nothing is to be shown in it any more."""
-        self._known.pop(uri, None)
+        """A document is closed: nothing is to be shown in it any more, and others may import what is on the disk."""
         if pending := self._pending.pop(uri, None):
             pending.cancel()
         self.holds(uri)
+        self.lint_all()
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
 
@@ -230,9 +241,9 @@ def make() -> Server:
     async def resolve(ls: Server, action: types.CodeAction) -> types.CodeAction:
         uri = action.data["uri"] if isinstance(action.data, dict) else ""
         document = None if action.edit else await ls.document(uri)
-        text = await ls.fixed(document) if document else None
-        if document and text is not None:
-            action.edit = workspace_edit(uri, document, document.edits_to(text), ls.client_capabilities)
+        edits = await ls.fixing(document) if document else None
+        if document and edits is not None:
+            action.edit = workspace_edit(uri, document, edits, ls.client_capabilities)
         return action
 
     return server
