@@ -73,7 +73,7 @@ def run_config(arguments: list[str]) -> int:
 
 def _rows(resolver: Resolver, config: Config | None, settings: Settings, path: str) -> Iterator[Row]:
     flags = resolver.overrides.said
-    ignored = {each.written for each in ignores_of(config, flags) if each.apply(path)}
+    ignored = {each.written for each in ignores_of(config, resolver.overrides) if each.apply(path)}
     for key, known in KEYS.items():
         begins = next((first for first, others in _BEGINS.items() if key in others), key)
         layers: list[Row] = []

@@ -106,13 +106,20 @@ def _any_of(patterns: list[str]) -> re.Pattern[str]:
 
 class Overrides(NamedTuple):
     """What the command line says: by key, as a file would, and which files are read. `base` is the selection that
-    both change; None: the rules that are on by default.
+    both change; None: the rules that are on by default. `directory` is what the paths and patterns in it are relative
+    to; None: the current one.
     """
 
     said: Mapping[str, Any] = MappingProxyType({})
     isolated: bool = False
     config: str | None = None
     base: Selection = Selection()
+    directory: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The absolute path of `directory`."""
+        return absolute(self.directory or os.curdir)
 
 
 class _Layer(NamedTuple):
@@ -161,7 +168,7 @@ class Resolver:
         self._configs: dict[str, Config | SettingsError | None] = {}
         self._known: dict[Config | None, _Known] = {}
         named = overrides.config
-        self._named = _read(absolute(named), named=True) if named is not None else None
+        self._named = _read(absolute(os.path.join(overrides.place, named)), named=True) if named is not None else None
         self._combined(self._named)
 
     def for_file(self, filename: str) -> Settings:
@@ -218,7 +225,7 @@ class Resolver:
         return self._known[config]
 
     def _combine(self, config: Config | None) -> _Known:
-        flags = _Layer(self.overrides.said, os.getcwd())
+        flags = _Layer(self.overrides.said, self.overrides.place)
         layers = [_Layer(config.said, config.directory), flags] if config else [flags]
         said = {key: (value, layer.directory) for layer in layers for key, value in layer.said.items()}
 
@@ -240,13 +247,13 @@ class Resolver:
             value("output-format") or "full",
             bool(value("docs")),
         )
-        return _Known(settings, tuple(ignores_of(config, flags.said)))
+        return _Known(settings, tuple(ignores_of(config, self.overrides)))
 
 
-def ignores_of(config: Config | None, flags: Mapping[str, Any]) -> Iterator[Ignores]:
+def ignores_of(config: Config | None, overrides: Overrides) -> Iterator[Ignores]:
     """What `per-file-ignores` says: that of the flags, where they have it."""
-    key = "per-file-ignores"
-    directory = config.directory if config and key not in flags else os.getcwd()
+    key, flags = "per-file-ignores", overrides.said
+    directory = config.directory if config and key not in flags else overrides.place
     for written, rules in flags.get(key, config.said.get(key, {}) if config else {}).items():
         codes = frozenset(code for each in rules for code in codes_of(each)) - {"AMP000"}
         pattern = _absolute(directory, written.removeprefix("!"))

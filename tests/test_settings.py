@@ -128,6 +128,20 @@ def test_flags_prevail_over_configuration(project: Write) -> None:
     assert settings.target("x.py") == Target((2, 6, 0), None, "--target-torch 2.6")
 
 
+def test_flags_of_another_directory(project: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = project({"a/named.toml": "device = 'xpu'\n", "elsewhere/x.py": ""})
+    said: dict[str, object] = {"extend-exclude": ["b/c"], "per-file-ignores": {"b/d.py": ["AMP1"]}, "src": ["lib"]}
+    for now, directory in ((root / "elsewhere", str(root / "a")), (root, "a"), (root / "a", None)):
+        monkeypatch.chdir(now)
+        settings = resolve(root / "x.py", said, config="named.toml", directory=directory)
+        assert settings.device == "xpu"
+        assert settings.src == (str(root / "a" / "lib"),)
+        assert settings.excludes(str(root / "a" / "b" / "c"), "c")
+        assert not settings.excludes(str(root / "elsewhere" / "b" / "c"), "c")
+        assert "AMP101" in settings.codes
+        assert "AMP101" not in resolve(root / "a" / "b" / "d.py", said, directory=directory).codes
+
+
 def test_targets_of_frameworks(project: Write) -> None:
     root = project(
         {
