@@ -261,3 +261,25 @@ def test_a_comparison_keeps_the_import_it_reads() -> None:
     (found,) = check(code)
     assert found.fix is None
     assert "line 3" in (found.withheld or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from torch.cuda.amp import GradScaler as G\ns = G()\nfrom torch.cuda.amp import GradScaler as G\nt = G()\n",
+        "if x:\n    import torch.cuda.amp as amp\nelse:\n    import torch.cuda.amp as amp\ns = amp.GradScaler()\n",
+        "from torch.cuda import amp\ns = amp.GradScaler()\nfrom torch.cuda import amp\nt = amp.GradScaler()\n",
+        "from torch.cuda.amp import GradScaler\nfrom torch.cuda.amp import GradScaler\ns = GradScaler()\n",
+    ],
+)
+def test_what_is_imported_twice_is_not_rewritten_by_halves(text: str) -> None:
+    """Each import of a name is one that the calls may see: with one of them old, the device would be `init_scale`."""
+    findings = check(text)
+    assert findings
+    assert all("imported more than once" in (each.withheld or "") for each in findings)
+    assert fix(text, unsafe=True) == text
+
+
+def test_torch_may_be_imported_twice() -> None:
+    text = "import torch\nimport torch.cuda.amp\ns = torch.cuda.amp.GradScaler()\nimport torch\n"
+    assert fix(text) == 'import torch\ns = torch.amp.GradScaler("cuda")\nimport torch\n'

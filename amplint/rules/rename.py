@@ -154,12 +154,20 @@ class Renames:
             return Rewrite("the file also defines a replacement of its own, with the old signature")
         if names - {legacy.old, NOTHING}:
             return Rewrite("the name also stands for something else here")
+        if self._imported_twice(value):
+            return Rewrite("it is imported more than once here, and one fix would rewrite one of the imports")
         if in_fstring(value):
             return Rewrite("it stands in an f-string, where a quoted device can end the string")
         renamed = isinstance(value, ir.Name) and legacy.name != value.name == legacy.old.rpartition(".")[2]
         if renamed and any(legacy.name in scope.bindings for scope in _scopes(self.module, legacy.name)):
             return Rewrite(f"the file already uses the name `{legacy.name}`")
         return None
+
+    def _imported_twice(self, value: ir.Value) -> bool:
+        """Whether several imports bind the name that a value starts with: what changes one of them isn't enough."""
+        root = _root(value)
+        bindings = self.module.names.bindings(root) if isinstance(root, ir.Name) else []
+        return sum(isinstance(each, Imported) and each.name != "torch" for each in bindings) > 1
 
     # --- grouping ---------------------------------------------------------------------------------------------------
 
