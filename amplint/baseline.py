@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from amplint.findings import withhold
 from amplint.fingerprint import fingerprints
 from amplint.paths import absolute, contents
 from amplint.selection import SettingsError
@@ -47,9 +48,12 @@ class Known(NamedTuple):
         return [Entry(self.path, each.code, one) for each, one in zip(findings, found, strict=True)]
 
     def new(self, source: Source, findings: Sequence[Finding]) -> list[Finding]:
-        """Those of the findings of the file, all of them, that are not held back."""
-        pairs = zip(findings, self.of(source, findings), strict=True)
-        return [each for each, entry in pairs if entry not in self.entries or each.code in UNSUPPRESSIBLE]
+        """Those of the findings of the file, all of them, that are new; no fix is shared with one held back."""
+        pairs = list(zip(findings, self.of(source, findings), strict=True))
+        new = [each for each, entry in pairs if entry not in self.entries or each.code in UNSUPPRESSIBLE]
+        held = [each for each, entry in pairs if entry in self.entries and each.code not in UNSUPPRESSIBLE]
+        edits = {each.fix.edits for each in held if each.fix and each.fix.edits}
+        return withhold(new, dict.fromkeys(edits, "it would fix what the baseline holds, too"))
 
 
 class Compared(NamedTuple):

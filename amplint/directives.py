@@ -19,8 +19,8 @@ from amplint.source import Source
 # As in flake8, a colon with no code behind it leaves a bare noqa.
 _DIRECTIVE = r"""\#\s*(?:
     noqa\b(?:\s*:\s*(?P<noqa>LIST))?
-    | amplint:\s*ignore\[(?P<ignore>[^\]\#]*)\]
-    | amplint:\s*(?P<switch>ignore-file|off|on)(?![\w-])(?:\[(?P<only>[^\]\#]*)\])?
+    | amplint:\s*ignore\s*\[(?P<ignore>[^\]\#]*)\]
+    | amplint:\s*(?P<switch>ignore-file|off|on)(?![\w-])(?:\s*\[(?P<only>[^\]\#]*)\])?
 )"""
 _HINT = re.compile(r"noqa|amplint:", re.IGNORECASE)
 # A comment behind a comment, as in `noqa: AMP401  # type: ignore`, and not as in `noqa: AMP401 see #12`.

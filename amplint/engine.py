@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from amplint import analysis, gate
 from amplint.analysis import INTERNAL_ERROR, UnreadableError
 from amplint.edits import apply
-from amplint.findings import Applicability, Finding, Fix, Location
+from amplint.findings import Applicability, Finding, Fix, Location, withhold
 from amplint.guard import refusal, with_room
 from amplint.paths import NOTEBOOK, is_document
 from amplint.prose import without_prose
@@ -158,13 +158,9 @@ def _placed(source: Source, finding: Finding) -> Finding:
 
 def _left(findings: list[Finding], unfixable: frozenset[str]) -> list[Finding]:
     """The findings without the fixes that would fix one of a rule that is to be left as it is."""
-    edits = {each.fix.edits: each.code for each in findings if each.fix and each.fix.edits and each.code in unfixable}
-    return [
-        each._replace(fix=None, withheld=f"{edits[each.fix.edits]} is not to be fixed here (`fixable`, `unfixable`)")
-        if each.fix and each.fix.edits in edits
-        else each
-        for each in findings
-    ]
+    why = "is not to be fixed here (`fixable`, `unfixable`)"
+    left = [each for each in findings if each.code in unfixable]
+    return withhold(findings, {each.fix.edits: f"{each.code} {why}" for each in left if each.fix and each.fix.edits})
 
 
 def _folded(work: Callable[[bool], T]) -> T:

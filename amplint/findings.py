@@ -5,6 +5,7 @@ Offsets count characters of the file's decoded text, without a byte order mark (
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -74,3 +75,14 @@ class Finding(NamedTuple):
     withheld: str | None = None
     location: Location = _NOWHERE
     end_location: Location = _NOWHERE
+
+
+def withhold(findings: Iterable[Finding], edits: Mapping[tuple[Edit, ...], str]) -> list[Finding]:
+    """The findings without fixes that make any of these `edits`, which are not to be made, each for a reason.
+
+    Findings can share a fix, as those of one imported name do: made for one of them it is made for all.
+    """
+    return [
+        each._replace(fix=None, withheld=edits[each.fix.edits]) if each.fix and each.fix.edits in edits else each
+        for each in findings
+    ]

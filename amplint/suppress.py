@@ -12,7 +12,7 @@ from functools import cached_property
 
 from amplint.comments import Layout, layout
 from amplint.directives import Code, Directive, Range, Ranges, directives, hinted
-from amplint.findings import Applicability, Edit, Finding, Fix
+from amplint.findings import Applicability, Edit, Finding, Fix, withhold
 from amplint.gate import UNUSED
 from amplint.rules import all_rules, known
 from amplint.source import LINE_END, Source
@@ -40,7 +40,16 @@ class Suppressions:
 
     def keep(self, findings: Iterable[Finding]) -> list[Finding]:
         """The findings that no comment silences, without the fixes that would reach into what is off."""
-        return [self._kept_out(finding) for finding in findings if not self._silenced(finding)]
+        left: list[Finding] = []
+        reaching: dict[tuple[Edit, ...], str] = {}
+        for each in findings:
+            reached = self._reached(each.code, each.fix) if each.fix else []
+            if each.fix and reached:
+                reaching[each.fix.edits] = "it would change lines on which amplint is off"
+            if not self._silenced(each):
+                self._used.update(part.code for part in reached if part.covers(each.code))
+                left.append(each)
+        return withhold(left, reaching)
 
     def _silenced(self, finding: Finding) -> bool:
         if finding.code == _INTERNAL_ERROR or not self.directives:
@@ -65,19 +74,11 @@ class Suppressions:
                         silenced = True
         return silenced
 
-    def _kept_out(self, finding: Finding) -> Finding:
-        """A finding, without its fix where that would change what is off, or how far something is off."""
-        if not finding.fix or finding.code == UNUSED or not self._ranges.found:
-            return finding
-        reached = [
-            part
-            for part in self._ranges.found
-            if any(self._reaches(edit, part, finding.code) for edit in finding.fix.edits)
-        ]
-        self._used.update(part.code for part in reached if part.covers(finding.code))
-        return (
-            finding._replace(fix=None, withheld="it would change lines on which amplint is off") if reached else finding
-        )
+    def _reached(self, code: str, fix: Fix) -> list[Range]:
+        """What is off that a fix of the rule `code` would change, or of which it would change how far it is off."""
+        if code == UNUSED:
+            return []
+        return [part for part in self._ranges.found if any(self._reaches(edit, part, code) for edit in fix.edits)]
 
     def _reaches(self, edit: Edit, part: Range, code: str) -> bool:
         """Whether an edit for `code` changes what is off, or how far it is."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from amplint.edits import apply
-from amplint.findings import Edit, Finding, Fix
+from amplint.findings import Edit, Finding, Fix, withhold
 
 # Trials of one file's fixes. They are few where fixes are good: all of them are tried together first.
 TRIALS = 40
@@ -26,12 +26,7 @@ def try_out(
     """
     trial = _Trial(text, findings, before, analyse)
     trial.run()
-    return [
-        finding._replace(fix=None, withheld=trial.reasons[finding.fix.edits])
-        if finding.fix and finding.fix.edits in trial.reasons
-        else finding
-        for finding in findings
-    ]
+    return withhold(findings, trial.reasons)
 
 
 class _Trial:

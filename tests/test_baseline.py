@@ -190,6 +190,23 @@ def test_fix_leaves_alone_what_is_held_back(project: Write, amplint: Run) -> Non
     assert (root / "b.py").read_text() == UNSAFE
 
 
+def test_a_fix_that_would_fix_what_is_held_back_as_well(project: Write, amplint: Run) -> None:
+    old = LEGACY.replace("torch.cuda.amp.", "").replace("import torch\n", "from torch.cuda.amp import autocast\n")
+    root = project({"a.py": old})
+    amplint(FILE, "--write-baseline")
+    old = old.replace("import autocast", "import GradScaler, autocast")
+    new = f"{old}\n\ndef again(model, x):\n    with autocast():\n        return model(x)\n\n\nscaler = GradScaler()\n"
+    (root / "a.py").write_text(new)
+    ran = amplint(FILE)
+    assert ran.out.count("help: no fix offered: it would fix what the baseline holds, too") == 2
+    assert "Found 2 errors.\n1 error held back by amp.json.\n" in ran.out
+    assert amplint(FILE, "--diff").out == ""
+    assert amplint(FILE, "--fix", "--unsafe-fixes") == ran
+    assert (root / "a.py").read_text() == new
+    assert amplint("--fix").code == 0
+    assert "cuda.amp" not in (root / "a.py").read_text()
+
+
 def test_what_is_fixed_is_not_written_down(project: Write, amplint: Run) -> None:
     root = project({"a.py": LEGACY, "b.py": UNSAFE})
     ran = amplint(FILE, "--fix", "--write-baseline")

@@ -35,7 +35,9 @@ NEWLINES = ("\n", "\r\n", "\r")
         "# amplint: off  # fmt: off\nMARK\n",
         "# amplint: off\n\n\nx\nif x:\n    MARK\n# amplint: on\n",
         "# amplint: off\nx\n# amplint: on[AMP4]\nMARK\n",
+        "# amplint: off [AMP101]\nMARK\n",
         "# amplint: off[AMP1]\nx\n# amplint: on[AMP4]\nMARK\n",
+        "# amplint: off[AMP1]\nx\n# amplint: on [AMP4]\nMARK\n",
         "# amplint: off[AMP1]\nx\n# amplint: on[AMP102]\nMARK\n",
         "# amplint: off\n# amplint: on\n# amplint: off\nMARK\n",
         "# amplint: off[AMP4]\n# amplint: off\n# amplint: on[AMP4]\nMARK\n",
@@ -63,6 +65,8 @@ def test_off(text: str) -> None:
         "# amplint: off[]\nMARK\n",
         "# amplint: off[clip]\nMARK\n",
         "# amplint: off[AMP4]\nMARK\n",
+        "# amplint: off [AMP401]\nMARK\n",
+        "# amplint: off[AMP1]\nx\n# amplint: on [AMP101]\nMARK\n",
         "'# amplint: off'\nMARK\n",
         "'''\n# amplint: off\n'''\nMARK\n",
         "# amplint: off\nx\n# amplint: on\nMARK\n",
@@ -201,6 +205,16 @@ def test_no_fix_reaches_into_what_is_off() -> None:
         else:
             assert finding.withheld == "it would change lines on which amplint is off"
             assert fix(text) == text
+
+
+def test_no_fix_for_others_changes_what_is_off() -> None:
+    text = RENAMED.format("# amplint: off[AMP101]", "").replace("import autocast", "import GradScaler, autocast")
+    text = text.replace("\n# amplint: off[AMP101]\n\ndef f(x):", "\n\n\ndef f(x):\n    # amplint: off[AMP101]")
+    text += "scaler = GradScaler()\n"
+    (finding,) = check(text)
+    assert (finding.code, finding.withheld) == ("AMP102", "it would change lines on which amplint is off")
+    assert fix(text) == text
+    assert "cuda.amp" not in fix(text.replace("# amplint: off[AMP101]", "# here"))
 
 
 INSIDE = """\
