@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from typing import BinaryIO
 
 from amplint.arguments import Parser
 from amplint.check_command import CLEAN, FOUND, fail
-from amplint.paths import contents
 from amplint.rules import all_rules
 from amplint.selection import SettingsError
 
@@ -19,6 +19,8 @@ amplint explain log.txt; amplint explain "loss is nan after some epochs". The fi
 where they are here, never run."""
 _EPILOG = "Exit codes: 0 a known message was found, 1 none was, 2 amplint could not do its work."
 _WIDEST = 100
+# What the names of logs and programs end with.
+_SUFFIXES = (".txt", ".log", ".out", ".err", ".py")
 
 
 def run_explain(arguments: list[str]) -> int:
@@ -45,7 +47,7 @@ def run_explain(arguments: list[str]) -> int:
         return CLEAN
     if not options.text and sys.stdin is not None and sys.stdin.isatty():
         parser.error('give a message, such as "Attempting to unscale FP16 gradients.", or pipe a log in')
-    text = _text(options.text)
+    text, asked = _text(options.text)
     if not text.strip():
         return fail("the text is empty")
     if (rule := text.strip().upper()) in all_rules():
@@ -54,7 +56,7 @@ def run_explain(arguments: list[str]) -> int:
     from amplint.explain.finding import find  # noqa: PLC0415
     from amplint.explain.located import lint  # noqa: PLC0415
 
-    found = find(text)
+    found = find(text, asked=asked)
     files = lint((frame, hit.message.codes) for hit in found.hits for frame in hit.stack if hit.message.codes)
     if options.output_format == "json":
         sys.stdout.write(show.as_json(found, files))
@@ -64,26 +66,36 @@ def run_explain(arguments: list[str]) -> int:
     return CLEAN if found.hits else FOUND
 
 
-def _text(given: list[str]) -> str:
-    """What is to be explained: the words that are given, what is in a file that they name, or standard input."""
-    if given in ([], ["-"]):
-        return _standard_input()
-    if len(given) == 1 and os.path.isfile(given[0]):
-        from amplint.explain.reading import LARGEST, decode  # noqa: PLC0415
+def _text(given: list[str]) -> tuple[str, bool]:
+    """What is to be explained, and whether a person asks it.
 
+    It is the words that are given, what is in a file or comes through a pipe that they name, or standard input.
+    """
+    if given in ([], ["-"]):
+        if sys.stdin is None:
+            raise SettingsError("standard input is closed")
+        return _read(sys.stdin.buffer), False
+    if len(given) == 1 and _is_path(given[0]):
         try:
-            return decode(contents(given[0], LARGEST))
+            with open(given[0], "rb") as file:
+                return _read(file), False
         except OSError as error:
             raise SettingsError(f"{given[0]}: {error.strerror or error}") from None
-    return " ".join(given)
+    return " ".join(given), True
 
 
-def _standard_input() -> str:
+def _is_path(word: str) -> bool:
+    """Whether an argument names what is there and can be read, or can't be meant as anything else."""
+    if os.path.exists(word) and not os.path.isdir(word):
+        return True
+    separated = os.sep in word or bool(os.altsep and os.altsep in word)
+    return word.split() == [word] and (separated or word.lower().endswith(_SUFFIXES))
+
+
+def _read(file: BinaryIO) -> str:
     from amplint.explain.reading import LARGEST, decode  # noqa: PLC0415
 
-    if sys.stdin is None:
-        raise SettingsError("standard input is closed")
-    data = sys.stdin.buffer.read(LARGEST + 1)
+    data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
         raise SettingsError(f"the text has more than {LARGEST >> 20} MiB: its end is enough (`tail -c 1M`)")
     return decode(data)

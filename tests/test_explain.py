@@ -219,7 +219,13 @@ WORDINGS = [
         "unscale-without-kernel",
         "Could not run 'aten::_amp_foreach_non_finite_check_and_unscale_' with arguments from the 'CPU' backend.",
     ),
-    # A part of what was printed, as one remembers it.
+    ("norm-in-half", "RuntimeError: mixed dtype (CPU): expect input to have scalar type of BFloat16"),
+    ("loss-not-finite", "best val loss inf train loss nan"),
+    ("loss-not-finite", "TrainOutput(global_step=500, training_loss=nan, metrics={})"),
+    ("scale-collapses", "step=900, loss_scale=0.0, lr=0.001"),
+]
+# What was printed, as one remembers it.
+PARTS = [
     ("unscale-twice", "unscale_() has already been called"),
     ("unscale-fp16-gradients", "attempting to unscale fp16"),
     ("scale-is-none", "but _scale is None"),
@@ -227,8 +233,14 @@ WORDINGS = [
 
 
 @pytest.mark.parametrize(("message", "text"), WORDINGS)
-def test_wordings(message: str, text: str) -> None:
-    assert message in ids(text)
+@pytest.mark.parametrize("asked", [False, True])
+def test_wordings(message: str, text: str, asked: bool) -> None:
+    assert message in ids(text, asked=asked)
+
+
+@pytest.mark.parametrize(("message", "text"), PARTS)
+def test_parts_of_wordings(message: str, text: str) -> None:
+    assert message in ids(text, asked=True)
 
 
 ALIKE = [
@@ -256,7 +268,16 @@ ALIKE = [
     "DeprecationWarning: np.bool8 is deprecated. Please use np.bool_ instead.",
     "UserWarning: torch.range is deprecated and will be removed in a future release",
     "ModuleNotFoundError: No module named 'apexcharts'",
+    "RuntimeError: mixed dtype (CPU): all inputs must share same datatype.",
     "best loss: inf",
+    "best val loss inf",
+    "epoch 0 | best validation loss: inf | val loss: 0.43",
+    "Lowest_eval loss = inf",
+    "previous loss inf",
+    "Namespace(batch_size=8, fp16=True, loss_scale=0.0, seed=1)",
+    "args: Namespace(loss_scale=0.0)",
+    "TrainingArguments(fp16=True, loss_scale=0.0, seed=1)",
+    "loss_scale=0.0,",
     "val_loss improved from inf to 0.53",
     "min_loss=inf patience=3",
     "info loss: 0.1234 inf_count=0",
@@ -272,7 +293,7 @@ ALIKE = [
 class TestNothingElse:
     @pytest.mark.parametrize("text", ALIKE)
     def test_messages_that_look_alike(self, text: str) -> None:
-        assert ids(text) == []
+        assert ids(text) == ids(text, asked=True) == []
         assert ids(f"{TRACEBACK.rpartition('RuntimeError')[0]}{text}\n") == []
 
     @pytest.mark.parametrize("log", LOGS, ids=lambda each: each.stem)
@@ -286,7 +307,19 @@ class TestNothingElse:
         "text", ["hello", "x", "how do I install torch?", "is my code right?", "nan", "scale", "é" * 50]
     )
     def test_questions_that_say_nothing(self, text: str) -> None:
+        assert ids(text, asked=True) == []
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Training done: 3 epochs, final loss 0.02, nan steps: 0\n",
+            "done, accuracy stays at 0.98, amp off\n",
+            "epoch 1 loss 0.31 lr schedule constant\nepoch 2 loss 0.12 lr schedule constant\n",
+        ],
+    )
+    def test_a_short_log_is_no_question(self, text: str) -> None:
         assert ids(text) == []
+        assert ids(text, asked=True) != []
 
 
 QUESTIONS = [
@@ -309,7 +342,7 @@ QUESTIONS = [
 
 @pytest.mark.parametrize(("question", "message"), QUESTIONS)
 def test_questions(question: str, message: str) -> None:
-    assert message in ids(question)
+    assert message in ids(question, asked=True)
 
 
 def test_the_line_of_a_message_that_is_wrapped() -> None:

@@ -66,6 +66,45 @@ def train(model, optimizer, scaler, batches):
         assert amplint("explain", "log.txt").out == amplint("explain", "other.log").out
         assert amplint("explain", "empty") == (2, "", "amplint: error: the text is empty\n")
 
+    def test_only_words_are_a_question(
+        self, project: Write, amplint: Run, stdin: Callable[[str | bytes], None]
+    ) -> None:
+        log = "Training done: 3 epochs, final loss 0.02, nan steps: 0\n"
+        project({"log.txt": log})
+        stdin(log)
+        assert amplint("explain").code == amplint("explain", "log.txt").code == 1
+        assert amplint("explain", log).code == 0
+
+    def test_a_pipe_from_a_process(self, project: Write, amplint: Run) -> None:
+        """As in `amplint explain <(cat log.txt)`."""
+        project({})
+        source, sink = os.pipe()
+        os.write(sink, TRACEBACK.encode())
+        os.close(sink)
+        assert "AMP405 repeated-unscale" in amplint("explain", f"/dev/fd/{source}").out
+        os.close(source)
+
+    def test_what_never_ends(self, project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        project({})
+        monkeypatch.setattr("amplint.explain.reading.LARGEST", 100)
+        ran = amplint("explain", "/dev/zero")
+        assert ran.code == 2
+        assert ran.err.startswith("amplint: error: the text has more than")
+
+    @pytest.mark.parametrize("path", ["lgo.txt", "LOG.TXT", "slurm-1.out", "a.err", "train.py", "logs/today", "/no"])
+    def test_a_file_that_is_not_there(self, project: Write, amplint: Run, path: str) -> None:
+        project({})
+        assert amplint("explain", path) == (2, "", f"amplint: error: {path}: No such file or directory\n")
+
+    def test_what_is_no_path(self, project: Write, amplint: Run) -> None:
+        project({"src/a.py": ""})
+        assert amplint("explain", "src/") == (2, "", "amplint: error: src/: Is a directory\n")
+        for words in (["src"], ["no such lgo.txt"], ["look", "in", "lgo.txt"], ["a / b"], ["x" * 5000]):
+            ran = amplint("explain", *words)
+            assert (ran.code, ran.err) == (1, "")
+        assert amplint("explain", "\x1b[2J.txt").err.count("\n") == 1
+        assert "\x1b" not in amplint("explain", "\x1b[2J.txt").err
+
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
     def test_a_file_that_may_not_be_read(self, project: Write, amplint: Run) -> None:
         root = project({"log.txt": TRACEBACK})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -12,8 +13,8 @@ from amplint.explain.messages import Message, Text, known
 from amplint.explain.patterns import Pattern, literals, pattern, squeeze
 from amplint.explain.reading import Frame, Log
 
-# What a question has at most; more is a log.
-_QUESTION, _QUESTION_LINES = 300, 3
+# What a question has at most, or a message that stands alone; more is a log.
+_SHORT, _SHORT_LINES = 300, 3
 # Words that identify a message of which only a part is given.
 _PART = 3
 _EXCEPTION = re.compile(r"^\s*(?:[\w.]*(?:Error|Warning|Exception)\s*:\s*)+")
@@ -46,11 +47,15 @@ class Found(NamedTuple):
     nearest: tuple[Message, ...] = ()
 
 
-def find(text: str) -> Found:
-    """The messages in a text, each once, in the order in which they first stand there."""
+def find(text: str, *, asked: bool = False) -> Found:
+    """The messages in a text, each once, in the order in which they first stand there.
+
+    What a person has `asked` may be a question, if it is short; what a program has printed never is.
+    """
     log = Log(text)
-    question = len(text) <= _QUESTION and len(log.lines) <= _QUESTION_LINES and not log.frames
-    hits = _by_text(log, question)
+    short = len(text) <= _SHORT and len(log.lines) <= _SHORT_LINES and not log.frames
+    question = asked and short
+    hits = _by_text(log, alone=short)
     if question and not hits:
         hits = _more(_asked(log), _by_line(log)) or _by_part(text)
     elif not question:
@@ -69,11 +74,11 @@ def _patterns() -> tuple[tuple[Message, Text, Pattern], ...]:
     return tuple((each, text, pattern(text.text, half=each.half)) for each in known() for text in each.says)
 
 
-def _by_text(log: Log, question: bool) -> list[Hit]:
+def _by_text(log: Log, *, alone: bool) -> list[Hit]:
     found: dict[Message, tuple[Text, list[int]]] = {}
     for message, text, wording in _patterns():
         places = wording.places(log.squeezed)
-        if places and (question or _is_beside(message, log)):
+        if places and (alone or _is_beside(message, log)):
             found.setdefault(message, (text, []))[1].extend(map(log.line_of, places))
     hits = []
     for message, (text, lines) in found.items():
@@ -95,10 +100,17 @@ def _by_line(log: Log) -> list[Hit]:
     for message in known():
         if message.lines:
             expressions = [re.compile(each, re.IGNORECASE) for each in message.lines]
-            lines = [at for at in suspects if any(each.search(log.lines[at]) for each in expressions)]
+            but = [re.compile(each, re.IGNORECASE) for each in message.but]
+            lines = [at for at in suspects if _says(log.lines[at], expressions, but)]
             if lines:
                 hits.append(Hit(message, None, log.lines[lines[0]], lines[0], len(lines), ()))
     return hits
+
+
+def _says(line: str, expressions: Iterable[re.Pattern[str]], but: Iterable[re.Pattern[str]]) -> bool:
+    for each in but:
+        line = each.sub("", line)
+    return any(each.search(line) for each in expressions)
 
 
 def _asked(log: Log) -> list[Hit]:

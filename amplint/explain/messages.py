@@ -49,9 +49,9 @@ class Cause(NamedTuple):
 class Message(NamedTuple):
     """What is known of one message, in all its wordings, or of one symptom.
 
-    `causes` begin with the most likely. `lines` are expressions for lines of logs; `asked` are words that a question
-    about it has, joined by `&`. A wording that is general counts only `beside` one of these words, and with `half` only
-    where one of the dtypes in it is a half type.
+    `causes` begin with the most likely. `lines` are expressions for lines of logs, from which what matches `but` is
+    taken before; `asked` are words that a question about it has, joined by `&`. A wording that is general counts only
+    `beside` one of these words, and with `half` only where one of the dtypes in it is a half type.
     """
 
     id: str
@@ -59,6 +59,7 @@ class Message(NamedTuple):
     says: tuple[Text, ...]
     causes: tuple[Cause, ...]
     lines: tuple[str, ...] = ()
+    but: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     half: bool = False
@@ -108,6 +109,7 @@ def _message(table: dict[str, Any]) -> Message:
             for each in table["cause"]
         ),
         tuple(table.get("lines", ())),
+        tuple(table.get("but", ())),
         tuple(table.get("asked", ())),
         tuple(table.get("beside", ())),
         table.get("half", False),

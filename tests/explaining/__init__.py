@@ -20,6 +20,6 @@ RuntimeError: unscale_() has already been called on this optimizer since the las
 """
 
 
-def ids(text: str) -> list[str]:
+def ids(text: str, *, asked: bool = False) -> list[str]:
     """The messages in a text."""
-    return [hit.message.id for hit in find(text).hits]
+    return [hit.message.id for hit in find(text, asked=asked).hits]

@@ -94,6 +94,23 @@ def custom_function() -> None:
     loss.backward()
 
 
+@prints("norm-in-half")
+def layer_norm() -> None:
+    nn.LayerNorm(4).half()(FLOAT)
+
+
+@prints("norm-in-half")
+def batch_norm() -> None:
+    nn.BatchNorm1d(4).bfloat16()(FLOAT)
+
+
+@prints("norm-in-half")
+def norm_in_the_other_half_type() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.GroupNorm(2, 4)).half()
+    with torch.autocast("cpu"):
+        model(FLOAT)
+
+
 @prints("dtype-mismatch-in-place")
 def index_put() -> None:
     FLOAT.clone()[torch.tensor([0])] = HALF[:1]
