@@ -106,8 +106,7 @@ def _any_of(patterns: list[str]) -> re.Pattern[str]:
 
 class Overrides(NamedTuple):
     """What the command line says: by key, as a file would, and which files are read. `base` is the selection that
-    both change; None: the rules that are on by default. `directory` is what the paths and patterns in it are relative
-    to; None: the current one.
+    both change. `directory` is what the paths and patterns in it are relative to; None: the current one.
     """
 
     said: Mapping[str, Any] = MappingProxyType({})
@@ -258,11 +257,6 @@ def ignores_of(config: Config | None, overrides: Overrides) -> Iterator[Ignores]
         codes = frozenset(code for each in rules for code in codes_of(each)) - {"AMP000"}
         pattern = _absolute(directory, written.removeprefix("!"))
         yield Ignores(written, pattern, directory.replace(os.sep, "/").rstrip("/") + "/", codes)
-
-
-def everything() -> Selection:
-    """A selection of all rules, for a host that filters by itself."""
-    return Selection(select=tuple(all_rules()))
 
 
 def _selection(said: Mapping[str, Any], select: str, ignore: str) -> Selection:

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from amplint.findings import Severity
-from amplint.integrations import flake8 as plugin
-from amplint.rules.base import Rule
 from tests.conftest import LEGACY, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -52,7 +49,7 @@ def flake8(*arguments: str, stdin: str | None = None) -> list[str]:
 )
 def test_same_findings_at_the_same_places(project: Write, amplint: Run, content: str | bytes) -> None:
     project({"x.py": content})
-    ours = amplint("x.py", "--select=ALL", "--output-format=concise", "--quiet").out.replace("[*] ", "").splitlines()
+    ours = amplint("x.py", "--output-format=concise", "--quiet").out.replace("[*] ", "").splitlines()
     assert ours
     assert flake8("x.py") == ours
 
@@ -103,7 +100,7 @@ def test_suppressions_that_do_nothing_are_found_as_by_the_command(project: Write
             "c.py": "z = 1  # noqa\nz = 2  # noqa: E501\n",
         }
     )
-    ours = amplint("--select=ALL", "--output-format=concise", "--quiet").out.replace("[*] ", "").splitlines()
+    ours = amplint("--output-format=concise", "--quiet").out.replace("[*] ", "").splitlines()
     assert [line.split(" ")[:2] for line in ours] == [
         ["a.py:3:8:", "AMP002"],
         ["b.py:2:8:", "AMP002"],
@@ -190,24 +187,74 @@ def test_broken_configuration_is_said(project: Write) -> None:
     assert flake8("x.py") == ["x.py:1:1: AMP000 pyproject.toml:2: unknown key 'selct'; did you mean 'select'?"]
 
 
-def test_rules_that_are_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Manager:
-        ignored: list[str]
+OPT_IN = """\
+import torch
 
-        def extend_default_select(self, codes: list[str]) -> None:
-            assert codes == ["AMP"]
 
-        def extend_default_ignore(self, codes: list[str]) -> None:
-            self.ignored = codes
+def train(model, optimizer, sched, batches):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in batches:
+        with torch.autocast("cuda"):
+            loss = model(x.half()).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        sched.step()
+        optimizer.zero_grad()
+"""
 
-        def add_option(self, name: str, **_: object) -> None:
-            assert name == "--amplint-config"
 
-    rules = [Rule("amp401_a", "", severity=Severity.ERROR), Rule("amp412_b", "", severity=Severity.NOTE, default=False)]
-    monkeypatch.setattr(plugin, "all_rules", lambda: {rule.code: rule for rule in rules})
-    manager = Manager()
-    plugin.Plugin.add_options(manager)
-    assert manager.ignored == ["AMP412"]
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], ""),
+        (["--select=AMP"], ""),
+        (["--select=A,E9"], ""),
+        (["--ignore=E501"], ""),
+        (["--extend-ignore=E501", "--extend-select=AMP"], ""),
+        (["--select=AMP412"], "AMP412"),
+        (["--select=AMP,AMP412"], "AMP412"),
+        (["--select=AMP2", "--extend-select=AMP4"], "AMP209 AMP412"),
+        (["--extend-select=AMP209"], "AMP209"),
+        (["--ignore=E501", "--extend-select=AMP209"], "AMP209"),
+        (["--ignore=AMP4", "--extend-select=AMP2,AMP412"], "AMP209 AMP412"),
+        (["--ignore=AMP412", "--extend-select=AMP4"], ""),
+    ],
+)
+@pytest.mark.parametrize("where", ["arguments", "configuration"])
+def test_rules_that_are_off_by_default(project: Write, arguments: list[str], expected: str, where: str) -> None:
+    project({"x.py": OPT_IN})
+    if where == "configuration":
+        project({".flake8": "[flake8]\n" + "".join(f"{each.removeprefix('--')}\n" for each in arguments)})
+        arguments = []
+    assert opted_in(*arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("configuration", "arguments", "expected"),
+    [
+        ("extend-select = ['AMP412']", [], "AMP412"),
+        ("extend-select = ['AMP412']", ["--select=AMP"], "AMP412"),
+        ("extend-select = ['AMP412']", ["--ignore=E501"], "AMP412"),
+        ("extend-select = ['AMP412']", ["--ignore=AMP4"], ""),
+        ("select = ['ALL']", ["--select=AMP"], "AMP209 AMP412"),
+        ("select = ['AMP4']", ["--extend-select=AMP209"], "AMP412"),
+        ("ignore = ['AMP412']", ["--select=AMP412,AMP209"], "AMP209"),
+    ],
+)
+def test_rules_that_amplints_configuration_selects(
+    project: Write, configuration: str, arguments: list[str], expected: str
+) -> None:
+    project({"x.py": OPT_IN, "amplint.toml": configuration})
+    assert opted_in(*arguments) == expected
+
+
+def opted_in(*arguments: str) -> str:
+    """The codes of ours that a flake8 with this folder's configuration reports."""
+    command = [sys.executable, "-m", "flake8", *arguments, "x.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return " ".join(sorted(code for line in done.stdout.splitlines() if (code := line.split(" ")[1])[:3] == "AMP"))
 
 
 def test_a_file_without_amp_is_not_parsed(project: Write) -> None:

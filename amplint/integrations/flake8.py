@@ -1,7 +1,8 @@
 """The flake8 plugin: the same findings at the same places.
 
 What flake8 selects, and its own `# noqa` and `per-file-ignores` leave, is shown, unless amplint's configuration leaves
-it out: both have to agree. What flake8 has no say in, such as the target, comes from there alone.
+it out: both have to agree. A rule that is off by default is on where either names it. What flake8 has no say in, such
+as the target, comes from there alone.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from amplint import __version__
 from amplint.engine import check_bytes
 from amplint.rules import all_rules, known
 from amplint.run import describe
-from amplint.selection import SettingsError
-from amplint.settings import Overrides, Resolver, everything
+from amplint.selection import Selection, SettingsError
+from amplint.settings import Overrides, Resolver
 from amplint.source import SourceError, encoded
 
 Violation = tuple[int, int, str, type["Plugin"]]
@@ -28,6 +29,7 @@ class Plugin:
     name = "amplint"
     version = __version__
     _config: str | None = None
+    _named: tuple[str, ...] = ()  # rules that are off by default
 
     # flake8 passes what the parameters' names ask for; `tree` is what makes this a plugin for whole files.
     def __init__(self, tree: ast.AST, filename: str, lines: list[str]) -> None:
@@ -36,12 +38,11 @@ class Plugin:
 
     @classmethod
     def add_options(cls, manager: Any) -> None:
-        """Let flake8 report the rules of plugins too, and leave those that are off by default to those who name them.
+        """Let flake8 report the rules of plugins too.
 
         flake8 knows the codes that start with the name under which it found us, AMP.
         """
         manager.extend_default_select(list(known().prefixes))
-        manager.extend_default_ignore([code for code, rule in all_rules().items() if not rule.default])
         manager.add_option(
             "--amplint-config",
             metavar="FILE",
@@ -54,6 +55,10 @@ class Plugin:
     def parse_options(cls, options: Any) -> None:
         """Take flake8's options, in each of its processes."""
         cls._config = options.amplint_config
+        # The three letters alone stand for the plugin. flake8's default ignores wouldn't do for what is off by default:
+        # any `ignore` or `select` of the user's voids them.
+        named = tuple(each for each in (*(options.select or ()), *(options.extend_select or ())) if len(each) > 3)
+        cls._named = tuple(code for code, rule in all_rules().items() if not rule.default and code.startswith(named))
         _resolver.cache_clear()
 
     def run(self) -> Iterator[Violation]:
@@ -61,7 +66,7 @@ class Plugin:
         for message in known().errors:
             yield 1, 0, f"AMP000 {message}", type(self)
         try:
-            settings = _resolver(self._config).for_file(self.filename)
+            settings = _resolver(self._config, self._named).for_file(self.filename)
         except SettingsError as error:
             yield 1, 0, f"AMP000 {error}", type(self)
             return
@@ -83,5 +88,5 @@ class Plugin:
 
 
 @lru_cache(maxsize=1)
-def _resolver(config: str | None) -> Resolver:
-    return Resolver(Overrides(config=config, base=everything()))
+def _resolver(config: str | None, named: tuple[str, ...]) -> Resolver:
+    return Resolver(Overrides(config=config, base=Selection(extend_select=named)))
