@@ -157,7 +157,7 @@ def _ask(rule: Rule, module: Module) -> tuple[list[Finding], BaseException | Non
     try:
         found = [at_home(module, rule, each) for each in rule.run(module)] if rule.run is not None else []
         for each in found:
-            if each is not None and MARK not in module.source.text[each.start : each.end]:
+            if each is not None and not _in_mark(module.source, each):
                 if rule.plugin and each.code != rule.code:
                     raise ValueError(f"it made a finding of {each.code}")
                 validate(each, module.own_length)
@@ -182,6 +182,11 @@ def _keeping_comments(module: Module, finding: Finding) -> Finding:
     if drops_comment(module.source, finding.fix.edits):
         return finding._replace(fix=None, withheld="a comment stands in what it would replace")
     return finding
+
+
+def _in_mark(source: Source, finding: Finding) -> bool:
+    """Whether a finding is about what stands for something else, which its place can't show."""
+    return MARK in source.text[finding.start : finding.end] or source.replaced(finding.start)
 
 
 def _meets_mark(source: Source, edit: Edit) -> bool:

@@ -1,9 +1,9 @@
 """The code of a notebook's cell as a program: what only IPython understands is replaced by what Python does.
 
-A command (`%matplotlib inline`, `!pip install x`, `obj?`) becomes an unknown call, one that times its line loses its
-own words, and a cell for another language, or one that is no program, becomes an unknown call with every name in it:
-whatever it does to them, nothing is said about them any more. Replacements have the same lines, none of them shorter,
-and hold MARK, which no fix may touch; so `restored` puts back what was there.
+A command (`!pip install x`, `obj?`) becomes an unknown call, one that may run code (`%lprun -f f f(x)`) with every name
+in it, and so does a cell for another language, or one that is no program: whatever it does to them, nothing is said
+about them any more. A command that times its line loses its own words. Replacements have the same lines, none of them
+shorter, and hold MARK, which no fix may touch; so `restored` puts back what was there.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ _TIMES = re.compile(
     r"%(?:time|prun|memit|timeit)\b(?:[ \t]+-(?:[nrptsTDl][ \t]*[\w.]+|[cqo])(?=[ \t]))*[ \t]+(?=[^\s%!-])"
 )
 _COMMAND = re.compile(r"[%!?,;/]")
+# What stands behind these may be code.
+_MAY_RUN = re.compile(r"%%?[\w.]*|[,;/]")
 _ASSIGNED = re.compile(r"[^\W\d][\w., \t\[\]*'\"]*=[ \t]*(?=%[^\W\d]|!)")
 _HELP = re.compile(r"[^\r\n#'\"]*\?[ \t]*(?=[\r\n]|\Z)")
 _REST = re.compile(r"(?:[^\r\n\\]|\\(?:\r\n|\r|\n)|\\)*")
@@ -59,9 +61,12 @@ _TOKEN = re.compile(
 _NO_CODE = re.compile(rf"{_STRING}|\#[^\r\n]*", re.DOTALL)
 _NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _BINDS = re.compile(
-    r"^[ \t]*(?:(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|([^\W\d]\w*(?:[ \t]*,[ \t]*[^\W\d]\w*)*)[ \t]*=(?!=))",
+    r"^[ \t]*(?:(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)|([^\W\d]\w*(?:[ \t]*,[ \t]*[^\W\d]\w*)*)([ \t]*=(?!=)))",
     re.MULTILINE,
 )
+# In a command's line statements stand behind its options and behind each other; a keyword argument may count as one.
+# (What binds nothing matches, too: so no name is looked at twice.)
+_BINDS_IN_LINE = re.compile(r"()(?:^|(?<=[\s:;]))([^\W\d]\w*(?:[ \t]*,[ \t]*[^\W\d]\w*)*)([ \t]*=(?!=))?")
 
 
 class Mask(NamedTuple):
@@ -102,13 +107,26 @@ def restored(text: str, masks: tuple[Mask, ...]) -> str | None:
     """A text with what its masks stand for, which come in their order; None where one is missing."""
     parts: list[str] = []
     done = 0
-    for mask in masks:
-        at = text.find(mask.shown, done)
-        if at < 0:
-            return None
-        parts += (text[done:at], mask.written)
-        done = at + len(mask.shown)
+    found = places(text, masks)
+    if len(found) < len(masks):
+        return None
+    for mask, (start, end) in zip(masks, found, strict=True):
+        parts += (text[done:start], mask.written)
+        done = end
     return "".join((*parts, text[done:]))
+
+
+def places(text: str, masks: tuple[Mask, ...]) -> list[tuple[int, int]]:
+    """Where masks start and end in a text, up to the first that is missing."""
+    found: list[tuple[int, int]] = []
+    end = 0
+    for mask in masks:
+        start = text.find(mask.shown, end)
+        if start < 0:
+            break
+        end = start + len(mask.shown)
+        found.append((start, end))
+    return found
 
 
 def _refusal(text: str) -> Refusal | None:
@@ -150,14 +168,16 @@ def _commands(text: str, *, timed: bool) -> Iterator[tuple[int, int, str]]:
             if _COMMAND.match(text, at):
                 times = _TIMES.match(text, at) if timed else None
                 end = times.end() if times else _end(text, at)
-                shown = _STAR if _RUNS.match(text, at) else _UNKNOWN
-                yield at, end, f"'{MARK}';" if times else shown
+                if times:
+                    yield at, end, f"'{MARK}';"
+                else:
+                    yield at, end, _STAR if _RUNS.match(text, at) else _call(text[at:end])
                 at = end
                 continue
             if (assigned := _ASSIGNED.match(text, at)) or _HELP.match(text, at):
                 at = assigned.end() if assigned else at
                 end = _end(text, at)
-                yield at, end, _UNKNOWN
+                yield at, end, _call(text[at:end]) if assigned else _UNKNOWN
                 at = end
                 continue
         token = _TOKEN.match(text, at)
@@ -184,12 +204,24 @@ def _all(written: str, shown: str) -> Code:
 
 
 def _opaque(written: str, refusal: Refusal | None = None) -> Code:
-    """A cell of which nothing is known but its names: it may do anything to what they stand for."""
+    """A cell of which nothing is known but its names."""
+    return _all(written, _with_names(written, _BINDS))._replace(refusal=refusal)
+
+
+def _call(command: str) -> str:
+    """The unknown call that stands for a command."""
+    words = _MAY_RUN.match(command)
+    return _with_names(command[words.end() :], _BINDS_IN_LINE) if words else _UNKNOWN
+
+
+def _with_names(written: str, binds: re.Pattern[str]) -> str:
+    """An unknown call with the names in a text: it may do anything to what they stand for."""
     plain = _NO_CODE.sub("", written)
-    bound = [name.strip() for match in _BINDS.finditer(plain) for name in (match[1] or match[2]).split(",")]
+    found = [match[1] or match[2] for match in binds.finditer(plain) if match[1] or match[3]]
+    bound = [name.strip() for names in found for name in names.split(",")]
     names = dict.fromkeys(each for each in _NAME.findall(plain) if _usable(each))
     targets = "".join(f"{name} = " for name in dict.fromkeys(bound) if _usable(name))
-    return _all(written, f"{targets}_({', '.join(names)})")._replace(refusal=refusal)
+    return f"{targets}_({', '.join(names)})"
 
 
 def _usable(name: str) -> bool:

@@ -75,7 +75,9 @@ def comments_for(source: Source, findings: Iterable[Finding], reason: str = "") 
         return []
     texts = [*_texts(source, tree)]
     findings = [each for each in findings if not any(each.start in text for text in texts)]
-    return [each for each in _edits(source, _places(source, findings), reason) if each.content]
+    edits = _edits(source, _places(source, findings), reason)
+    # Behind what IPython reads a comment would be a part of that.
+    return [each for each in edits if each.content and not source.replaced(each.start - 1)]
 
 
 def _texts(source: Source, tree: ast.Module) -> Iterator[range]:

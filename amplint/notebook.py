@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from amplint.guard import with_room
 from amplint.jsontext import Strings, Writer, position, read_array, read_object, read_strings, space, value
-from amplint.magics import Code, Mask, as_program, restored
+from amplint.magics import Code, Mask, as_program, places, restored
 from amplint.source import LINE_END, MARK, Source, SourceError
 
 _BETWEEN = re.compile(rf"(?:\A|(?<=[\r\n]))#{MARK}\r?\n")
@@ -95,6 +95,15 @@ class Notebook(Source):
     def original(self) -> str:
         """The program as it is written, with IPython's commands; its lines are those of `text`."""
         return restored(self.text, self._masks) or self.text
+
+    @cached_property
+    def _masked(self) -> list[int]:
+        """Where what stands for something else starts and ends, in turn."""
+        return [offset for place in places(self.text, self._masks) for offset in place]
+
+    def replaced(self, offset: int) -> bool:
+        """Whether a character stands for what is no Python."""
+        return bisect_right(self._masked, offset) % 2 == 1
 
     @cached_property
     def _starts(self) -> list[int]:

@@ -146,6 +146,10 @@ class Source:
         """The text of line `row` as it stands in the file."""
         return self.line(row)
 
+    def replaced(self, offset: int) -> bool:
+        """Whether the file has something else where a character stands in the text."""
+        return False
+
     def in_file(self, offset: int) -> tuple[int, int]:
         """Row and column of a character in the file as it lies on the disk."""
         return self.location(offset)
@@ -211,3 +215,7 @@ class Joined(Source):
     def place(self, offset: int) -> tuple[int | None, int, int]:
         """As in the file's own text."""
         return self._parts[0].place(offset)
+
+    def replaced(self, offset: int) -> bool:
+        """As in the file's own text."""
+        return self._parts[0].replaced(offset)

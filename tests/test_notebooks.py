@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from amplint.engine import check_bytes, fix_bytes
 from amplint.magics import as_program, restored
+from amplint.noqa import comments_for
 from amplint.rules import all_rules
 from amplint.settings import Settings
 from amplint.source import MARK, Source
@@ -225,6 +226,10 @@ COMMANDS = [
     "?obj",
     "obj.x??",
     "%time f(x)",
+    "%time with f(x) as y: z = g(y)",
+    "%lprun -f f f(x, y=1) if a == b else None",
+    "%%timeit c = f()\nwith c: pass",
+    "a = %timeit -o for b, c in x: b, c = lambda: None",
     "%timeit -n 3 -r 2 f(x)  # why",
     "%timeit -n1 for x in y: pass",
     "%%time\nf(x)",
@@ -293,6 +298,76 @@ def test_the_source_is_shown_as_it_is_written(project: Write, amplint: Callable[
     ran = amplint("n.ipynb")
     assert "\n --> n.ipynb:cell 2:1:13\n" in ran.out
     assert "1 | %time model(torch.cuda.amp.autocast())" in ran.out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "%time with autocast(): y = model(x)",
+        "%lprun -f model model(autocast())",
+        "%%timeit c = autocast()\nwith c: y = model(x)",
+        "result = %timeit -o autocast()",
+        "/autocast False",
+        "for x in xs:\n    %mystery autocast()",
+    ],
+)
+def test_a_name_that_a_command_uses_is_not_changed(command: str) -> None:
+    data = as_bytes(f"{IMPORT}\nfrom torch.cuda.amp import autocast", "with autocast():\n    y = model(x)", command)
+    result = fix_bytes(data, "n.ipynb", EVERYTHING)
+    assert result.data == data
+    assert [each.code for each in result.before.findings] == ["AMP101"]
+    assert [each.fix for each in result.before.findings] == [None]
+
+
+@pytest.mark.parametrize(
+    ("command", "clipped"),
+    [
+        ("%time for p in [1]: scaler.unscale_(opt)", []),
+        ("%lprun -f unscale scaler.unscale_(opt)", []),
+        ("%memit -r 1 if x: scaler = made()", []),
+        ("%matplotlib inline", ["AMP401 2:6:5"]),
+        ("!echo scaler opt", ["AMP401 2:6:5"]),
+    ],
+)
+def test_what_a_command_may_do_is_not_known(command: str, clipped: list[str]) -> None:
+    loop = f"""\
+for x, y in loader:
+    with torch.autocast("cuda"):
+        loss = model(x)
+    scaler.scale(loss).backward()
+    {command}
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(opt)
+    scaler.update()"""
+    assert found(as_bytes(f"{IMPORT}\nscaler = torch.amp.GradScaler('cuda')", loop)) == clipped
+
+
+@pytest.mark.parametrize(
+    ("cell", "also"),
+    [
+        ("%%profile_gpu\nx = 1\nprint(x)\nwith autocast():\n    y = model(x)", []),
+        ("%%ai chatgpt\nHow do I use autocast() here? with autocast()", []),
+        ("def f(:\n    with autocast():\n        y = model(x)", ["AMP001 3:1:7"]),
+        ("%lprun -f model model(autocast())", []),
+    ],
+)
+def test_nothing_is_found_where_the_program_is_not_the_notebooks(
+    cell: str, also: list[str], project: Write, amplint: Callable[..., Ran]
+) -> None:
+    use = "with autocast():\n    y = model(x)"
+    data = as_bytes(f"{IMPORT}\nfrom torch.cuda.amp import autocast", use, cell)
+    assert found(data) == ["AMP101 2:1:6", *also]
+    root = project({"n.ipynb": data})
+    assert amplint("--add-noqa").code == bool(also)
+    assert sources((root / "n.ipynb").read_bytes())[1:] == [use.replace(":\n", ":  # noqa: AMP101\n"), cell]
+
+
+@pytest.mark.parametrize("command", ["result = %timeit -o f()", "result = %timeit \\\n -o f()", "result = !ls"])
+def test_no_comment_is_added_to_a_command(command: str) -> None:
+    source = Source.from_bytes(as_bytes(command, "x = 1"), "n.ipynb")
+    places = (0, source.text.index("x = 1"))
+    findings = [all_rules()["AMP101"].finding((at, at + 1), "") for at in places]
+    assert [source.place(each.start) for each in comments_for(source, findings)] == [(2, 1, 6)]
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
