@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from amplint.edits import apply
 from amplint.findings import Edit, Finding, Fix
 from amplint.guard import Refusal, parse, python_tree
 from amplint.paths import is_document
-from amplint.snippets import Snippet, in_docstrings, in_markdown, in_rest
+from amplint.snippets import Snippet, again, in_docstrings, in_markdown, in_rest
 from amplint.source import Source
 
 _IGNORED = re.compile(r"(?m)^[ \t]*(?:<!--|\.\.|\{/\*)[ \t]*amplint:[ \t]*ignore-file\b")
 # A snippet shows what it is about, and not what else the program does: of these rules what is found is that something
 # is missing. They count where nothing is left out, and the scaler is made, used and done with in the block.
 _CLOSED_WORLD = frozenset({"AMP207", "AMP310", "AMP404", "AMP407", "AMP412", "AMP413", "AMP418", "AMP420", "AMP504"})
-_LEFT_OUT = re.compile(r"(?m)(?:^|[:;])[ \t]*\.\.\.[ \t]*(?:#.*)?$|#.*(?:\.\.\.|…)|…")
+_LEFT_OUT = re.compile(r"(?m)(?:^|[:;])[ \t]*\.\.\.[ \t]*(?:#.*)?$|#[^#\n]*\.\.\.|…")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _INNARDS = ("AMP000", "AMP001")
 # What a snippet means by a name that nothing in its document binds.
@@ -36,6 +36,9 @@ class Block(Source):
         tree: ast.Module | None,
         imports: str = "",
         unbound: frozenset[str] = frozenset(),
+        *,
+        shared: Mapping[str, int],
+        number: int,
     ) -> None:
         # No file has this name, so nothing is taken from the project: a document isn't part of it.
         super().__init__(f"{document.filename}:", f"{imports}\n{snippet.code}" if imports else snippet.code)
@@ -43,7 +46,13 @@ class Block(Source):
         self.snippet = snippet
         self.tree = tree  # of the snippet; None: it is no program
         self.unbound = unbound  # names, which is no mistake in a snippet
+        self._shared = shared  # the last block, by its number, that takes a name from blocks above it
+        self._number = number
         self.own = len(self.text) - len(snippet.code)  # where the snippet starts
+
+    def is_shared(self, name: str) -> bool:
+        """Whether a block below takes a name from those above it."""
+        return self._shared.get(name, 0) > self._number
 
     def line_of(self, offset: int) -> int:
         """The line of the snippet, from 0, that holds a character of the program."""
@@ -71,15 +80,18 @@ def blocks(source: Source) -> list[Block]:
     else:
         found = (in_rest if source.filename.endswith(".rst") else in_markdown)(source.text)
     known = dict(_USUAL)
+    shared: dict[str, int] = {}
     made = []
-    for each in found:
+    for number, each in enumerate(found):
         tree = parse(Source("", each.code))
         if isinstance(tree, Refusal):
-            made.append(Block(source, each, None))
+            made.append(Block(source, each, None, shared=shared, number=number))
+            shared |= dict.fromkeys(re.findall(r"\w+", each.code), number)  # it may be one for others
             continue
         unbound = _unbound(tree)
         imports = "; ".join(dict.fromkeys(known[name] for name in sorted(unbound & known.keys())))
-        made.append(Block(source, each, tree, imports, frozenset(unbound - known.keys())))
+        made.append(Block(source, each, tree, imports, frozenset(unbound - known.keys()), shared=shared, number=number))
+        shared |= dict.fromkeys(_taken(tree), number)
         known |= _imports(tree)
     return made
 
@@ -91,6 +103,37 @@ def _unbound(tree: ast.Module) -> set[str]:
     bound |= {each.arg for each in ast.walk(tree) if isinstance(each, ast.arg)}
     bound |= {each.name for each in ast.walk(tree) if isinstance(each, _DEFINITIONS)}
     return {each.id for each in names} - bound - _imports(tree).keys()
+
+
+def _taken(tree: ast.Module) -> set[str]:
+    """Names that are read above what binds them, if anything does."""
+    bound = dict.fromkeys(_imports(tree), 0)
+    bound |= {each.name: 0 for each in ast.walk(tree) if isinstance(each, _DEFINITIONS)}
+    bound |= {each.arg: 0 for each in ast.walk(tree) if isinstance(each, ast.arg)}
+    names = [each for each in ast.walk(tree) if isinstance(each, ast.Name)]
+    for each in names:
+        if not isinstance(each.ctx, ast.Load):
+            bound[each.id] = min(bound.get(each.id, each.lineno), each.lineno)
+    return {
+        each.id for each in names if isinstance(each.ctx, ast.Load) and each.lineno <= bound.get(each.id, each.lineno)
+    }
+
+
+def _meanings(tree: ast.Module) -> dict[str, str]:
+    """What imports and assignments bind names to; what a call makes is the same, however it is called."""
+    found = _imports(tree)
+    for each in tree.body:
+        if isinstance(each, ast.Assign):
+            value = "" if isinstance(each.value, ast.Call) else ast.unparse(each.value)
+            found |= {target.id: value for target in each.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _changes(block: Block, after: ast.Module) -> bool:
+    """Whether a name that blocks below take means something else when the block has become `after`."""
+    old, new = (_meanings(tree) if tree else {} for tree in (block.tree, after))
+    changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+    return any(block.is_shared(name) and not (name in new and new[name] == _USUAL.get(name)) for name in changed)
 
 
 def _imports(tree: ast.Module) -> dict[str, str]:
@@ -110,8 +153,7 @@ def findings(source: Source, check: Callable[[Source], Iterable[Finding]]) -> It
     """What `check` finds in the blocks, at its place in the document and with fixes of the document."""
     if _IGNORED.search(source.text):
         return
-    every = blocks(source)
-    for block in every:
+    for block in blocks(source):
         if block.tree is not None:
             code = block.snippet.code
             whole = _LEFT_OUT.search(code) is None and "GradScaler" in code
@@ -119,7 +161,7 @@ def findings(source: Source, check: Callable[[Source], Iterable[Finding]]) -> It
                 named = block.text[each.start : each.end]
                 absent = each.code in _CLOSED_WORLD and not whole
                 if not (each.start < block.own or each.code in _INNARDS or absent or named in block.unbound):
-                    yield _outside(each, block, every)
+                    yield _outside(each, block)
 
 
 def broken(before: Source, after: Source) -> str | None:
@@ -128,7 +170,7 @@ def broken(before: Source, after: Source) -> str | None:
     return "a block would be no program any more" if len(left) < len(programs) else None
 
 
-def _outside(finding: Finding, block: Block, every: list[Block]) -> Finding:
+def _outside(finding: Finding, block: Block) -> Finding:
     start = block.outside(finding.start)
     found = finding._replace(start=start, end=max(start, block.outside(finding.end, end=True)))
     if finding.fix is None or not finding.fix.edits:
@@ -136,8 +178,12 @@ def _outside(finding: Finding, block: Block, every: list[Block]) -> Finding:
     if min(finding.fix.edits).start < block.own:
         return found._replace(fix=None, withheld="the import that would have to change stands in another block")
     edits = _edits(finding.fix, block)
-    if edits is None or not _exact(finding.fix, edits, block, every):
+    after = _made(finding.fix, edits, block) if edits is not None else None
+    if edits is None or after is None:
         return found._replace(fix=None, withheld="the layout of the block in its document is in the way")
+    tree = python_tree(Source("", after.code))
+    if isinstance(tree, ast.Module) and _changes(block, tree):
+        return found._replace(fix=None, withheld="another block goes on with a name whose meaning would change")
     return found._replace(fix=finding.fix._replace(edits=edits))
 
 
@@ -176,17 +222,29 @@ def _led(content: str, block: Block, at: int) -> str:
     return "".join(parts)
 
 
-def _exact(fix: Fix, edits: tuple[Edit, ...], block: Block, every: list[Block]) -> bool:
-    """Whether the document, with `edits` made, has the same blocks as before, but for this one, which is fixed."""
-    source = block.document
-    text, done = apply(source.text, [fix._replace(edits=edits)])
-    wanted = apply(block.text, [fix])[0][block.own :]
-    after = blocks(source.like(text))
-    same = [each.snippet.code for each in after] == [wanted if each is block else each.snippet.code for each in every]
-    return bool(done) and same and _strays(after) <= _strays(every)
+def _made(fix: Fix, edits: tuple[Edit, ...], block: Block) -> Snippet | None:
+    """The block in the document with `edits` made; None where that isn't the block, fixed, in the same place."""
+    region = block.snippet.region
+    start, end = region.docstring or (region.start, region.end)
+    if not all(region.start <= each.start <= each.end <= region.end for each in edits):
+        return None
+    moved = tuple(each._replace(start=each.start - start, end=each.end - start) for each in edits)
+    text, done = apply(block.document.text[start:end], [fix._replace(edits=moved)])
+    after = again(text, region) if done else None
+    if after is None or after.code != apply(block.text, [fix])[0][block.own :]:
+        return None
+    return after if _spoiled(after) <= _spoiled(block.snippet) else None
 
 
-def _strays(every: list[Block]) -> int:
-    """Lines with a prompt that begins a statement, which are indented."""
-    lines = (line for block in every for line in block.snippet.lines)
-    return sum(1 for line in lines if line.lead.endswith(">>> ") and line.text[:1] in (" ", "\t"))
+def _spoiled(snippet: Snippet) -> int:
+    """How many examples of a doctest it refuses: those that are no single statement."""
+    examples: list[str] = []
+    for line in snippet.lines if snippet.prompts else ():
+        if line.lead.rstrip().endswith(">>>"):
+            examples.append("")
+        examples[-1] += f"{line.text}\n"
+    return sum(1 for each in examples if not _is_one(python_tree(Source("", each))))
+
+
+def _is_one(tree: ast.Module | Refusal) -> bool:
+    return isinstance(tree, ast.Module) and len({each.lineno for each in tree.body}) < 2

@@ -124,21 +124,20 @@ def _check(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
         return _check_program(source, settings, noqa=noqa)
     from amplint import blocks  # noqa: PLC0415 - for those who ask
 
-    result = Result(source.filename, source, (), unsafe=settings.unsafe_fixes)
-    if not is_document(source.filename):
-        result = _check_program(source, settings, noqa=noqa)
-        if Suppressions(source).whole_file:
-            return result
     found = blocks.findings(source, lambda block: _check_program(block, settings, noqa=noqa).findings)
-    return _result(source, (*result.findings, *found), settings)._replace(given_up=result.given_up)
+    if is_document(source.filename):
+        return _result(source, found, settings)
+    return _check_program(source, settings, found, noqa=noqa)
 
 
-def _check_program(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
+def _check_program(source: Source, settings: Settings, inside: Iterable[Finding] = (), *, noqa: bool = True) -> Result:
+    """What is found in a program, and of what is found `inside` its docstrings what its comments don't silence."""
     comments = Suppressions(source, noqa=noqa)
     if comments.whole_file:
         return Result(source.filename, source, ())
+    within = comments.keep(inside)  # first, so that what these comments are for is known
     findings, given_up = with_room(lambda: _folded(lambda fold: _find(source, settings, comments, fold)))
-    findings += comments.keep(analysis.refused(source))
+    findings += (*within, *comments.keep(analysis.refused(source)))
     return _result(source, findings, settings)._replace(given_up=given_up)
 
 

@@ -13,6 +13,7 @@ from amplint.edits import apply
 from amplint.engine import Result, check_bytes
 from amplint.findings import Applicability, Edit, Finding, Fix
 from amplint.guard import Refusal, python_tree, with_room
+from amplint.paths import is_document
 from amplint.selection import SettingsError
 from amplint.settings import Settings
 from amplint.source import Source, SourceError
@@ -71,7 +72,7 @@ def comments_for(source: Source, findings: Iterable[Finding], reason: str = "") 
     Code in documents and docstrings is left as it is: readers would take the comment for a part of the example.
     """
     tree = python_tree(source)
-    if isinstance(tree, Refusal):
+    if isinstance(tree, Refusal) or is_document(source.filename):
         return []
     texts = [*_texts(source, tree)]
     findings = [each for each in findings if not any(each.start in text for text in texts)]

@@ -11,19 +11,19 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from amplint.source import LINE_END
+from amplint.guard import python_tree
+from amplint.source import LINE_END, Source
 
 _PYTHON = {"py", "py3", "pycon", "pycon3", "python", "python3", "python-repl", "ipython", "ipython3", "doctest"}
 _FENCE = re.compile(
-    r"(?P<lead>[ \t]*(?:>[ \t]?)*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?[ \t]*)(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)$"
+    r"(?P<lead>(?:[ \t]*>)*[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)$"
 )
 _QUOTED = re.compile(r"[ \t]*(?:>[ \t]?)*")
 # `python`, `{.python .numberLines}`, `{code-block} python`, `python title="x"`
 _ROLE = re.compile(r"\{(?:code-block|code-cell|code|sourcecode|testcode|doctest)\}[ \t]*(?P<name>[\w-]*)")
 _INFO = re.compile(r"\{?[ \t]*\.?(?P<name>[\w+#-]*)")
-_DIRECTIVE = re.compile(r"(?P<lead>[ \t]*)\.\.[ \t]+(?P<what>[\w-]+)::[ \t]*(?P<name>[\w+-]*)[ \t]*$")
+_DIRECTIVE = re.compile(r"(?P<lead>[ \t]*)\.\.[ \t]+(?P<what>[\w-]+)::(?:[ \t]*(?P<name>[\w+-]+))?[ \t]*$")
 _CODE_DIRECTIVES = {"code", "code-block", "sourcecode", "testcode", "testsetup", "doctest", "jupyter-execute"}
-_LITERAL = re.compile(r"(?P<lead>[ \t]*)(?!\.\.[ \t]).*::[ \t]*$")
 _PROMPT = re.compile(r"(?P<lead>[ \t]*)(?P<mark>>>>|\.\.\.)(?:[ ]|$)")
 _OPTION = re.compile(r"[ \t]*:[\w-]+:")
 _DOCSTRING = re.compile(r"""(?P<prefix>[rRuU]?)(?P<quotes>\"\"\"|''')(?P<body>.*)(?P=quotes)""", re.DOTALL)
@@ -37,10 +37,22 @@ class Line(NamedTuple):
     lead: str
 
 
+class Region(NamedTuple):
+    """The whole lines that a snippet was found in, and how they are read."""
+
+    start: int
+    end: int
+    fences: bool
+    rest: bool
+    margin: str = ""  # what the other lines of a docstring are indented by, where this begins with its first one
+    docstring: tuple[int, int] | None = None  # with its quotes
+
+
 class Snippet(NamedTuple):
     """Lines of code that belong together; with `prompts` there may be output between them."""
 
     lines: tuple[Line, ...]
+    region: Region
     prompts: bool = False
 
     @property
@@ -51,17 +63,17 @@ class Snippet(NamedTuple):
 
 def in_markdown(text: str) -> Iterator[Snippet]:
     """The fenced blocks of Python in a Markdown document."""
-    yield from _snippets(_lines(text), fences=True, rest=False)
+    yield from _snippets(text, Region(0, len(text), fences=True, rest=False))
 
 
 def in_rest(text: str) -> Iterator[Snippet]:
     """The code blocks of a reStructuredText document, and its doctests."""
-    yield from _snippets(_lines(text), fences=False, rest=True)
+    yield from _snippets(text, Region(0, len(text), fences=False, rest=True))
 
 
 def in_docstrings(text: str, tree: ast.Module) -> Iterator[Snippet]:
     """Code of all these forms in a program's docstrings; none that has an escape in it."""
-    starts = [0, *(end.end() for end in LINE_END.finditer(text))]
+    starts = [0, *(end.end() for end in LINE_END.finditer(text)), len(text)]
     for node in ast.walk(tree):
         if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) or not node.body:
             continue
@@ -69,21 +81,47 @@ def in_docstrings(text: str, tree: ast.Module) -> Iterator[Snippet]:
         value = first.value if isinstance(first, ast.Expr) else None
         if not isinstance(value, ast.Constant) or not isinstance(value.value, str):
             continue
-        line = text[starts[value.lineno - 1] :]
-        start = starts[value.lineno - 1] + len(line.encode()[: value.col_offset].decode())
-        last = starts[(value.end_lineno or value.lineno) - 1]
-        end = last + len(text[last:].encode()[: value.end_col_offset].decode())
+        first_row, last_row = value.lineno - 1, (value.end_lineno or value.lineno) - 1
+        line, last = (text[starts[row] : starts[row + 1]] for row in (first_row, last_row))
+        before = line.encode()[: value.col_offset].decode()
+        start = starts[first_row] + len(before)
+        end = starts[last_row] + len(last.encode()[: value.end_col_offset].decode())
         found = _DOCSTRING.fullmatch(text, start, end)
         if found is None or found["quotes"] in found["body"]:
             continue
-        for each in _snippets(_lines(text, *found.span("body")), fences=True, rest=True):
+        margin = "" if before.strip() else before
+        for each in _snippets(text, Region(*found.span("body"), True, True, margin, (start, end))):
             if "\\" not in each.code or found["prefix"] in ("r", "R"):
                 yield each
 
 
-def _lines(text: str, start: int = 0, end: int | None = None) -> list[Line]:
+def again(text: str, region: Region) -> Snippet | None:
+    """The snippet in a region that was changed, or None if something else is there now, or what follows is read anew.
+
+    `text` is that of the region, or of its docstring.
+    """
+    outer = region.docstring or region[:2]
+    start, end = region.start - outer[0], len(text) - (outer[1] - region.end)
+    if region.docstring and not _is_docstring(text):
+        return None
+    found = [*_snippets(text, region._replace(start=start, end=end))]
+    if len(found) != 1 or found[0].region[:2] != (start, end):
+        return None
+    escapes = region.docstring and "\\" in found[0].code and text[0] not in "rR"
+    return None if escapes else found[0]
+
+
+def _is_docstring(text: str) -> bool:
+    """Whether a text is one string, as in_docstrings takes it."""
+    found = _DOCSTRING.fullmatch(text)
+    if found is None or found["quotes"] in found["body"]:
+        return False
+    tree = python_tree(Source("", text))
+    return isinstance(tree, ast.Module) and len(tree.body) == 1
+
+
+def _lines(text: str, start: int, end: int) -> list[Line]:
     """The lines of a stretch of text; the first of a docstring has no indentation, which is that of the others."""
-    end = len(text) if end is None else end
     found = []
     for each in LINE_END.finditer(text, start, end):
         found.append(Line(start, text[start : each.start()], ""))
@@ -91,25 +129,30 @@ def _lines(text: str, start: int = 0, end: int | None = None) -> list[Line]:
     return [*found, Line(start, text[start:end], "")]
 
 
-def _snippets(lines: list[Line], *, fences: bool, rest: bool) -> Iterator[Snippet]:
+def _snippets(text: str, region: Region) -> Iterator[Snippet]:
+    """The snippets in a region of a text, each with its own."""
+    lines = _lines(text, region.start, region.end)
     at = 0
     while at < len(lines):
-        text = lines[at].text
+        first, line = at, lines[at].text
         body: list[Line] | None = None
-        if fences and (fence := _FENCE.match(text)):
+        if region.fences and (fence := _FENCE.match(line)):
             body, at = _fenced(lines, at, fence)
-        elif rest and (opened := _opens(text)) is not None:
-            body, after = _indented(lines, at + 1, opened)
+        elif region.rest and (opened := _opens(line)) is not None:
+            body, after = _indented(lines, at + 1, opened if at else region.margin + opened)
             at = after if body else at + 1
-        elif rest and (prompt := _PROMPT.match(text)) and prompt["mark"] == ">>>":
-            first = at
+        elif region.rest and (prompt := _PROMPT.match(line)) and prompt["mark"] == ">>>":
             while at < len(lines) and (lines[at].text.strip() or _goes_on(lines, at)):
                 at += 1
             body = lines[first:at]
         else:
             at += 1
-        if body and (found := _made(body)).lines:
-            yield found
+        if body:
+            start, end = lines[first].start, lines[at].start if at < len(lines) else region.end
+            own = region._replace(start=start, end=end, margin="" if first else region.margin)
+            found = _made(body, own)
+            if found.lines:
+                yield found
 
 
 def _goes_on(lines: list[Line], at: int) -> bool:
@@ -120,7 +163,7 @@ def _goes_on(lines: list[Line], at: int) -> bool:
 def _fenced(lines: list[Line], at: int, fence: re.Match[str]) -> tuple[list[Line] | None, int]:
     """What stands between two fences, if it is Python, and where the document goes on."""
     mark = fence["mark"]
-    closing = re.compile(rf"{_QUOTED.pattern}[ \t]*{re.escape(mark[0])}{{{len(mark)},}}[ \t]*$")
+    closing = re.compile(rf"(?:[ \t]*>)*[ \t]*{re.escape(mark[0])}{{{len(mark)},}}[ \t]*$")
     end = at + 1
     while end < len(lines) and not closing.match(lines[end].text):
         end += 1
@@ -142,10 +185,11 @@ def _fenced(lines: list[Line], at: int, fence: re.Match[str]) -> tuple[list[Line
 def _opens(text: str) -> str | None:
     """The indentation of a line of reStructuredText behind which an indented block of code may stand."""
     if directive := _DIRECTIVE.match(text):
-        python = directive["what"] in _CODE_DIRECTIVES and (directive["name"].lower() or "python") in _PYTHON
+        python = directive["what"] in _CODE_DIRECTIVES and (directive["name"] or "python").lower() in _PYTHON
         return directive["lead"] if python else None
-    literal = _LITERAL.match(text)
-    return literal["lead"] if literal else None
+    said = text.strip(" \t")
+    literal = said.endswith("::") and not said.startswith((".. ", "..\t"))
+    return text[: len(text) - len(text.lstrip(" \t"))] if literal else None
 
 
 def _indented(lines: list[Line], at: int, outer: str) -> tuple[list[Line], int]:
@@ -162,7 +206,7 @@ def _indented(lines: list[Line], at: int, outer: str) -> tuple[list[Line], int]:
     return lines[at:end], end
 
 
-def _made(body: list[Line]) -> Snippet:
+def _made(body: list[Line], region: Region) -> Snippet:
     """A snippet of the lines of a block: without prompts and output, or without what all lines are indented by."""
     prompts = [(line, found) for line in body if (found := _PROMPT.match(line.text))]
     if prompts and prompts[0][1]["mark"] == ">>>":
@@ -170,13 +214,14 @@ def _made(body: list[Line]) -> Snippet:
             Line(line.start + found.end(), line.text[found.end() :], line.lead + found[0].ljust(found.end("mark") + 1))
             for line, found in prompts
         ]
-        return Snippet(tuple(kept), prompts=True)
+        return Snippet(tuple(kept), region, prompts=True)
     while body and not body[-1].text.strip():
         body = body[:-1]
     full = [line.text for line in body if line.text.strip()]
     indents = {line[: len(line) - len(line.lstrip(" \t"))] for line in full}
     common = min(indents, key=len, default="")
     if not all(each.startswith(common) for each in indents):
-        return Snippet(())
+        return Snippet((), region)
     n = len(common)
-    return Snippet(tuple(Line(each.start + min(n, len(each.text)), each.text[n:], each.lead + common) for each in body))
+    own = (Line(each.start + min(n, len(each.text)), each.text[n:], each.lead + common) for each in body)
+    return Snippet(tuple(own), region)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -164,6 +165,92 @@ def test_imports_of_blocks_above_hold() -> None:
     assert (first.code, second.code) == ("AMP101", "AMP101")
     assert second.withheld == "the import that would have to change stands in another block"
     assert fixed(text) == text
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "left"),
+    [
+        ("from torch.cuda.amp import autocast", "with autocast(): pass", True),
+        ("from torch.cuda.amp import autocast", "with autocast(): pass\nautocast = 1", True),
+        ("from torch.cuda.amp import autocast", "%%time\nwith autocast(): pass", True),
+        ("from torch.cuda.amp import autocast", "from torch import autocast\nwith autocast('cuda'): pass", False),
+        ("from torch.cuda.amp import autocast", "y = model(x)", False),
+        ("import torch\nfrom torch.cuda.amp import autocast", "y = torch.ones(3)", False),
+    ],
+)
+def test_no_fix_changes_what_a_name_means_to_a_block_below(above: str, below: str, left: bool) -> None:
+    text = f"```py\n{above}\nwith autocast(): pass\n```\n\n```py\n{below}\n```\n"
+    first = check_bytes(text.encode(), "n.md", DOCS).findings[0]
+    assert first.code == "AMP101"
+    assert (first.withheld == "another block goes on with a name whose meaning would change") is left
+    assert (fixed(text) == text) is left
+
+
+def test_what_a_call_makes_may_be_made_otherwise() -> None:
+    text = "```py\nscaler = torch.cuda.amp.GradScaler()\n```\n\n```py\nscaler.update()\n```\n"
+    assert fixed(text) == text.replace("torch.cuda.amp.GradScaler()", 'torch.amp.GradScaler("cuda")')
+
+
+DOCSTRING = f'def f():\n    """Do.\n\n    >>> with {OLD}: pass\n    """'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{DOCSTRING}  # noqa: AMP101\n",
+        f"{DOCSTRING}  # amplint: ignore[AMP101]\n",
+        f"# amplint: off[AMP101]\n{DOCSTRING}\n# amplint: on\n",
+        f"# amplint: off\n{DOCSTRING}\n# amplint: on\n",
+    ],
+)
+def test_comments_of_the_program_hold_for_its_docstrings(text: str) -> None:
+    assert found(text, "n.py") == []
+    assert fixed(text, "n.py") == text
+    assert found(text.replace("cuda.amp.autocast()", "ones()"), "n.py")[0].startswith("AMP002")
+
+
+def test_the_time_grows_with_the_blocks_and_not_their_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    from amplint import blocks
+
+    read: list[str] = []
+    parse = blocks.python_tree
+    monkeypatch.setattr(blocks, "python_tree", lambda source: read.append(source.text) or parse(source))
+    monkeypatch.setattr(blocks, "parse", lambda source: read.append(source.text) or parse(source))
+
+    def reads(count: int) -> int:
+        read.clear()
+        assert len(found(f"```py\nwith {OLD}: pass\n```\n" * count)) == count
+        return len(read)
+
+    assert reads(20) == 2 * reads(10)
+
+
+@pytest.mark.parametrize(
+    "line", [" " * 50_000, f"{' ' * 50_000}```", "#" * 50_000, f".. x::{' ' * 50_000}!", "> " * 9999]
+)
+@pytest.mark.parametrize("name", ["n.md", "n.rst"])
+def test_long_lines_take_no_time(line: str, name: str) -> None:
+    """What tries each of so many characters as a beginning, or an end, never ends."""
+    code = f"```py\n{LEGACY}\n```\n" if name == "n.md" else f">>> {LEGACY}\n"
+    text = f"{code}\n```py\n{line.strip()}\n```\n\nX::\n\n  {line}\n  x = 1\n\n{line}\n"
+    start = process_time()
+    assert len(found(text, name)) == 1
+    assert process_time() - start < 2
+
+
+def test_what_follows_a_literal_block_that_the_first_line_opens() -> None:
+    text = f'def f():\n    """Use it::\n\n        s = {OLD}\n\n    and so on.\n    """\n'
+    assert found(text, "n.py") == ["AMP101 4:13"]
+    assert fixed(text, "n.py") == text.replace(OLD, NEW)
+
+
+def test_doctests_stay_examples_of_one_statement() -> None:
+    """The line behind the region's last one would begin a statement where doctest reads on."""
+    text = '>>> with torch.autocast("cuda"):\n...     loss = model(x)\n...     loss.backward()\n'
+    result = fix_bytes(text.encode(), "n.rst", DOCS)
+    assert [each.code for each in result.before.findings] == ["AMP301"]
+    assert result.data.decode() == text
+    assert result.before.findings[0].withheld == "the layout of the block in its document is in the way"
 
 
 def test_a_name_that_a_snippet_does_not_bind_is_no_mistake() -> None:

@@ -303,9 +303,11 @@ def test_examples_are_left_as_they_are(project: Write, amplint: Run) -> None:
     program = (
         f'def f():\n    """Doc.\n\n    >>> import torch\n    >>> {OLD}\n    """\n    return {OLD}\n\n\nimport torch\n'
     )
-    root = project({"a.md": text, "b.py": program})
+    valid = f"~~~python\nx = {OLD}\n"  # as a program, too
+    root = project({"a.md": text, "b.py": program, "c.md": valid})
     ran = amplint("--docs", "--add-noqa", "--output-format=concise")
-    assert (ran.code, ran.out.count(": AMP102")) == (1, 2)
-    assert "Silenced 1 error by 1 comment in 1 file.\nFound 2 errors.\n" in ran.out
+    assert (ran.code, ran.out.count(": AMP102")) == (1, 3)
+    assert "Silenced 1 error by 1 comment in 1 file.\nFound 3 errors.\n" in ran.out
+    assert (root / "c.md").read_text() == valid
     assert (root / "a.md").read_text() == text
     assert (root / "b.py").read_text() == program.replace(f"return {OLD}", f"return {OLD}  # noqa: AMP102")
