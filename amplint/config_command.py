@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplint.arguments import Parser, add_settings, overrides
 from amplint.keys import KEYS
-from amplint.paths import absolute, parents, shown, visible
+from amplint.paths import absolute, shown, visible
 from amplint.rules import all_rules
 from amplint.settings import Resolver, Settings, ignores_of
 from amplint.target import ASSUMED
@@ -61,9 +61,7 @@ def run_config(arguments: list[str]) -> int:
     settings = resolver.settings(path) if is_directory else resolver.for_file(path)
     rows = list(_rows(resolver, config, settings, path))
     # For what walks leave out, only what is below the directory in which they start counts.
-    above = os.getcwd().rstrip(os.sep) + os.sep
-    walked = [each for each in (path, *parents(path)) if each.startswith(above)]
-    excluded = any(settings.excludes(each, os.path.basename(each)) for each in walked)
+    excluded = resolver.leaves_out(path, os.getcwd())
     if options.output_format == "json":
         sys.stdout.write(_as_json(rows, config, settings, path, excluded))
     else:

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.paths import DOCUMENTS, NOTEBOOK, absolute, parents, shown
-from amplint.selection import SettingsError
-from amplint.settings import Resolver, Settings
+from amplint.settings import Resolver
 
 if TYPE_CHECKING:
     from amplint.gitignore import Layers
@@ -81,7 +80,7 @@ class _Walk:
                 self.errors.append(f"{shown(path)}: {error.strerror or error}")
                 continue
             layers = _layers(path, layers, {entry.name for entry in entries})
-            settings = self._settings(path)
+            settings = self.resolver.walking(path)
             suffixes = (*SUFFIXES, *DOCUMENTS) if settings.docs else SUFFIXES
             for entry in entries:
                 # Links to directories aren't followed: they may lead back, or to what is walked anyway.
@@ -96,13 +95,6 @@ class _Walk:
                     self.seen += 1
                     place = os.path.realpath(entry.path) if entry.is_symlink() else real + entry.path[len(root) :]
                     self.files.setdefault(place, entry.path)
-
-    def _settings(self, path: str) -> Settings:
-        try:
-            return self.resolver.settings(path)
-        except SettingsError:
-            # The error is told once, where the files are linted; the walk needs no more than the usual excludes.
-            return Settings(frozenset())
 
 
 def _layers(path: str, layers: Layers | None, names: set[str]) -> Layers:

@@ -189,6 +189,20 @@ class Resolver:
         """
         return self._combined(self.config(directory)).settings
 
+    def leaves_out(self, path: str, root: str) -> bool:
+        """Whether a walk of the directory `root` leaves out a file or directory, or one that it is in (absolute)."""
+        above = root.rstrip(os.sep) + os.sep
+        walked = [each for each in (path, *parents(path)) if each.startswith(above) and each != above]
+        return any(self.walking(os.path.dirname(each)).excludes(each, os.path.basename(each)) for each in walked)
+
+    def walking(self, directory: str) -> Settings:
+        """The settings for a walk through `directory` (absolute)."""
+        try:
+            return self.settings(directory)
+        except SettingsError:
+            # The error is told once, where the files are linted; the walk needs no more than the usual excludes.
+            return Settings(frozenset())
+
     def config(self, directory: str) -> Config | None:
         """The configuration file that holds in `directory` (absolute), if there is one.
 
@@ -282,14 +296,19 @@ def _excludes(layers: list[_Layer]) -> tuple[str, ...]:
 
 
 def _absolute(directory: str, pattern: str) -> str:
-    """A pattern with a slash is a path below the place that has it; one without is a name anywhere."""
+    """A pattern with a slash, at the front too, is a path below the place that has it, unless it is one from the root
+    that lies there; one without is a name anywhere.
+    """
     import glob  # noqa: PLC0415 - only a pattern needs it
     import posixpath  # noqa: PLC0415 - see above
 
     pattern = pattern.rstrip("/")
-    if "/" not in pattern.lstrip("/"):
+    if "/" not in pattern:
         return pattern
-    return posixpath.normpath(f"{glob.escape(directory.replace(os.sep, '/'))}/{pattern}")
+    directory = directory.replace(os.sep, "/").rstrip("/")
+    if f"{pattern}/".startswith(f"{directory}/"):
+        pattern = pattern.removeprefix(directory)
+    return posixpath.normpath(f"{glob.escape(directory)}/{pattern.lstrip('/')}")
 
 
 def _in(directory: str) -> Config | SettingsError | None:

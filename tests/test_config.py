@@ -597,6 +597,8 @@ class TestCommand:
         left_out = "It is left out where a directory is walked.\n"
         assert amplint("config", "a/x.py").out.startswith(f"a/x.py: a/amplint.toml\n{left_out}")
         assert amplint("config", "venv/y.py").out.startswith(f"venv/y.py: no configuration file\n{left_out}")
+        project({"amplint.toml": "extend-exclude = ['a']\n", "a/z.py": ""})
+        assert amplint("config", "a/z.py").out.startswith(f"a/z.py: a/amplint.toml\n{left_out}")
         assert amplint("config").out.startswith("")
         assert amplint("config", "gone/z.py").code == 0
 

@@ -52,6 +52,34 @@ def test_links_end_no_walk(project: Write) -> None:
     assert files("a/loop") == ["a/loop/other.py", "a/loop/x.py"]
 
 
+@pytest.mark.parametrize("pattern", ["/a", "/a/", "//a", "./a", "{root}/a", "{root}/a/"])
+def test_a_slash_in_front_anchors(project: Write, pattern: str) -> None:
+    root = project({"[o]/a/x.py": "", "[o]/b/a/x.py": "", "[o]/b/y.py": ""}) / "[o]"
+    pattern = pattern.format(root=root)
+    said: dict[str, object]
+    for said in ({"exclude": [pattern]}, {"extend-exclude": [pattern]}):
+        found = discover([str(root)], Resolver(Overrides(said, directory=str(root)))).files
+        assert found == ["[o]/b/a/x.py", "[o]/b/y.py"]
+    project({"[o]/amplint.toml": f"extend-exclude = ['{pattern}']\n"})
+    assert files(root) == ["[o]/b/a/x.py", "[o]/b/y.py"]
+    resolver = Resolver(Overrides({"per-file-ignores": {pattern: ["ALL"]}}, directory=str(root)))
+    off = [
+        path for path in ("a/x.py", "b/a/x.py", "b/y.py") if "AMP101" not in resolver.for_file(f"{root}/{path}").codes
+    ]
+    assert off == ["a/x.py"]
+
+
+@pytest.mark.parametrize("inner", ["ignore = ['AMP1']", "exclude = ['none']", "broken ="])
+def test_what_is_above_leaves_out_a_folder_with_its_own_configuration(project: Write, inner: str) -> None:
+    root = project({"amplint.toml": "extend-exclude = ['a']\n", "a/amplint.toml": inner, "a/b/x.py": "", "y.py": ""})
+    resolver = Resolver(Overrides())
+    assert files(root) == ["y.py"]
+    assert resolver.leaves_out(f"{root}/a/b/x.py", str(root))
+    assert resolver.leaves_out(f"{root}/a", str(root))
+    assert not resolver.leaves_out(f"{root}/a/b/x.py", f"{root}/a")
+    assert not resolver.leaves_out(f"{root}/y.py", str(root))
+
+
 def test_usual_and_own_excludes(project: Write) -> None:
     names = ("x.py", ".venv/lib/x.py", "a/node_modules/x.py", "build/x.py", "gen/x.py", "a/gen/x.py", "a/skip_me.py")
     project(dict.fromkeys(names, ""))

@@ -354,7 +354,7 @@ class TestConfiguration:
         session(root, work)
 
     def test_what_is_left_out(self, project: Write) -> None:
-        root = project({"pyproject.toml": "[tool.amplint]\nextend-exclude = ['old/']\n"})
+        root = project({"pyproject.toml": "[tool.amplint]\nextend-exclude = ['old/']\n", "old/amplint.toml": ""})
 
         async def work(editor: Editor) -> None:
             assert await editor.diagnostics(editor.open("old/deep/train.py", LEGACY)) == []

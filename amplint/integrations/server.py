@@ -10,7 +10,6 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import takewhile
 from typing import TypeVar
 
 from lsprotocol import types
@@ -24,7 +23,7 @@ from amplint.findings import Finding
 from amplint.integrations.actions import KINDS, Actions, resolves, workspace_edit
 from amplint.integrations.documents import Document
 from amplint.keys import problem
-from amplint.paths import hold, parents
+from amplint.paths import hold
 from amplint.run import describe
 from amplint.selection import SettingsError
 from amplint.settings import Overrides, Resolver, Settings
@@ -95,15 +94,15 @@ class Server(LanguageServer):
     def _settings(self, path: str) -> Settings | None:
         """The settings for a file; None where it is left out, or its configuration can't be read."""
         try:
-            settings = Resolver(self._overrides).for_file(path)  # anew: it may have been changed
+            resolver = Resolver(self._overrides)  # anew: a file may have been changed
+            settings = resolver.for_file(path)
         except SettingsError as error:
             self._say_once(path, str(error))
             return None
         self._said.pop(path, None)
         folders = [to_fs_path(each) for each in self.workspace.folders] or [self.workspace.root_path]
         root = max((each for each in folders if each and path.startswith(each + os.sep)), key=len, default=None)
-        below = [path, *takewhile(lambda each: each != root, parents(path))] if root else [path]
-        return None if any(settings.excludes(each, os.path.basename(each)) for each in below) else settings
+        return None if resolver.leaves_out(path, root or os.path.dirname(path)) else settings
 
     def configure(self, said: object) -> None:
         """Take what the editor's own settings say: the keys of a configuration file, and `config`, which names one."""
