@@ -391,6 +391,22 @@ class TestConfiguration:
 
         session(project({}), work, options={"ignore": ["AMP101"]})
 
+    def test_what_the_editor_names_lies_in_its_folder(
+        self, project: Write, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        root = project({"conf/my.toml": "ignore = ['AMP101']\n"})
+        monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))  # where the server starts
+
+        async def by_file(editor: Editor) -> None:
+            assert not await editor.diagnostics(editor.open("train.py", LEGACY))
+
+        async def by_pattern(editor: Editor) -> None:
+            assert not await editor.diagnostics(editor.open("gen/train.py", LEGACY))
+            assert await editor.diagnostics(editor.open("train.py", LEGACY))
+
+        session(root, by_file, options={"config": "conf/my.toml"})
+        session(root, by_pattern, options={"per-file-ignores": {"gen/*": ["ALL"]}})
+
     def test_a_file_that_the_editor_names(self, project: Write) -> None:
         root = project({"other.toml": "ignore = ['AMP101']\n"})
 
