@@ -94,7 +94,7 @@ class Server(LanguageServer):
     def _settings(self, path: str) -> Settings | None:
         """The settings for a file; None where it is left out, or its configuration can't be read."""
         try:
-            # Anew: a file may have been changed. What the editor's own settings name lies in the folder that it has open.
+            # Anew: a file may have been changed. What the editor's settings name lies in the folder that it has open.
             resolver = Resolver(self._overrides._replace(directory=self.workspace.root_path))
             settings = resolver.for_file(path)
         except SettingsError as error:
