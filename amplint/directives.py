@@ -20,7 +20,7 @@ from amplint.source import Source
 _DIRECTIVE = r"""\#\s*(?:
     noqa\b(?:\s*:\s*(?P<noqa>LIST))?
     | amplint:\s*ignore\s*\[(?P<ignore>[^\]\#]*)\]
-    | amplint:\s*(?P<switch>ignore-file|off|on)(?![\w-])(?:\s*\[(?P<only>[^\]\#]*)\])?
+    | amplint:\s*(?P<switch>ignore-file|off|on)(?![\w-])(?:\s*\[(?P<only>[^\]\#]*)\]|(?!\s*\[))
 )"""
 _HINT = re.compile(r"noqa|amplint:", re.IGNORECASE)
 # A comment behind a comment, as in `noqa: AMP401  # type: ignore`, and not as in `noqa: AMP401 see #12`.

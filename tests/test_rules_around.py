@@ -229,3 +229,33 @@ def test_306_without_a_device_in_sight() -> None:
 )
 def test_106_fix(before: str, after: str | None) -> None:
     assert fixed("AMP106", f"it = {before}\n") == f"it = {after or before}\n"
+
+
+CHECKPOINT = """\
+import torch
+from torch import nn
+
+scaler = torch.amp.GradScaler("cuda")
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+for x, y in loader:
+    optimizer.zero_grad()
+    with torch.autocast("cuda"):
+        loss = criterion(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+{between}torch.save({{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}, "x.pt")
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "codes"),
+    [
+        ("", ["AMP413"]),
+        ("optimizer = torch.optim.SGD(model.parameters(), lr=1.0)\n", []),  # another run, without AMP
+        ("if again:\n    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)\n", ["AMP413"]),
+    ],
+)
+def test_the_checkpoint_of_another_optimizer(between: str, codes: list[str]) -> None:
+    assert [each.code for each in check(CHECKPOINT.format(between=between))] == codes

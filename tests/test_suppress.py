@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amplint import check
 from amplint.engine import check_bytes, fix_bytes
 from amplint.findings import Severity
 from amplint.gate import names_codes
@@ -337,3 +338,8 @@ def test_its_finding_is_a_warning_with_a_place() -> None:
     assert (finding.severity, finding.name) == (Severity.WARNING, "unused-suppression")
     assert result.source is not None
     assert result.source.text[finding.start : finding.end] == "# noqa: AMP102"
+
+
+@pytest.mark.parametrize("comment", ["# amplint: off[AMP101", "# amplint: off [AMP101", "# amplint: ignore-file[AMP4"])
+def test_a_bracket_that_is_not_closed_silences_nothing(comment: str) -> None:
+    assert [each.code for each in check(f"{comment}\n{LEGACY}\n")] == ["AMP102"]

@@ -44,6 +44,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.objects import objects
 from amplint.model.unseen import local_function
 from amplint.rules.base import Rule
 from amplint.rules.checkpoints import (
@@ -58,6 +59,7 @@ from amplint.rules.checkpoints import (
 )
 from amplint.rules.editing import indentation, insert, line_end
 from amplint.rules.guards import unit
+from amplint.rules.kept import near_kept
 from amplint.rules.lives import Life, asks, float16_possible, in_reach, linked, lives, text_at
 from amplint.rules.standing import loop_of
 from amplint.rules.statements import line_behind, own_statement
@@ -109,9 +111,31 @@ def _of_its_optimizers(module: Module, life: Life, method: str) -> list[tuple[St
     for state in states(module, method):
         for optimizer, place in optimizer_at(module, state):
             if linked(module, life, optimizer) and in_reach(module, life, place):
+                if _is_another(module, life, optimizer, place):
+                    continue
                 found.append((state, place))
                 break
     return found
+
+
+def _is_another(module: Module, life: Life, optimizer: str, place: ir.Node) -> bool:
+    """Whether the name stands for another optimizer at a place: one that it is given behind the scaler's last step."""
+    known = objects(module)
+    steps = [
+        call.id
+        for call in near_kept(module, life.keys).calls
+        if isinstance(call.func, ir.Attribute)
+        and known.key(call.func.base) in life.keys
+        and optimizer in [known.key(arg.value) for arg in call.args]
+    ]
+    return bool(steps) and any(
+        max(steps) < each.id < place.id
+        for each in near_kept(module, {optimizer}).statements
+        if isinstance(each, ir.Assign)
+        and isinstance(each.parent, (ir.Function, ir.Program))  # under an `if` it need not be given one
+        and ir.function_of(each) is ir.function_of(place)
+        and any(known.key(target) == optimizer for target in each.targets)
+    )
 
 
 def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
