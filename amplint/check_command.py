@@ -16,7 +16,7 @@ from amplint.report.summary import diff_summary, held_back, silenced, statistics
 from amplint.rules import known
 from amplint.run import MANY, Job, Linted, Mode, Outcome, process, processors, run
 from amplint.selection import SettingsError
-from amplint.settings import Resolver
+from amplint.settings import Overrides, Resolver
 
 if TYPE_CHECKING:
     from amplint.baseline import Baseline, Compared
@@ -41,13 +41,13 @@ def check(arguments: list[str]) -> int:
     errors = _formatted(options, resolver)
     baseline = _baseline(options)
     if options.watch:
-        return _watched(options, errors, baseline)
+        return _watched(options, resolver.overrides, errors, baseline)
     linted = _from_stdin(options, resolver, baseline) if options.stdin else _from_files(options, resolver, baseline)
     linted = _held_back(linted, baseline, resolver, options) if baseline else linted
     return _told(linted._replace(errors=[*linted.errors, *errors]), options)
 
 
-def _watched(options: argparse.Namespace, errors: list[str], baseline: Baseline | None) -> int:
+def _watched(options: argparse.Namespace, given: Overrides, errors: list[str], baseline: Baseline | None) -> int:
     """Lint again whatever changes, until the user ends it."""
     if options.output_format not in FOR_PEOPLE:
         raise SettingsError(f"--watch goes with --output-format {', '.join(FOR_PEOPLE[:-1])} or {FOR_PEOPLE[-1]}")
@@ -58,7 +58,6 @@ def _watched(options: argparse.Namespace, errors: list[str], baseline: Baseline 
         return _compared(Linted(list(files), outcomes, []), baseline, resolver).outcomes if baseline else outcomes
 
     terse = argparse.Namespace(**{**vars(options), "quiet": True})
-    given = overrides(options, output_format=options.output_format, docs=options.docs)
     hands = Hands(
         lambda: Resolver(given),
         lint,

@@ -11,7 +11,7 @@ from amplint.analysis import INTERNAL_ERROR, UnreadableError
 from amplint.edits import apply
 from amplint.findings import Applicability, Finding, Fix, Location, withhold
 from amplint.guard import refusal, with_room
-from amplint.paths import NOTEBOOK, is_document
+from amplint.paths import is_always_utf8, is_document
 from amplint.prose import without_prose
 from amplint.rules import all_rules
 from amplint.source import Source, SourceError
@@ -53,16 +53,16 @@ class FixResult(NamedTuple):
 def check_text(text: str, filename: str, settings: Settings, *, noqa: bool = True) -> Result:
     """The findings in a file's text, which is what it is, whatever encoding it declares; as `check_bytes`."""
     data = text.encode("utf-8", "surrogatepass")
-    if filename.endswith(NOTEBOOK) or is_document(filename):  # always UTF-8
+    if is_always_utf8(filename):
         return check_bytes(data, filename, settings, noqa=noqa)
     if not gate.matters(data, settings.codes) and "\0" not in text and gate.is_utf8(data):
         return Result(filename, None, ())
-    return _check(_from_text(text, filename), settings, noqa=noqa)
+    return _check(Source.from_text(text, filename), settings, noqa=noqa)
 
 
 def fix_text(text: str, filename: str, settings: Settings, *, unsafe: bool | None = None) -> str:
     """A file's text with its fixes made; as `fix_bytes`."""
-    if filename.endswith(NOTEBOOK) or is_document(filename):  # always UTF-8
+    if is_always_utf8(filename):
         data = text.encode("utf-8", "surrogatepass")
         fixed = fix_bytes(data, filename, settings, unsafe=unsafe).data
         return fixed.decode("utf-8", "surrogatepass")
@@ -70,7 +70,7 @@ def fix_text(text: str, filename: str, settings: Settings, *, unsafe: bool | Non
     before = check_text(text, filename, settings)
     if before.source is None or not _offered(before, unsafe):
         return text
-    source, _, _ = _fix(before.source, settings, unsafe)
+    source, _, _ = _fix(before.source, before, settings, unsafe)
     return "\ufeff" * source.bom + source.text
 
 
@@ -111,12 +111,8 @@ def fix_bytes(
         withheld = f"{before.source.encoding} text can't be written back as it was"
         findings = tuple(each._replace(fix=None, withheld=withheld) if each.fix else each for each in before.findings)
         return FixResult(data, Counter(), before._replace(findings=findings), before)
-    fixed, applied, result = _fix(before.source, settings, unsafe, wanted)
+    fixed, applied, result = _fix(before.source, before, settings, unsafe, wanted)
     return FixResult(fixed.encode(fixed.text), applied, result, before)
-
-
-def _from_text(text: str, filename: str) -> Source:
-    return Source(filename, text.removeprefix("\ufeff"), bom=text.startswith("\ufeff"))
 
 
 def _check(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
@@ -260,12 +256,11 @@ def _offered(result: Result, unsafe: bool) -> list[Finding]:
 
 
 def _fix(
-    source: Source, settings: Settings, unsafe: bool, wanted: Wanted | None = None
+    source: Source, result: Result, settings: Settings, unsafe: bool, wanted: Wanted | None = None
 ) -> tuple[Source, Counter[str], Result]:
-    """Rounds of finding and fixing, until a round changes nothing."""
+    """Rounds of fixing what was found, which `result` is, and finding, until a round changes nothing."""
     applied: Counter[str] = Counter()
     for _ in range(ROUNDS):
-        result = _check(source, settings)
         chosen = wanted(source, result.findings) if wanted else result.findings
         offered = _offered(result._replace(findings=tuple(chosen)), unsafe)
         text, done, broken = _round(source, [each.fix for each in offered if each.fix])
@@ -273,7 +268,7 @@ def _fix(
             return source, applied, _with_broken(result, broken, settings)
         applied.update(each.code for each in offered if each.fix in done)
         source = source.like(text)
-    result = _check(source, settings)
+        result = _check(source, settings)
     error = RuntimeError(f"after {ROUNDS} rounds there is still something to fix")
     failure = analysis.internal_error(source, "fixing the file", error)
     return source, applied, _result(source, (*result.findings, failure), settings)

@@ -58,18 +58,14 @@ def read_object(document: str, at: int, member: Callable[[str, int], int]) -> in
     Raises:
         JSONDecodeError: it is none.
     """
-    at = space(document, at + 1)
-    if document[at : at + 1] == "}":
-        return at + 1
-    while True:
+
+    def pair(at: int) -> int:
         if document[at : at + 1] != '"':
             raise JSONDecodeError("Expecting property name enclosed in double quotes", document, at)
         key, at = scanstring(document, at + 1, True)
-        at = _expect(document, space(document, at), ":")
-        at = space(document, member(key, space(document, at)))
-        if document[at : at + 1] == "}":
-            return at + 1
-        at = space(document, _expect(document, at, ","))
+        return member(key, space(document, _expect(document, space(document, at), ":")))
+
+    return _read_all(document, at, "}", pair)
 
 
 def read_array(document: str, at: int, element: Callable[[int], int]) -> int:
@@ -78,12 +74,17 @@ def read_array(document: str, at: int, element: Callable[[int], int]) -> int:
     Raises:
         JSONDecodeError: it is none.
     """
+    return _read_all(document, at, "]", element)
+
+
+def _read_all(document: str, at: int, end: str, read: Callable[[int], int]) -> int:
+    """Where what starts at an offset is closed by `end`; `read` reads what commas part."""
     at = space(document, at + 1)
-    if document[at : at + 1] == "]":
+    if document[at : at + 1] == end:
         return at + 1
     while True:
-        at = space(document, element(at))
-        if document[at : at + 1] == "]":
+        at = space(document, read(at))
+        if document[at : at + 1] == end:
             return at + 1
         at = space(document, _expect(document, at, ","))
 

@@ -54,6 +54,11 @@ def shown(path: str) -> str:
     return path[len(below) :] if path.startswith(below) else path
 
 
+def is_always_utf8(path: str) -> bool:
+    """Whether a file is UTF-8 whatever it says: no Python, but something that holds some."""
+    return path.endswith((NOTEBOOK, *DOCUMENTS))
+
+
 def is_document(path: str) -> bool:
     """Whether a file is text with code in it, and no program, going by its name."""
     return path.endswith(DOCUMENTS)

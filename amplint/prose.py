@@ -11,11 +11,11 @@ import warnings
 from collections.abc import Iterable, Iterator
 from functools import cache
 
+from amplint.source import LINE_END
+
 # The fields that hold the statements of a compound one, or what holds them.
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 _NAME = re.compile(r"\w+")
-# As Python's parser counts lines.
-_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def without_prose(text: str, tree: ast.Module, words: Iterable[str]) -> str:
@@ -27,7 +27,7 @@ def without_prose(text: str, tree: ast.Module, words: Iterable[str]) -> str:
     pieces: list[str] = []
     row, before, done = 1, 0, 0
     for found in _any_of(tuple(words)).finditer(text):
-        row += len(_LINE_END.findall(text, before, found.start()))
+        row += len(LINE_END.findall(text, before, found.start()))
         before = found.start()
         if not spoken.has(found.group(), row):
             pieces += (text[done:before], " " * len(found.group()))

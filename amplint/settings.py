@@ -247,18 +247,18 @@ class Resolver:
 
         src, folder = said.get("src", (None, ""))
         settings = Settings(
-            enabled_codes([self.overrides.base, *(_selection(each.said, "select", "ignore") for each in layers)]),
-            _excludes(layers),
-            value("target-torch"),
-            "--target-torch" if "target-torch" in flags.said else "target-torch",
-            self.overrides.isolated,
-            tuple((value("targets") or {}).items()),
-            bool(value("unsafe-fixes")),
-            _unfixable([_selection(each.said, "fixable", "unfixable") for each in layers]),
-            value("device"),
-            None if src is None else tuple(absolute(os.path.join(folder, each)) for each in src),
-            value("output-format") or "full",
-            bool(value("docs")),
+            codes=enabled_codes([self.overrides.base, *(_selection(each.said, "select", "ignore") for each in layers)]),
+            exclude=_excludes(layers),
+            target_torch=value("target-torch"),
+            target_origin="--target-torch" if "target-torch" in flags.said else "target-torch",
+            isolated=self.overrides.isolated,
+            targets=tuple((value("targets") or {}).items()),
+            unsafe_fixes=bool(value("unsafe-fixes")),
+            unfixable=_unfixable([_selection(each.said, "fixable", "unfixable") for each in layers]),
+            device=value("device"),
+            src=None if src is None else tuple(absolute(os.path.join(folder, each)) for each in src),
+            output_format=value("output-format") or "full",
+            docs=bool(value("docs")),
         )
         return _Known(settings, tuple(ignores_of(config, self.overrides)))
 

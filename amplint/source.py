@@ -113,6 +113,11 @@ class Source:
             raise SourceError(f"not valid {encoding}: {error}") from None
         return cls(filename, text, encoding, bom)
 
+    @classmethod
+    def from_text(cls, text: str, filename: str) -> Source:
+        """A program's text, whatever encoding it declares; with its byte order mark, if it has one."""
+        return cls(filename, text.removeprefix("\ufeff"), bom=text.startswith("\ufeff"))
+
     def encode(self, text: str) -> bytes:
         """`text` in this file's encoding, with its byte order mark.
 

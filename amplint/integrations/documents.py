@@ -12,7 +12,7 @@ from lsprotocol import types
 from amplint.findings import Edit, Finding, Severity
 from amplint.report.rules_doc import as_text
 from amplint.rules import all_rules
-from amplint.source import LINE_END, Source
+from amplint.source import Source
 
 _SEVERITY = {
     Severity.ERROR: types.DiagnosticSeverity.Error,
@@ -123,8 +123,8 @@ class Document:
 
 
 def _lines(text: str) -> list[str]:
-    ends = [0, *(each.end() for each in LINE_END.finditer(text)), len(text)]
-    return [text[start:end] for start, end in pairwise(ends) if start < end]
+    starts = Source("", text).line_starts
+    return [text[start:end] for start, end in pairwise([*starts, len(text)]) if start < end]
 
 
 def _shared(one: list[str], other: list[str]) -> int:

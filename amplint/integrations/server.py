@@ -66,7 +66,7 @@ class Server(LanguageServer):
 
     async def _analysed(self, text: TextDocument) -> Document:
         version, code = text.version, text.source
-        source = Source(_path(self, text), code.removeprefix("\ufeff"), bom=code.startswith("\ufeff"))
+        source = Source.from_text(code, _path(self, text))
         settings = self._settings(source.filename)
         findings: list[Finding] = []
         if settings is not None:

@@ -72,11 +72,11 @@ def verify_steps(
 
 def _encoded(text: str, filename: str) -> bytes:
     """The bytes of a file that has the text; what can't be encoded as it says can't be parsed either, or is UTF-8."""
-    from amplint.paths import DOCUMENTS, NOTEBOOK  # noqa: PLC0415
+    from amplint.paths import is_always_utf8  # noqa: PLC0415
     from amplint.source import SourceError, encoded  # noqa: PLC0415
 
     try:
-        return text.encode() if filename.endswith((NOTEBOOK, *DOCUMENTS)) else encoded(text)
+        return text.encode() if is_always_utf8(filename) else encoded(text)
     except (SourceError, UnicodeError):
         return text.encode("utf-8", "surrogatepass")
 
