@@ -130,3 +130,8 @@ def test_an_answer_to_a_name_within_a_cycle_is_not_kept() -> None:
 def test_what_is_bound_to_itself_is_no_region() -> None:
     text = "import torch\nwith torch.autocast('cpu'):\n    y = model(x)\ntrainer = trainer.step\ntrainer.step(y)\n"
     assert check(text) == []
+
+
+def test_the_last_answer_of_an_interactive_python_is_no_builtin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("builtins._", 1, raising=False)
+    assert meaning("probe(_)\n") == {UNBOUND + "_"}

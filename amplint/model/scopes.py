@@ -248,7 +248,9 @@ class Names:
         if any(star.module not in STAR_EXPORTS for star in module.stars):
             found.add(UNKNOWN)
         if not found:
-            found.add(f"builtins.{name}" if hasattr(builtins, name) else UNBOUND + name)
+            # An interactive Python that runs amplint keeps its last answer there.
+            known = hasattr(builtins, name) and name != "_"
+            found.add(f"builtins.{name}" if known else UNBOUND + name)
         return frozenset(found)
 
     def _of_self(self, value: ir.Attribute) -> frozenset[str]:
