@@ -59,10 +59,17 @@ class Calls:
         self._objects = objects(module)
         self._matters: dict[int, bool] = {}
         self._trains: dict[int, bool] = {}
+        self._reached: dict[ir.Block, set[int]] = {}
         self.sites = Sites(module, self)
 
     def callee(self, call: ir.Call) -> Callee | None:
         """What a call runs, where that is certain and matters; an optimizer's own methods are no calls but events."""
+        known = self._objects.frame.callees
+        if call.id not in known:
+            known[call.id] = self._find_callee(call)
+        return known[call.id]
+
+    def _find_callee(self, call: ir.Call) -> Callee | None:
         found = self.find(call)
         if found is not None and found.cls is not None and self._is_optimizer(found.cls):
             return None
@@ -277,6 +284,11 @@ class Calls:
 
     def reached(self, block: ir.Block) -> set[int]:
         """The functions, by their ids, that the calls of a suite lead to."""
+        if block not in self._reached:
+            self._reached[block] = self._find_reached(block)
+        return self._reached[block]
+
+    def _find_reached(self, block: ir.Block) -> set[int]:
         found: set[int] = set()
         todo = [block]
         while todo:

@@ -23,6 +23,8 @@ class Conditions:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
+        self._by_flag: dict[ir.Value, bool] = {}  # whether a test may be about AMP's own flag
+        self._periods: dict[ir.Value, list[ir.Value]] = {}  # what something is taken modulo in a test
         self.asked: dict[str, tuple[ir.Value, bool]] = {}  # fact -> a test that asks for it, and what it is then
         self._facts: dict[int, set[tuple[str, bool]]] = {}  # a test's id -> the facts that it has asked for
 
@@ -122,8 +124,10 @@ class Conditions:
 
     def divides_by_zero(self, test: ir.Value, state: State) -> bool:
         """Whether the path knows that a period is 0, or None: `if k:` came out false, and `(i + 1) % k` is asked."""
-        periods = [each.right for each in ir.walk_values(test) if isinstance(each, ir.Binary) and each.op == "Modulo"]
-        return any(self.truth(each, state) is False for each in periods if isinstance(each, (ir.Name, ir.Attribute)))
+        if test not in self._periods:
+            modulo = (each for each in ir.walk_values(test) if isinstance(each, ir.Binary) and each.op == "Modulo")
+            self._periods[test] = [each.right for each in modulo if isinstance(each.right, (ir.Name, ir.Attribute))]
+        return any(self.truth(each, state) is False for each in self._periods[test])
 
     def _constant(self, test: ir.Value) -> bool | None:
         """The truth of a name that is bound once, to a literal."""
@@ -197,7 +201,12 @@ class Conditions:
 
     def may_ask_for_amp(self, test: ir.Value) -> bool:
         """Whether a test may be about AMP's own flag, going by its names: not one about clipping or counting."""
-        if isinstance(test, ir.Constant) or self.counts(test):
+        if test not in self._by_flag:
+            self._by_flag[test] = not isinstance(test, ir.Constant) and self._may_be_flag(test)
+        return self._by_flag[test]
+
+    def _may_be_flag(self, test: ir.Value) -> bool:
+        if self.counts(test):
             return False
         names = _names(test)
         if any(map(_AMPS.search, names)):

@@ -28,7 +28,6 @@ class Containers:
         self._objects = objects(module)
         self._displays: dict[str, ir.Value | None] = {}
         self._in_loops: dict[int, tuple[list[ir.Name], list[ir.Name]]] = {}  # target -> its names, where they are read
-        self.acts: dict[int, bool] = {}  # whether an expression, by its id, can change a state
 
     def rounds(self, target: ir.Value, source: ir.Value, body: Iterable[ir.Value]) -> list[dict[str, str]] | None:
         """For each round what the target's names stand for; None for a loop over anything else.

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.acting import Acting
 from amplint.model.calls import Callee, Calls
 from amplint.model.conditions import Conditions
 from amplint.model.containers import Containers
@@ -18,7 +19,7 @@ from amplint.model.reads import read_of
 from amplint.model.regions import Regions
 from amplint.model.slices import is_asked, makes_loss
 from amplint.model.state import Abstract, State
-from amplint.model.tensors import Tensors
+from amplint.model.tensors import Tensors, may_divide
 from amplint.model.transfer import Transfer
 from amplint.model.visits import TooManyPathsError
 
@@ -31,9 +32,10 @@ MAX_WORK = 30_000
 class Expressions:
     """Takes states through the expressions of one function, and of those that it calls."""
 
-    def __init__(self, module: Module, run: Callable[[ir.Block, list[State]], Paths], depth: int) -> None:
+    def __init__(self, module: Module, run: Callable[[ir.Block, list[State]], Paths], depth: int, effort: int) -> None:
         self._module = module
         self._depth = depth  # how many levels of calls are followed
+        self._effort = effort  # what the function is worth
         self._run = run
         self._events = events(module)
         self._objects = objects(module)
@@ -43,6 +45,7 @@ class Expressions:
         self.tensors = Tensors(module, self.conditions)
         self.transfer = Transfer(module, self.conditions, self.tensors)
         self._containers = module.once(Containers)
+        self._acting = module.once(Acting)
         self._active: list[ir.Function] = []
         self.followed: dict[int, list[ir.Call]] = {}  # the functions, by their ids, that calls have run
         self.work = 0
@@ -51,17 +54,17 @@ class Expressions:
         """Count what was done.
 
         Raises:
-            TooManyPathsError: it is more than a function is worth.
+            TooManyPathsError: it is more than the function is worth.
         """
         self.work += len(states)
-        if self.work > MAX_WORK:
+        if self.work > self._effort:
             raise TooManyPathsError
 
     # --- evaluation -------------------------------------------------------------------------------------------------
 
     def evaluate(self, value: ir.Value, states: list[State]) -> list[State]:
         """The states after an expression; those on which it raises are left out."""
-        if not states or not self._acts(value):
+        if not states or not self._acting.acts(value):
             return states
         if isinstance(value, ir.Conditional):
             return self._arms(value.test, {True: value.then, False: value.other}, states)
@@ -69,7 +72,7 @@ class Expressions:
             return self._arms(value.left, {value.op == "and": value.right}, states)
         if isinstance(value, ir.Comprehension):
             return self._comprehension(value, states)
-        for child in value.children():
+        for child in self._acting.of(value):
             states = self.evaluate(child, states)
         if isinstance(value, ir.Call):
             return self._call(value, states)
@@ -83,25 +86,13 @@ class Expressions:
             return [state.unknown() for state in states]  # whoever takes what is yielded may do anything
         return states
 
-    def _acts(self, value: ir.Value) -> bool:
-        """Whether an expression can change a state at all."""
-        known = self._containers.acts
-        if value.id not in known:
-            known[value.id] = any(
-                isinstance(each, (ir.Call, ir.Walrus, ir.Suspend))
-                or (isinstance(each, ir.Compare) and read_of(self._module, each) is not None)
-                or (isinstance(each, ir.Attribute) and self._events.unseen.runs_by_reading(each))
-                for each in ir.walk_values(value)
-            )
-        return known[value.id]
-
     def _arms(self, test: ir.Value, arms: dict[bool, ir.Value], states: list[State]) -> list[State]:
         """`a if test else b`, `a and b`: the arm that the path takes."""
         found: list[State] = []
         unscales = {holds: self._unscales(arm) for holds, arm in arms.items()}
         for state in states:
             outcomes = list(self.outcomes(test, state))
-            if not any(self._acts(arm) for arm in arms.values()):
+            if not any(map(self._acting.acts, arms.values())):
                 # Whichever it is, the same comes of it.
                 found += [outcomes[0].state] if len(outcomes) == 1 else self.evaluate(test, [state])
                 continue
@@ -179,6 +170,8 @@ class Expressions:
     def _call(self, call: ir.Call, states: list[State]) -> list[State]:
         measure = read_of(self._module, call)
         callee = self.calls.callee(call) if measure is None else None
+        if callee is None and self._is_inert(call):
+            return states
         if callee is not None and callee.function not in self._active and len(self._active) <= self._depth:
             arguments = self.calls.arguments(call, callee)
             if arguments is not None:
@@ -196,6 +189,19 @@ class Expressions:
             if after is not None:
                 found.append(after)
         return joined(found) if len(found) > 1 else found
+
+    def _is_inert(self, call: ir.Call) -> bool:
+        """Whether a call that isn't followed leaves every state as it is."""
+        known = self._objects.frame.inert
+        if call.id not in known:
+            known[call.id] = (
+                self._events.of(call) is None
+                and read_of(self._module, call) is None
+                and not self.regions.may_be_manual(call)
+                and not may_divide(call)
+                and self._events.unseen.is_harmless(call)
+            )
+        return known[call.id]
 
     def constructs(self, call: ir.Call, targets: tuple[ir.Value, ...]) -> bool:
         """Whether a call makes an object of this file's classes, whose constructor is followed, and keeps it there."""
@@ -342,22 +348,36 @@ class Expressions:
 
     def _tells(self, held: Abstract, name: str) -> bool:
         """Whether anything depends on what a variable of that name holds."""
-        if held.kind == "test":
-            return is_asked(self._module, name)
-        if held.kind == "made" or (held.kind == "scaled" and not held.key):
-            matters = held.kind == "scaled" or held.roots or not self.transfer.ownership.is_single
-            return bool(matters) and makes_loss(self._module, name)
-        return True
+        unsure = held.kind == "made" and not held.roots and self.transfer.ownership.is_single
+        return not unsure and self._may_tell(held, name)
+
+    def _may_tell(self, held: Abstract | None, name: str) -> bool:
+        """The same, of whatever models what it holds may come."""
+        if held is None or held.kind == "made" or (held.kind == "scaled" and not held.key):
+            return makes_loss(self._module, name)
+        return held.kind != "test" or is_asked(self._module, name)
+
+    def held_by(self, targets: tuple[ir.Value, ...], value: ir.Value, state: State) -> Abstract | None:
+        """What an assignment of `value` to some targets binds, if anything depends on it."""
+        names = [ir.last_name(each) for each in targets if isinstance(each, (ir.Name, ir.Attribute))]
+        held = self._held(value, state) if names else None
+        return self._with_roots(held, value, state) if any(self._may_tell(held, name) for name in names) else None
 
     def abstract(self, value: ir.Value, state: State) -> Abstract | None:
-        """What an assignment of `value` binds."""
-        held = (
+        """What is bound to `value`."""
+        return self._with_roots(self._held(value, state), value, state)
+
+    def _held(self, value: ir.Value, state: State) -> Abstract | None:
+        return (
             state.returned(value)
             or self.tensors.held(value, state)
             or self.regions.held(value, state)
             or self._object(value, state)
             or self.conditions.as_test(value, state)
         )
+
+    def _with_roots(self, held: Abstract | None, value: ir.Value, state: State) -> Abstract | None:
+        """With the models that it comes from."""
         if held is not None and held.roots:
             return held
         reach = self.transfer.ownership.reach(value, state)

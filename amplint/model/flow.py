@@ -18,6 +18,7 @@ from amplint.model import ir
 from amplint.model.calls import Calls
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, is_false, region_of
 from amplint.model.events import CLIPS, Event, events
+from amplint.model.expressions import MAX_WORK
 from amplint.model.keys import word_of
 from amplint.model.objects import objects
 from amplint.model.regions import Regions
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 MAX_DEPTH = 24
+# Where calls led to too many paths, less is tried of what is left of the file: of functions that get there, which call
+# the same, and of others. In the end no more calls are followed.
 MUCH_WORK = 3_000
-# Work on functions whose calls led to too many paths: who gets there calls the same, so in a file with more of it no
-# further function's calls are followed.
+LESS_WORK = 6_000
 MUCH_LOST = 90_000
 
 
@@ -43,20 +45,20 @@ _EVENTS = re.compile(r"\.\s*(?:backward|scale|unscale_|step|zero_grad|grad)\b")
 class Flow:
     """One function (or the module's own body) interpreted; where calls aren't followed, by itself."""
 
-    def __init__(self, module: Module, container: ir.Function | ir.Program, follow: bool = True) -> None:
+    def __init__(self, module: Module, container: ir.Function | ir.Program, effort: int = MAX_WORK) -> None:
         self.container = container
         self.ends: list[State] = []  # in which the function returns
         self._module = module
         self._events = events(module)
         # Where following calls makes too many paths, the function by itself is looked at; if that has too many as well,
         # nothing is said about it.
-        followed = follow and self._run(depth=MAX_DEPTH)
-        self.lost = self.work if follow and not followed else 0
-        self.given_up = not followed and not self._run(depth=0)
+        followed = effort > 0 and self._run(MAX_DEPTH, effort)
+        self.lost = self.work if effort > 0 and not followed else 0
+        self.given_up = not followed and not self._run(0, MAX_WORK)
 
-    def _run(self, depth: int) -> bool:
-        """Run the function, following calls `depth` levels; whether its paths were few enough."""
-        statements = Statements(self._module, depth)
+    def _run(self, depth: int, effort: int) -> bool:
+        """Run the function, following calls `depth` levels; whether its paths were few enough for an effort."""
+        statements = Statements(self._module, depth, effort)
         self._expressions, self._loops = statements.expressions, statements.loops
         self._transfer = self._expressions.transfer
         self.conditions = self._expressions.conditions
@@ -239,10 +241,13 @@ def _flows(module: Module) -> list[Flow]:
     own = [each for each in containers if any(event.kind != "opaque" for event in recogniser.below(each.body))]
 
     def look_at(container: ir.Function | ir.Program) -> None:
-        lost = sum(each.lost for each in found.values())
-        found[container.id] = Flow(module, container, follow=lost < MUCH_LOST)
+        lost = {number: each.lost for number, each in found.items() if each.lost}
+        effort = LESS_WORK if lost else MAX_WORK
+        if lost.keys() & calls.reached(container.body):
+            effort = MUCH_WORK
+        found[container.id] = Flow(module, container, effort if sum(lost.values()) < MUCH_LOST else 0)
 
-    for each in own:
+    for each in sorted(own, key=lambda container: len(calls.reached(container.body))):
         look_at(each)
     for each in containers:
         if each.id not in found and not (each is module.program and _only_starts(module, calls)):

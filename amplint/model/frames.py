@@ -12,21 +12,32 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from amplint.model import ir
+    from amplint.model.calls import Callee
     from amplint.model.events import Event
 
 # The root of a key: a variable of a numbered scope, or the `self` of a class.
 _ROOT = re.compile(r"(?<![\w.'\"])(?:\d+:\w+|self\d+)\b")
 
 
+_Pool = dict[tuple[frozenset[tuple[str, str]], frozenset[tuple[str, "ir.Class"]]], "Frame"]
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Frame:
-    """One call that is followed: the keys that stand for the callee's own, and the classes of its instances."""
+    """One call that is followed: the keys that stand for the callee's own, and the classes of its instances.
+
+    What calls are in it, by their ids, is found out once: paths come by again and again.
+    """
 
     aliases: Mapping[str, str] = field(default_factory=dict)
     classes: Mapping[str, ir.Class] = field(default_factory=dict)
-    events: dict[int, Event | None] = field(default_factory=dict)  # by their calls' ids, as they were recognised in it
+    events: dict[int, Event | None] = field(default_factory=dict)
+    callees: dict[int, Callee | None] = field(default_factory=dict)
+    harmless: dict[int, bool] = field(default_factory=dict)
+    inert: dict[int, bool] = field(default_factory=dict)
 
     _known: dict[str, str] = field(default_factory=dict)
+    _pool: _Pool = field(default_factory=dict)  # the frames that this one leads to, and those that led to it
 
     def translate(self, key: str) -> str:
         """A key, or a condition rendered with keys, as the outermost caller has it."""
@@ -36,4 +47,8 @@ class Frame:
 
     def inner(self, aliases: Mapping[str, str], classes: Mapping[str, ir.Class]) -> Frame:
         """The frame of a call from this one: what is in sight here stays so, for closures."""
-        return Frame({**self.aliases, **aliases}, {**self.classes, **classes})
+        aliases, classes = {**self.aliases, **aliases}, {**self.classes, **classes}
+        key = frozenset(aliases.items()), frozenset(classes.items())
+        if key not in self._pool:
+            self._pool[key] = Frame(aliases, classes, _pool=self._pool)
+        return self._pool[key]

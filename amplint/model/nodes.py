@@ -12,6 +12,8 @@ from amplint.model.folding import Folded, Piece
 from amplint.model.scopes import Names, canonical
 
 _MOST_PATTERNS = 4096
+# What the text has wherever something is imported, for `near`.
+IMPORTS = re.compile(r"import(?<!\wimport)(?=[\s\\(*])")
 
 
 class Nodes:

@@ -25,8 +25,11 @@ WORDS = re.compile(
     r"autocast|[sS]caler\b|backward\(|clip_grad|unscale|\.grad\b|zero_grad|optim\w*\.(step|state_dict)\(|BCELoss"
     r"|binary_cross_entropy\b"
 )
+# Each of the alternatives has one of these in it: to look for them first is quicker.
+_ROOTS = ("autocast", "caler", "backward(", "clip_grad", "unscale", "grad", "optim", "BCELoss", "binary_cross_entropy")
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_GLOBAL = re.compile(r"\bglobal\b")
 # Behind a name and a point: what may be an attribute that is set, alone or as one of several.
 _SET = re.compile(r"\w+[ \t]*(?:=(?!=)|,)")
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
@@ -39,16 +42,20 @@ class Gap(ast.Pass):
 
 
 class Unit:
-    """A function or class at the top of a file: its lines, from 1, and whether it says one of the words."""
+    """A function or class at the top of a file: its lines, from 1, and the names of the file that it binds."""
 
     def __init__(self, node: Definition, lines: list[str]) -> None:
         self.name = node.name
         self.first, self.last = _rows(node)
         self.is_class = isinstance(node, ast.ClassDef)
         self._text = "\n".join(lines[self.first - 1 : self.last])
-        self.says = WORDS.search(self._text) is not None
-        globals_ = ast.walk(node) if "global" in self._text else ()
+        globals_ = statements(node) if _GLOBAL.search(self._text) else ()
         self.binds = {name for each in globals_ if isinstance(each, ast.Global) for name in each.names}
+
+    @cached_property
+    def says(self) -> bool:
+        """Whether one of the words stands in it."""
+        return any(root in self._text for root in _ROOTS) and WORDS.search(self._text) is not None
 
     @cached_property
     def mentions(self) -> frozenset[tuple[str, str]]:
@@ -159,7 +166,7 @@ def _rows(node: ast.stmt) -> tuple[int, int]:
 
 def _parsed(text: str, row: int) -> list[ast.stmt]:
     """The statements in whole lines of a file, of which the first is on line `row`."""
-    return ast.increment_lineno(ast.parse(text), row - 1).body
+    return ast.parse("\n" * (row - 1) + text).body  # quicker than to go through the tree for it
 
 
 def _bound(node: ast.AST, by_walrus: bool) -> Iterator[tuple[str, ast.AST]]:
@@ -400,8 +407,8 @@ def taken(path: str, names: set[str], changed: set[str]) -> tuple[str, ast.Modul
     if too_deep(ast.Module([each for each in kept if not isinstance(each, Gap)], []), of.source) is not None:
         return None
     unknown = [f"{name} = globals()[{name!r}]\n" for name in sorted(changed) if name in of.bound and name not in names]
-    behind = ast.increment_lineno(ast.parse("".join(unknown)), len(of.lines))
-    return of.source.text + "\n" + "".join(unknown), ast.Module([*kept, *behind.body], [])
+    behind = _parsed("".join(unknown), len(of.lines) + 1)
+    return of.source.text + "\n" + "".join(unknown), ast.Module([*kept, *behind], [])
 
 
 def _only_parts(node: ast.stmt) -> bool:

@@ -70,14 +70,14 @@ def without_complements(states: list[State]) -> list[State]:
 
 
 def _reduced(every: list[frozenset[tuple[str, bool]]]) -> list[frozenset[tuple[str, bool]]]:
-    found = list(dict.fromkeys(every))
+    found = dict.fromkeys(every)
     for one in found:
         for key, truth in one:
-            other = one - {(key, truth)} | {(key, not truth)}
+            other = one ^ {(key, truth), (key, not truth)}
             if other in found:
                 rest = [each for each in found if each not in (one, other)]
                 return _reduced([*rest, one - {(key, truth)}])
-    return found
+    return [*found]
 
 
 def without_idle_facts(states: list[State]) -> list[State]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _PRECISION = re.compile(r"(?i)autocast|amp(?![a-z])|fp32|float32|precision")
 _MANAGER = "contextlib.contextmanager"
+_MANUAL = ("enter_context", "__enter__", "__exit__", "close", "pop_all")
 # Switches the state behind the regions' backs.
 _SETS = re.compile(r"torch\.set_autocast_(\w+_)?enabled")
 
@@ -165,6 +166,14 @@ class Regions:
                     return held._replace(flag=False)
         return None
 
+    def may_be_manual(self, call: ir.Call) -> bool:
+        """Whether a call may open or close a region on some path."""
+        func = call.func
+        return isinstance(func, ir.Attribute) and (func.attr in _MANUAL or self._sets(func))
+
+    def _sets(self, func: ir.Value) -> bool:
+        return any(_SETS.fullmatch(name) for name in self._module.names.of(func))
+
     def manual(self, call: ir.Call, state: State, conditions: Conditions) -> State:
         """`region.__enter__()`, `stack.enter_context(region)` and `region.__exit__(...)`."""
         func = call.func
@@ -180,7 +189,7 @@ class Regions:
                 return state.but(regions=tuple(each for each in state.regions if each.holder != key))
             if func.attr == "__exit__" and self._opened(func.base, state, conditions) is not None and state.regions:
                 return state.but(regions=state.regions[:-1])
-        if state.regions and any(_SETS.fullmatch(name) for name in self._module.names.of(func)):
+        if state.regions and self._sets(func):
             return state.but(regions=(*state.regions[:-1], state.regions[-1]._replace(enabled=False)))
         return state
 

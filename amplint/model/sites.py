@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
-from amplint.model.nodes import values_of
+from amplint.model.nodes import IMPORTS, values_of
 from amplint.model.scopes import Imported, Scope, owner_class
 from amplint.model.unseen import local_class
 
@@ -197,7 +197,7 @@ class Sites:
 def names_of(module: Module, what: ir.Function | ir.Class) -> list[str]:
     """What a function or class is called where it is used: its name, and those that imports give it."""
     names = {what.name}
-    for statement in module.whole.near("import").statements if module.parts else ():
+    for statement in module.whole.near(IMPORTS).statements if module.parts else ():
         for alias in statement.aliases if isinstance(statement, ir.Import) else ():
             for each in _scope_of(statement).bindings.get(alias.bound, ()):
                 if isinstance(each, Imported) and each.what is what:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.gradients import ENTRY, UNKNOWN, Gradients
@@ -52,6 +53,7 @@ class Clipped(NamedTuple):
 
 
 _USED_BEFORE = Machine(scaled=True)
+_PARTS = 1024  # of as many the keys are remembered
 
 
 class State(NamedTuple):
@@ -163,13 +165,21 @@ class State(NamedTuple):
 
     def look_up(self, key: str | None) -> Abstract | None:
         """What the variable `key` holds."""
-        return next((held for name, held in self.env if name == key), None)
+        return _variables(self.env).get(key) if key is not None else None
+
+    def holding(self, kind: str) -> frozenset[str]:
+        """The variables that hold something of a kind."""
+        return _holding(self.env, kind)
+
+    def holds_numbers(self) -> bool:
+        """Whether some variable holds a scaled loss, a scale or a norm."""
+        return bool(self.holding("scaled") or self.holding("scale") or self.holding("norm"))
 
     def object_of(self, key: str) -> str:
         """The object that a variable stands for on this path, or the part of it."""
-        for name, held in self.env:
-            if held.kind == "object" and (name == key or key.startswith((f"{name}.", f"{name}["))):
-                return held.key + key[len(name) :]
+        for name, held in _objects_held(self.env):
+            if name == key or key.startswith((f"{name}.", f"{name}[")):
+                return held + key[len(name) :]
         return key
 
     def returned(self, call: ir.Value) -> Abstract | None:
@@ -178,42 +188,39 @@ class State(NamedTuple):
 
     def without(self, prefix: str) -> State:
         """What is known of a function's own variables forgotten: it has ended."""
-        names = {name for name, _ in self.env} | {fact for fact, _ in self.facts} | {key for key, _ in self.groups}
-        names |= {each for scaler, machine in self.scalers for each in (scaler, *dict(machine.books))}
-        local = {found for name in names for found in re.findall(rf"(?<![\w:]){prefix}\w+", name)}
-        state = self
-        for key in sorted(local):
-            state = state.bind(key, None)
-        return state
+        names = [name for name, _ in self.env]
+        names += (_names_known(self.facts), _names_grouped(self.groups), _names_scaling(self.scalers))
+        return self.forget(sorted(set(re.findall(rf"(?<![\w:]){prefix}\w+", "\n".join(names)))))
 
     def bind(self, key: str, held: Abstract | None) -> State:
         """The variable `key` bound anew: what was known of it, and tests that read it, is forgotten."""
-        untouched = held is None and not any(key in name or key in old.key for name, old in self.env)
-        untouched = untouched and not any("call(" in fact for fact, _ in self.facts)
-        if untouched and not any(key in fact for fact, _ in self.facts) and not self._speaks_of(key):
-            return self
-        env = {
-            (name, old)
-            for name, old in self.env
-            if name != key and not name.startswith(f"{key}.") and not _reads(old.key, key)
-        }
-        if held is not None and not _reads(held.key, key):  # `flag = not flag`: about what was
-            env.add((key, held))
-        owner = f"call({key.rpartition('.')[0]}."  # a method may read what is stored in its object
-        facts = frozenset(fact for fact in self.facts if not _reads(fact[0], key) and owner not in fact[0])
-        return self._nameless(key).but(env=frozenset(env), facts=facts)
+        state = self.forget((key,))
+        if held is None or _reads(held.key, key):  # `flag = not flag`: about what was
+            return state
+        return state.but(env=state.env | {(key, held)})
 
     def forget(self, keys: Iterable[str]) -> State:
         """Some variables bound anew, to what isn't known."""
-        state = self
+        held, known = _names_held(self.env), _names_known(self.facts)
+        calls = "call(" in known
+        keys = [key for key in keys if calls or key in held or key in known or self._speaks_of(key)]
+        if not keys:
+            return self
+        owners = {f"call({key.rpartition('.')[0]}." for key in keys}  # a method may read what is stored in its object
+        env = frozenset(each for each in self.env if not _is_about(*each, keys))
+        facts = frozenset(
+            fact
+            for fact in self.facts
+            if not any(key in fact[0] and _reads(fact[0], key) for key in keys)
+            and not any(owner in fact[0] for owner in owners)
+        )
+        state = self if env == self.env and facts == self.facts else self.but(env=env, facts=facts)
         for key in keys:
-            state = state.bind(key, None)
+            state = state._nameless(key)
         return state
 
     def _speaks_of(self, key: str) -> bool:
-        return any(key in each for each, _ in self.groups) or any(
-            key in each for scaler, machine in self.scalers for each in (scaler, *dict(machine.books))
-        )
+        return key in _names_grouped(self.groups) or key in _names_scaling(self.scalers)
 
     def _nameless(self, key: str) -> State:
         """What was done to the scaler or optimizer that `key` was, kept without its name."""
@@ -295,12 +302,66 @@ class State(NamedTuple):
 
     def known(self, key: str) -> bool | None:
         """The truth of a rendered condition on this path."""
-        return next((truth for fact, truth in self.facts if fact == key), None)
+        return _truths(self.facts).get(key)
 
     def with_fact(self, key: str, truth: bool) -> State:
         """The condition `key` holds (or doesn't) from here on."""
         facts = {fact for fact in self.facts if fact[0] != key}
         return self.but(facts=frozenset(facts | {(key, truth)}))
+
+
+# What is asked of parts of a state, many times on the way to the next one that differs.
+
+
+@lru_cache(maxsize=_PARTS)
+def _variables(env: frozenset[tuple[str, Abstract]]) -> dict[str, Abstract]:
+    return dict(reversed([*env]))  # of two of a name the first
+
+
+@lru_cache(maxsize=_PARTS)
+def _truths(facts: frozenset[tuple[str, bool]]) -> dict[str, bool]:
+    return dict(reversed([*facts]))
+
+
+@lru_cache(maxsize=_PARTS)
+def _holding(env: frozenset[tuple[str, Abstract]], kind: str) -> frozenset[str]:
+    return frozenset(name for name, held in env if held.kind == kind)
+
+
+@lru_cache(maxsize=_PARTS)
+def _objects_held(env: frozenset[tuple[str, Abstract]]) -> list[tuple[str, str]]:
+    return [(name, held.key) for name, held in env if held.kind == "object"]
+
+
+# The keys in a part, in one text: most assignments are to what no state knows of.
+
+
+@lru_cache(maxsize=_PARTS)
+def _names_held(env: frozenset[tuple[str, Abstract]]) -> str:
+    return "\n".join(each for name, held in env for each in (name, held.key))
+
+
+@lru_cache(maxsize=_PARTS)
+def _names_known(facts: frozenset[tuple[str, bool]]) -> str:
+    return "\n".join(fact for fact, _ in facts)
+
+
+@lru_cache(maxsize=_PARTS)
+def _names_grouped(groups: frozenset[tuple[str, Gradients]]) -> str:
+    return "\n".join(key for key, _ in groups)
+
+
+@lru_cache(maxsize=_PARTS)
+def _names_scaling(scalers: frozenset[tuple[str, Machine]]) -> str:
+    return "\n".join(each for scaler, machine in scalers for each in (scaler, *dict(machine.books)))
+
+
+def _is_about(name: str, held: Abstract, keys: list[str]) -> bool:
+    """Whether a variable is one of some keys, an attribute of one, or holds something that has to do with one."""
+    return any(
+        (key in name and (name == key or name.startswith(f"{key}."))) or (key in held.key and _reads(held.key, key))
+        for key in keys
+    )
 
 
 def _reads(rendered: str, key: str) -> bool:

@@ -26,12 +26,12 @@ FEW_APART = 4  # behind an if, where they differ in what is known of conditions 
 class Statements:
     """Takes states through the statements of one function, and of those that it calls."""
 
-    def __init__(self, module: Module, depth: int) -> None:
+    def __init__(self, module: Module, depth: int, effort: int) -> None:
         self._module = module
         self._events = events(module)
         self._objects = objects(module)
         self._arms = module.once(Arms)
-        self.expressions = self._expressions = Expressions(module, self.block, depth)
+        self.expressions = self._expressions = Expressions(module, self.block, depth, effort)
         self.loops = Loops(module, self._expressions, self.block)
         self._transfer = self._expressions.transfer
         self._regions = self._expressions.regions
@@ -116,7 +116,7 @@ class Statements:
 
     def _bound(self, statement: ir.Assign, value: ir.Value, state: State) -> State:
         """The targets of an assignment bound to what its value is."""
-        held = self._expressions.abstract(value, state)
+        held = self._expressions.held_by(statement.targets, value, state)
         learned = [self._conditions.learned(target, value, state) for target in statement.targets]
         for target, fact in zip(statement.targets, learned, strict=True):
             if is_grad(target):
@@ -289,7 +289,7 @@ class Statements:
             for name in case.binds:
                 states = [state.bind(self._objects.variable(scope, name), None) for state in states]
             if case.equals is not None:
-                test = _equality(statement.subject, case.equals)
+                test = self._module.once(_equality, statement.subject, case.equals)
                 outcomes = [each for state in states for each in self._expressions.outcomes(test, state)]
                 states = [each.state for each in outcomes if each.holds]
                 missed = [each.state for each in outcomes if not each.holds]
@@ -320,6 +320,7 @@ def _tests(module: Module, name: str) -> Iterator[ir.Value]:
     yield from (each.test for each in near.values if isinstance(each, ir.Conditional))
 
 
-def _equality(subject: ir.Value, value: ir.Value) -> ir.Compare:
+def _equality(_module: Module, subject: ir.Value, value: ir.Value) -> ir.Compare:
+    # One for all paths: what is known of a test is known by its node.
     op = "Is" if isinstance(value, ir.Constant) and (value.value is None or isinstance(value.value, bool)) else "Equal"
     return ir.Compare(value.id, value.node, value.parent, subject, (op,), (value,))

@@ -19,14 +19,15 @@ _NORMS = ("norm", "vector_norm", "total_norm", "get_total_norm", "linalg_norm")
 
 
 class _Parts(NamedTuple):
-    """What a value is made of: whether it reads the scale, names one of its own, or takes a norm of gradients; and the
-    variables in it.
+    """What a value is made of: whether it reads the scale, names one of its own, or takes a norm of gradients; the
+    variables in it; and whether it is nothing in particular, unless they are.
     """
 
     reads_scale: bool
     own_scale: bool
     norm_of_grad: bool
     names: list[ir.Name]
+    is_plain: bool
 
 
 class Tensors:
@@ -40,6 +41,8 @@ class Tensors:
 
     def held(self, value: ir.Value, state: State) -> Abstract | None:
         """What a variable bound to `value` holds, if that matters."""
+        if state.result is None and self._parts_of(value).is_plain and not state.holds_numbers():
+            return None
         if self.is_scale(value, state) and self._is_number(value, state):
             return Abstract("scale")
         scaler = self.scaler_of(value, state)
@@ -64,14 +67,9 @@ class Tensors:
         parts = self._parts_of(value)
         return parts.reads_scale or self._is_any(parts, "scale", state)
 
-    def divides(self, value: ir.Value, state: State) -> bool:
+    def divides(self, call: ir.Call, state: State) -> bool:
         """Whether gradients are multiplied or divided by the scale by hand: `p.grad.mul_(1 / scale)`."""
-        if isinstance(value, ir.Call):
-            func = value.func
-            in_place = isinstance(func, ir.Attribute) and func.attr in ("mul_", "div_", "copy_") and is_grad(func.base)
-            if in_place or "foreach" in ir.last_name(func):
-                return any(self.is_scale(arg.value, state) for arg in value.args)
-        return False
+        return may_divide(call) and any(self.is_scale(arg.value, state) for arg in call.args)
 
     def scaler_of(self, value: ir.Value, state: State) -> str | None:
         """The scaler by whose scale a tensor is multiplied; None: by none in sight; "": by something of its own."""
@@ -117,7 +115,7 @@ class Tensors:
 
     def _is_any(self, parts: _Parts, kind: str, state: State) -> bool:
         """Whether a variable that takes part in a value holds something of a kind."""
-        keys = {name for name, held in state.env if held.kind == kind}
+        keys = state.holding(kind)
         return bool(keys) and any(self._objects.own_key(each) in keys for each in parts.names)
 
     def _parts_of(self, value: ir.Value) -> _Parts:
@@ -126,12 +124,13 @@ class Tensors:
             every = list(ir.walk_values(value))
             words = {ir.last_name(each) for each in every}
             read = {each.attr for each in every if isinstance(each, ir.Attribute)}
-            self._parts[value.id] = _Parts(
+            found = (
                 not read.isdisjoint(SCALE_READS),
                 any("scale" in word.lower() and "scaler" not in word.lower() for word in words),
                 "grad" in read and not words.isdisjoint(_NORMS),
-                [each for each in every if isinstance(each, ir.Name)],
             )
+            plain = not any(found) and "scale" not in read and not self._objects.is_norm(value)
+            self._parts[value.id] = _Parts(*found, [each for each in every if isinstance(each, ir.Name)], plain)
         return self._parts[value.id]
 
     def by_hand(self, statement: ir.AugAssign, state: State) -> Event | None:
@@ -147,7 +146,16 @@ class Tensors:
     def by_hand_call(self, call: ir.Call, state: State) -> Event | None:
         """`p.grad.mul_(max_norm / total_norm)`, likewise."""
         func = call.func
-        if isinstance(func, ir.Attribute) and func.attr in ("mul_", "div_", "copy_") and is_grad(func.base):
+        if isinstance(func, ir.Attribute) and _is_in_place(func):
             if any(self.is_norm(arg.value, state) for arg in call.args):
                 return Event("clip", call, subject=func.base, how="norm")
         return None
+
+
+def may_divide(call: ir.Call) -> bool:
+    """Whether a call multiplies or divides gradients, or, going by its name, lists of tensors."""
+    return _is_in_place(call.func) or "foreach" in ir.last_name(call.func)
+
+
+def _is_in_place(func: ir.Value) -> bool:
+    return isinstance(func, ir.Attribute) and func.attr in ("mul_", "div_", "copy_") and is_grad(func.base)

@@ -44,7 +44,8 @@ class Transfer:
         visit = self.visits.setdefault(event.call.id, Visit(event))
         if event != visit.event and event not in visit.others:
             visit.others.append(event)
-        if state not in visit.states:
+        if state not in visit.seen:
+            visit.seen.add(state)
             visit.states.append(state)
             if len(visit.states) > MAX_VISITS:
                 raise TooManyPathsError

@@ -76,6 +76,12 @@ class Unseen:
 
     def is_harmless(self, call: ir.Call) -> bool:
         """Whether a call that is no event makes no gradients: torch's own, a model's forward, a criterion."""
+        known = self._objects.frame.harmless
+        if call.id not in known:
+            known[call.id] = self._makes_none(call)
+        return known[call.id]
+
+    def _makes_none(self, call: ir.Call) -> bool:
         func = call.func
         names = self._module.names.of(func)
         if names and all(name.startswith(("torch.", "builtins.", "contextlib.", "time.", "math.")) for name in names):

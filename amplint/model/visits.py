@@ -48,6 +48,7 @@ class Visit:
 
     event: Event
     states: list[State] = field(default_factory=list)
+    seen: set[State] = field(default_factory=set)  # the same
     others: list[Event] = field(default_factory=list)  # the same call for other objects: in a helper called for each
     stepped: set[tuple[str, str]] = field(default_factory=set)  # (scaler, optimizer) stepped before the next update
     steps: list[ir.Value] = field(default_factory=list)

@@ -47,6 +47,7 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.dtypes import is_false
+from amplint.model.nodes import IMPORTS
 from amplint.rules.base import Rule
 from amplint.rules.editing import add_first_argument, add_last_argument, insert
 from amplint.rules.legacy import OLD_ORDER
@@ -93,7 +94,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Imports of a vendor's names, and calls and decorators that get there from a module."""
     if not module.target.reaches(_SINCE):
         return
-    for statement in module.own.near("autocast", "GradScaler", "custom_fwd", "custom_bwd").statements:
+    for statement in module.own.near("autocast", "GradScaler", "custom_fwd", "custom_bwd").near(IMPORTS).statements:
         if isinstance(statement, ir.Import) and statement.module is not None:
             for alias in statement.aliases:
                 name = f"{statement.module}.{alias.name}"
