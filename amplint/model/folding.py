@@ -14,7 +14,7 @@ import ast
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
 
 import libcst as cst
@@ -64,14 +64,22 @@ class Piece:
         self.top: list[ir.Statement] = []  # the statements of the lines; empty until the owner is unfolded
         self.unfold: Callable[[], None]  # of a function or class
 
-    def statements(self) -> Iterator[ir.Statement]:
+    @cached_property
+    def statements(self) -> list[ir.Statement]:
         """Every statement of the piece, in the order of the text."""
         if self.owner is not None and isinstance(self.owner, ir.FoldedClass):
             self.owner.node.unfold()
+        found: list[ir.Statement] = []
         for each in self.top:
-            yield each
+            found.append(each)
             for block in each.blocks() if self.end is None else ():
-                yield from ir.walk_statements(block)
+                found += ir.walk_statements(block)
+        return found
+
+    @cached_property
+    def values(self) -> list[ir.Value]:
+        """Every value of the piece, operands before what uses them; those of lambdas' bodies too."""
+        return values_of(self.statements)
 
     def functions(self, name: str, count: int) -> Iterator[ir.Function]:
         """The functions of a name, of which the text has `count` at the most; the piece's own is known by its name."""
@@ -81,7 +89,7 @@ class Piece:
         if count == 1 and isinstance(only, ir.FoldedFunction) and only.name == name:
             yield only
         else:
-            yield from (each for each in self.statements() if isinstance(each, ir.Function) and each.name == name)
+            yield from (each for each in self.statements if isinstance(each, ir.Function) and each.name == name)
 
     @cached_property
     def tree(self) -> cst.Module:
@@ -91,6 +99,25 @@ class Piece:
             CannotRead: libcst does not take it.
         """
         return _tree(self.parsed)
+
+
+def values_of(statements: Iterable[ir.Statement]) -> list[ir.Value]:
+    """Every value of some statements, operands before what uses them; those of lambdas' bodies too."""
+    found: list[ir.Value] = []
+
+    def add(value: ir.Value) -> None:
+        for child in value.children():
+            add(child)
+        if isinstance(value, ir.Lambda):
+            for statement in ir.walk_statements(value.function.body):
+                for each in statement.values():
+                    add(each)
+        found.append(value)
+
+    for statement in statements:
+        for value in statement.values():
+            add(value)
+    return found
 
 
 @lru_cache(maxsize=_MOST_TREES)

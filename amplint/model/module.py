@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from amplint.model import ir
 from amplint.model.folding import CannotRead, Folded
 from amplint.model.layout import Layout, Span
-from amplint.model.nodes import Nodes, meaning, values_of
+from amplint.model.nodes import Nodes, meaning
 from amplint.model.scopes import Names
 from amplint.paths import seen_from
 from amplint.source import LONE_BACKSLASH, Joined, Source
@@ -131,7 +131,7 @@ class Module:
         """The value with an id, in other files too."""
         piece = self.whole.piece_of(number)
         if piece.first_id not in self._by_id:
-            self._by_id[piece.first_id] = {each.id: each for each in values_of(piece.statements())}
+            self._by_id[piece.first_id] = {each.id: each for each in piece.values}
         return self._by_id[piece.first_id].get(number)
 
     def value(self, number: int) -> ir.Value:
@@ -142,7 +142,7 @@ class Module:
 
     def function(self, number: int) -> ir.Function | None:
         """The function with an id, in other files too; a lambda is none."""
-        functions = (each for each in self.whole.piece_of(number).statements() if isinstance(each, ir.Function))
+        functions = (each for each in self.whole.piece_of(number).statements if isinstance(each, ir.Function))
         return next((each for each in functions if each.id == number), None)
 
     def references(self, *names: str) -> Iterator[ir.Value]:

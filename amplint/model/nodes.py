@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 
 from amplint.model import ir
-from amplint.model.folding import Folded, Piece
+from amplint.model.folding import Folded, Piece, values_of
 from amplint.model.scopes import Names, canonical
 
 _MOST_PATTERNS = 4096
@@ -43,7 +43,7 @@ class Nodes:
         if words not in self._near:
             chosen: list[Piece] | None = None
             if self._words != ("",):
-                own = {each.first_id for each in self._pieces}
+                own = {each.first_id for each in self.pieces}
                 chosen = [each for file in self.files for each in file.pieces_with(words) if each.first_id in own]
             self._near[words] = Nodes(self.files, words, chosen)
         return self._near[words]
@@ -75,7 +75,8 @@ class Nodes:
         return next(each for each in self.files if number <= each.last_id).piece_of(number)
 
     @cached_property
-    def _pieces(self) -> list[Piece]:
+    def pieces(self) -> list[Piece]:
+        """The pieces, in the order of the text."""
         if self._chosen is not None:
             return self._chosen
         return [piece for file in self.files for piece in file.pieces_with(self._words)]
@@ -83,12 +84,12 @@ class Nodes:
     @cached_property
     def statements(self) -> list[ir.Statement]:
         """Every statement, in the order of the text."""
-        return [each for piece in self._pieces for each in piece.statements()]
+        return [each for piece in self.pieces for each in piece.statements]
 
     @cached_property
     def values(self) -> list[ir.Value]:
         """Every value, operands before what uses them; those of lambdas' bodies too."""
-        return values_of(self.statements)
+        return [each for piece in self.pieces for each in piece.values]
 
     @cached_property
     def functions(self) -> list[ir.Function]:
@@ -107,25 +108,6 @@ def call_of(name: str) -> re.Pattern[str]:
     name = re.escape(name)
     not_defined = rf"(?<!\w{name})(?<!def {name})(?<!class {name})"
     return re.compile(rf"{name}\b{not_defined}(?:[\s\\)]|#.*\n)*\(")  # `(name)(...)` too
-
-
-def values_of(statements: Iterable[ir.Statement]) -> list[ir.Value]:
-    """Every value of some statements, operands before what uses them; those of lambdas' bodies too."""
-    found: list[ir.Value] = []
-
-    def add(value: ir.Value) -> None:
-        for child in value.children():
-            add(child)
-        if isinstance(value, ir.Lambda):
-            for statement in ir.walk_statements(value.function.body):
-                for each in statement.values():
-                    add(each)
-        found.append(value)
-
-    for statement in statements:
-        for value in statement.values():
-            add(value)
-    return found
 
 
 def calls_in(function: ir.Function) -> list[ir.Call]:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
-from amplint.model.nodes import IMPORTS, values_of
+from amplint.model.folding import values_of
+from amplint.model.nodes import IMPORTS
 from amplint.model.scopes import Imported, Scope, owner_class
 from amplint.model.unseen import local_class
 
@@ -162,11 +163,8 @@ class Sites:
             return []
         if (home, name) not in self._uses:
             local = home.kind in ("function", "comprehension")
-            near = (
-                values_of(self._module.whole.piece_of(node.id).statements())
-                if local
-                else self._module.whole.near(name).values
-            )
+            whole = self._module.whole
+            near = whole.piece_of(node.id).values if local else whole.near(name).values
             self._uses[home, name] = [
                 each
                 for each in near

@@ -15,6 +15,7 @@ from amplint.model.objects import objects
 
 if TYPE_CHECKING:
     from amplint.model import Module
+    from amplint.model.folding import Piece
 
 _LOSSES = ("backward", "scale")
 _OF_LOSSES = re.compile(r"\b(?:backward|scale)\s*\(")
@@ -36,23 +37,28 @@ def makes_loss(module: Module, name: str) -> bool:
 
 
 def _is_asked(module: Module, name: str) -> bool:
-    return any(name in _names(test) for test in _tests(module, name))
+    return any(name in module.once(_asked_in, piece)[0] for piece in module.whole.near(name).pieces)
 
 
 def _is_asked_attribute(module: Module, name: str) -> bool:
-    values = (value for test in _tests(module, name) for value in ir.walk_values(test))
-    return any(isinstance(each, ir.Attribute) and each.attr == name for each in values)
+    return any(name in module.once(_asked_in, piece)[1] for piece in module.whole.near(name).pieces)
 
 
-def _tests(module: Module, name: str) -> Iterator[ir.Value]:
-    near = module.whole.near(name)
-    for statement in near.statements:
+def _asked_in(_module: Module, piece: Piece) -> tuple[set[str], set[str]]:
+    """The names that the conditions in a piece of the file read, and those of them that are attributes'."""
+    values = [value for test in _tests(piece) for value in ir.walk_values(test)]
+    attributes = {each.attr for each in values if isinstance(each, ir.Attribute)}
+    return {ir.last_name(each) for each in values} - {""}, attributes
+
+
+def _tests(piece: Piece) -> Iterator[ir.Value]:
+    for statement in piece.statements:
         if isinstance(statement, (ir.If, ir.While, ir.Assert)):
             yield statement.test
         # A flag that a function returns, or that switches a region or scaler, is asked elsewhere.
         if isinstance(statement, ir.Return) and statement.value is not None:
             yield statement.value
-    for value in near.values:
+    for value in piece.values:
         if isinstance(value, ir.Conditional):
             yield value.test
         elif isinstance(value, ir.Bool):
@@ -63,10 +69,13 @@ def _tests(module: Module, name: str) -> Iterator[ir.Value]:
 
 def _is_returned(module: Module, name: str) -> bool:
     """A loss may be made in a function that returns it, or be an argument."""
-    return any(
-        isinstance(each, ir.Return) and each.value is not None and name in _names(each.value)
-        for each in module.whole.near(name).statements
-    )
+    return any(name in module.once(_returned_in, piece) for piece in module.whole.near(name).pieces)
+
+
+def _returned_in(_module: Module, piece: Piece) -> set[str]:
+    """The names in what the functions in a piece of the file return."""
+    values = (each.value for each in piece.statements if isinstance(each, ir.Return) and each.value is not None)
+    return set[str]().union(*map(_names, values))
 
 
 def _losses(module: Module) -> set[str]:
@@ -84,18 +93,26 @@ def _losses(module: Module) -> set[str]:
 
 def _assigned(module: Module, name: str) -> set[str]:
     """The names that are in what is assigned to a name, or passed on to a parameter of that name."""
-    found: set[str] = set()
-    for statement in module.whole.near(name).statements:
+    pieces = module.whole.near(name).pieces
+    found = set[str]().union(*(module.once(_assigned_in, piece).get(name, ()) for piece in pieces))
+    for given in _passed(module, name):
+        found |= _names(given)
+    return found
+
+
+def _assigned_in(_module: Module, piece: Piece) -> dict[str, set[str]]:
+    """The names that a piece of the file assigns to, and those in what it assigns to them."""
+    found: dict[str, set[str]] = {}
+    for statement in piece.statements:
         if isinstance(statement, ir.Assign) and statement.value is not None:
             targets, value = statement.targets, statement.value
         elif isinstance(statement, ir.AugAssign):
             targets, value = (statement.target,), statement.value
         else:
             continue
-        if any(name in _names(target) for target in targets):
-            found |= _names(value)
-    for given in _passed(module, name):
-        found |= _names(given)
+        names = _names(value)
+        for name in set[str]().union(*map(_names, targets)):
+            found.setdefault(name, set()).update(names)
     return found
 
 

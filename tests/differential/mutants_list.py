@@ -151,8 +151,8 @@ FAULTS = (
     Fault(
         "what is known of a variable outlives its value",
         "state.py",
-        "for fact in self.facts if not _reads(fact[0], key)",
-        "for fact in self.facts if fact[0]",
+        "if not any(key in fact[0] and _reads(fact[0], key) for key in keys)",
+        "if fact[0]",
     ),
     Fault(
         "an optimizer that has stepped is not carried over",
@@ -169,7 +169,7 @@ FAULTS = (
     Fault(
         "an object's other name is forgotten",
         "state.py",
-        "return held.key + key[len(name) :]",
+        "return held + key[len(name) :]",
         "return key",
     ),
     # --- gradients ---
@@ -301,7 +301,7 @@ FAULTS = (
     Fault(
         "an inner call forgets the outer one's names",
         "frames.py",
-        "Frame({**self.aliases, **aliases},",
-        "Frame(aliases,",
+        "aliases, classes = {**self.aliases, **aliases},",
+        "aliases, classes = aliases,",
     ),
 )
