@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from amplint.findings import Edit
-from amplint.source import LINE_END, Source
+from amplint.source import Source, lines_of
 
 _NO_CODE = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 # Since Python 3.12 (3.14) a string with fields is several tokens.
@@ -48,7 +48,7 @@ def layout(text: str) -> Layout:
     found = Layout([], [], set())
     first = strings = 0
     # tokenize knows no lone \r, which Python does; the columns are the same.
-    lines = (f"{line}\n" for line in LINE_END.split(text))
+    lines = (f"{line}\n" for line in lines_of(text))
     try:
         for token in tokenize.generate_tokens(lambda: next(lines, "")):
             strings += (token.type in _OPENING) - (token.type in _CLOSING)

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from amplint.source import Source
+from amplint.source import Source, starts_of_lines
 
 T = TypeVar("T")
 
@@ -32,7 +32,6 @@ STACKS = (512 << 20, 64 << 20)
 _LARGE_FRAME = 1 << 20
 
 _PYTHON = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
-_LINE_END = re.compile(rb"\r\n|\r|\n")
 _STRING = re.compile(r"""#[^\r\n]*|('''|\"""|'|")(?:\\.|(?!\1).)*\1""", re.DOTALL)
 # The nodes that have a place in the text.
 _Placed = ast.stmt | ast.expr | ast.excepthandler | ast.keyword | ast.pattern
@@ -99,7 +98,7 @@ def too_deep(tree: ast.Module, source: Source) -> Refusal | None:
     if len(source.text) <= DEPTH:
         return None
     data = source.text.encode()
-    starts = [0, *(end.end() for end in _LINE_END.finditer(data))]
+    starts = starts_of_lines(data)
 
     def size(node: ast.AST) -> int:
         if not isinstance(node, _Placed):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from amplint.guard import python_tree
-from amplint.source import LINE_END, Source
+from amplint.source import LINE_END, Source, starts_of_lines
 
 _PYTHON = {"py", "py3", "pycon", "pycon3", "python", "python3", "python-repl", "ipython", "ipython3", "doctest"}
 _FENCE = re.compile(
@@ -73,7 +73,7 @@ def in_rest(text: str) -> Iterator[Snippet]:
 
 def in_docstrings(text: str, tree: ast.Module) -> Iterator[Snippet]:
     """Code of all these forms in a program's docstrings; none that has an escape in it."""
-    starts = [0, *(end.end() for end in LINE_END.finditer(text)), len(text)]
+    starts = [*starts_of_lines(text), len(text)]
     for node in ast.walk(tree):
         if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) or not node.body:
             continue

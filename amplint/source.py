@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import accumulate
 
 from amplint.paths import NOTEBOOK, is_document
 
@@ -18,13 +19,36 @@ from amplint.paths import NOTEBOOK, is_document
 MARK = "\x02"
 # Only these three end a line in Python (and in libcst); str.splitlines knows many more.
 LINE_END = re.compile(r"\r\n|\r|\n")
-# A line of which libcst keeps nothing: what stands behind it would be somewhere else.
-LONE_BACKSLASH = re.compile(r"(?:\A|[\r\n])[ \t\f]*\\[\r\n]")
+_LONE_BACKSLASH = re.compile(r"(?:\A|[\r\n])[ \t\f]*\\[\r\n]")
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _BLANK = re.compile(rb"^[ \t\f]*(?:#.*)?$")
 _BYTES_LINE_END = re.compile(rb"\r\n|\r|\n")
 # Python takes what stands behind these for an editor's line ends: utf-8-unix.
 _SUFFIXED = re.compile(r"(utf-8|latin-1|iso-8859-1|iso-latin-1)-.*")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, without their ends."""
+    return LINE_END.split(text) if "\r" in text else text.split("\n")
+
+
+def starts_of_lines(text: str | bytes) -> list[int]:
+    """The offset at which each line starts; the last may be the end of the text, or the bytes."""
+    lines: list[str] | list[bytes]
+    if isinstance(text, str):
+        if "\r" in text:
+            return [0, *(end.end() for end in LINE_END.finditer(text))]
+        lines = text.split("\n")
+    else:
+        if b"\r" in text:
+            return [0, *(end.end() for end in _BYTES_LINE_END.finditer(text))]
+        lines = text.split(b"\n")
+    return [*accumulate((len(line) + 1 for line in lines[:-1]), initial=0)]
+
+
+def has_lone_backslash(text: str) -> bool:
+    """Whether a line has nothing but a backslash: libcst keeps nothing of it, and what is behind it is misplaced."""
+    return ("\\\n" in text or "\\\r" in text) and _LONE_BACKSLASH.search(text) is not None
 
 
 class SourceError(Exception):
@@ -174,7 +198,7 @@ class Source:
     @cached_property
     def line_starts(self) -> list[int]:
         """The offset at which each line starts; the last may be the end of the text."""
-        return [0, *(end.end() for end in LINE_END.finditer(self.text))]
+        return starts_of_lines(self.text)
 
     def row(self, offset: int) -> int:
         """The line, from 1, that holds the character at `offset`."""

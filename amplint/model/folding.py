@@ -23,7 +23,7 @@ from amplint.model import ir
 from amplint.model.lower import Lowering
 from amplint.model.outline import Gap
 from amplint.model.scopes import Defined, Scope
-from amplint.source import LINE_END
+from amplint.source import starts_of_lines
 
 # Ids are handed out by where a piece stands, so that they grow with the text in whatever order the pieces are read.
 # There are fewer nodes than characters.
@@ -33,7 +33,7 @@ _AROUND, _BODY = "class _:\n", " 0\n"
 # When a fix is tried, most pieces are what they were.
 _MOST_TREES = 256
 _DEFINITION = re.compile(r"def[\s\\]+([^\W\d]\w*)")
-_GLOBAL = re.compile(r"\bglobal\b")
+_GLOBAL = re.compile(r"global(?<!\wglobal)\b")
 _ERROR_ROW = re.compile(r"error at (\d+):")
 _EXPECTED = re.compile(r": expected one of .*", re.DOTALL)
 
@@ -142,7 +142,7 @@ class Folded:
         self.tree = tree
         self._importing: list[Scope] = []  # the scopes of what was lowered that import something
         self._on_import: Callable[[Scope], None] = self._importing.append
-        self._starts = [0, *(end.end() for end in LINE_END.finditer(text)), len(text)]
+        self._starts = [*starts_of_lines(text), len(text)]
         self._last_id = last_id + 1
         self.last_id = self._id(len(text)) + _IDS
         self._has_globals = "global" in text

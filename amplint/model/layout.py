@@ -15,7 +15,7 @@ from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 from amplint.model import ir
 from amplint.model.folding import Folded, Piece
 from amplint.model.lower_values import Embedded
-from amplint.source import LINE_END, Source
+from amplint.source import Source, starts_of_lines
 
 Span = tuple[int, int]
 
@@ -38,8 +38,7 @@ class _Text:
     def __init__(self, piece: Piece, start: int) -> None:
         self.positions = _positions_in(piece.tree)
         # The tree's text is the parsed text: libcst keeps every character.
-        starts = [0, *(end.end() for end in LINE_END.finditer(piece.parsed))]
-        self._starts = [start + piece.shift + each for each in starts]
+        self._starts = [start + piece.shift + each for each in starts_of_lines(piece.parsed)]
         self.end = start + piece.end if piece.end is not None else None
 
     def span(self, node: cst.CSTNode) -> Span:

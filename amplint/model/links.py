@@ -17,7 +17,7 @@ from amplint.model import ir, outline, written
 from amplint.model.folding import CannotRead, Folded
 from amplint.model.outline import Place
 from amplint.model.scopes import Imported, Scope
-from amplint.source import LINE_END, Source
+from amplint.source import Source, lines_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -26,6 +26,7 @@ _Imports = dict[str, set[tuple[str, str] | None]]  # names, and what imports mak
 _MOST_LINES = 4_000
 # Where one of these words stands, what is called there may matter.
 _NAMES = re.compile(r"autocast|[sS]caler\b|\bbackward\b|clip_grad|unscale|\bgrad\b|zero_grad|optim")
+_ROOTS = ("autocast", "caler", "backward", "grad", "unscale", "optim")  # quicker to look for: each has one in it
 
 
 def link(module: Module) -> None:
@@ -95,11 +96,11 @@ def _module(path: str, meanings: set[tuple[str, str] | None]) -> str | None:
 
 def _concerned(statements: list[ast.stmt], text: str) -> Iterator[tuple[ast.stmt, str]]:
     """The code that has to do with AMP: the functions and classes that say so, and those they mention; its text."""
-    lines = LINE_END.split(text)
+    lines = lines_of(text)
     texts = {id(each): "\n".join(lines[each.lineno - 1 : each.end_lineno]) for each in statements}
     defined = {each.name: each for each in statements if isinstance(each, outline.DEFINED)}
     todo = [each for each in statements if not isinstance(each, outline.DEFINED)]
-    todo += [each for each in defined.values() if _NAMES.search(texts[id(each)])]
+    todo += [each for each in defined.values() if _says(texts[id(each)])]
     seen = {id(each) for each in todo}
     for statement in todo:  # grows
         yield statement, texts[id(statement)]
@@ -108,6 +109,10 @@ def _concerned(statements: list[ast.stmt], text: str) -> Iterator[tuple[ast.stmt
             if mentioned is not None and id(mentioned) not in seen:
                 seen.add(id(mentioned))
                 todo.append(mentioned)
+
+
+def _says(text: str) -> bool:
+    return any(root in text for root in _ROOTS) and _NAMES.search(text) is not None
 
 
 def _words(used: ast.expr) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from amplint.model.layout import Layout, Span
 from amplint.model.nodes import Nodes, meaning
 from amplint.model.scopes import Names
 from amplint.paths import seen_from
-from amplint.source import LONE_BACKSLASH, Joined, Source
+from amplint.source import Joined, Source, has_lone_backslash
 from amplint.target import nothing_declared
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def build(
     """
     # libcst drops form feeds, and positions would shift; on a line of its own a space does the same.
     text = _FORM_FEED.sub(lambda found: " " * len(found[0]), source.text) if "\f" in source.text else source.text
-    loses = "\f" in text or LONE_BACKSLASH.search(text) is not None
+    loses = "\f" in text or has_lone_backslash(text)
     folded = Folded(text, None if loses else tree, last_id)
     if loses and folded.pieces[0].tree.code != text:
         raise CannotRead("a form feed or a lone backslash stands where libcst loses it", 1)

@@ -16,7 +16,7 @@ from amplint.guard import python_tree, too_deep
 from amplint.model.imports import module_file
 from amplint.model.written import MAY_BE_HANDED, handed_to, last_word, mentions
 from amplint.paths import contents, remembered, version
-from amplint.source import LINE_END, LONE_BACKSLASH, Source, SourceError
+from amplint.source import Source, SourceError, has_lone_backslash, lines_of
 
 _LARGEST = 1 << 19  # bytes of a file that is read
 _DEPTH = 5  # re-exports that are followed
@@ -29,7 +29,7 @@ WORDS = re.compile(
 _ROOTS = ("autocast", "caler", "backward(", "clip_grad", "unscale", "grad", "optim", "BCELoss", "binary_cross_entropy")
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_GLOBAL = re.compile(r"\bglobal\b")
+_GLOBAL = re.compile(r"global(?<!\wglobal)\b")
 # Behind a name and a point: what may be an attribute that is set, alone or as one of several.
 _SET = re.compile(r"\w+[ \t]*(?:=(?!=)|,)")
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
@@ -101,7 +101,7 @@ class Outline:
         self.imports: dict[str, tuple[str, str]] = {}  # bound name -> module, and the name in it ("": the module)
         self.stars: list[tuple[int, str]] = []  # the lines of star imports, and of what
         self.units: dict[str, Unit] = {}
-        self.lines = LINE_END.split(source.text)
+        self.lines = lines_of(source.text)
         self.body: list[Unit | Rest] = []
         self.bound: dict[str, list[Bound]] = {}  # the names of the file, and what binds them
         for node in tree.body:
@@ -293,7 +293,7 @@ def _outline(path: str, _version: tuple[int, int, int]) -> Outline | None:
         source = Source.from_bytes(data, path)
     except SourceError:
         return None
-    if LONE_BACKSLASH.search(source.text):
+    if has_lone_backslash(source.text):
         return None
     tree = python_tree(source)
     return Outline(source, tree) if isinstance(tree, ast.Module) else None

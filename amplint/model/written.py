@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Container, Iterator
+from functools import lru_cache
 
 _ARGUMENTS = 2_000  # characters of a call that are looked at
+_MOST_TEXTS = 64  # of which is remembered what is asked more than once
 # What a call that is out of sight may do something to, by its name.
 _HANDED = re.compile(r"(?i)optim|^opt$|scaler|loss")
 # What a text has in which such a name stands.
@@ -22,15 +24,27 @@ _CALLED = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?:[
 
 def mentions(text: str) -> frozenset[tuple[str, str]]:
     """The names that a text reads, and the attributes of names: (name, attribute or "")."""
-    found = _MENTION.findall(_PROSE.sub("", text))
+    found = _MENTION.findall(_code(text))
     return frozenset((*found, *((name, "") for name, _ in found)))
 
 
 def called(text: str) -> frozenset[tuple[str, str]]:
     """Those that it calls, and those that it asks for by `isinstance`."""
-    text = _PROSE.sub("", text)
-    asked = (found for each in _ISINSTANCE.finditer(text) for found in _MENTION.findall(_second(text, each.end())))
-    return frozenset((*_CALLED.findall(text), *asked))
+    code = _code(text)
+    asked = (found for each in _ISINSTANCE.finditer(code) for found in _MENTION.findall(_second(code, each.end())))
+    return frozenset((*(name for name, _ in _calls(text)), *asked))
+
+
+@lru_cache(maxsize=_MOST_TEXTS)
+def _code(text: str) -> str:
+    """A text without its strings and comments."""
+    return _PROSE.sub("", text)
+
+
+@lru_cache(maxsize=_MOST_TEXTS)
+def _calls(text: str) -> list[tuple[tuple[str, str], int]]:
+    """What a text calls, in its order, and where in its code the arguments start."""
+    return [((found[1], found[2] or ""), found.end()) for found in _CALLED.finditer(_code(text))]
 
 
 def _second(text: str, start: int) -> str:
@@ -61,10 +75,9 @@ def handed_to(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 def may_hand(text: str, mentioned: Container[tuple[str, str]]) -> bool:
     """Whether a text may call one of some names with an optimizer, a scaler or a loss: to be sure takes longer."""
+    code = _code(text)
     return any(
-        MAY_BE_HANDED.search(text, found.end(), found.end() + _ARGUMENTS)
-        for found in _CALLED.finditer(text)
-        if found.groups("") in mentioned
+        MAY_BE_HANDED.search(code, start, start + _ARGUMENTS) for name, start in _calls(text) if name in mentioned
     )
 
 
