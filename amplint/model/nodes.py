@@ -103,6 +103,13 @@ class Nodes:
 
 
 @lru_cache(maxsize=_MOST_PATTERNS)
+def word_of(name: str) -> re.Pattern[str]:
+    """What the text has wherever a name is written that is no part of another one, for `near`."""
+    name = re.escape(name)
+    return re.compile(rf"{name}\b(?<!\w{name})")
+
+
+@lru_cache(maxsize=_MOST_PATTERNS)
 def call_of(name: str) -> re.Pattern[str]:
     """What the text has wherever something of a name is called, for `near`."""
     name = re.escape(name)
@@ -130,10 +137,12 @@ def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> tuple[tuple[
 
     words: set[str] = set()
     more = {re.findall(r"\w+", each)[-1] for each in sought}
+    # A package's name is a word by itself: of `torch.optim` nothing stands where only an optimizer does.
+    whole = {re.findall(r"\w+", each)[-1] for each in within if each.endswith(".*")}
     packages = tuple(each.removesuffix("*") for each in within)
     while more - words:
         words |= more
-        near = nodes.near(*sorted(words))
+        near = nodes.near(*(word_of(each) if each in whole else each for each in sorted(words)))
         for statement in near.statements:
             if isinstance(statement, ir.Import):
                 more.update(

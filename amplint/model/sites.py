@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.folding import values_of
-from amplint.model.nodes import IMPORTS
+from amplint.model.nodes import IMPORTS, word_of
 from amplint.model.scopes import Imported, Scope, owner_class
 from amplint.model.unseen import local_class
 
@@ -80,8 +80,7 @@ class Sites:
         """The names and attributes that may be those of a function or class; of a class's or method's, those called."""
         whole, words = self._module.whole, names_of(self._module, what)
         if isinstance(what, ir.Function) and what.cls is None:
-            patterns = (re.compile(rf"{each}\b(?<!\w{each})") for each in words)
-            for value in whole.near(*patterns).values:
+            for value in whole.near(*map(word_of, words)).values:
                 if isinstance(value, (ir.Name, ir.Attribute)) and ir.last_name(value) in words:
                     yield value
         elif isinstance(what, ir.Function) and what.cls is not None and what.name == "__init__":
