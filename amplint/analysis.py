@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING
@@ -39,6 +40,14 @@ class UnreadableError(Exception):
 
 class UnfoldableError(Exception):
     """libcst can't read a piece of a text: it has to read, or refuse, the whole."""
+
+
+def forget() -> None:
+    """Forget the syntax trees of what was read last, at which Python's garbage collector would look again and again."""
+    if "amplint.model.folding" in sys.modules:
+        from amplint.model.folding import forget_trees  # noqa: PLC0415 - see below
+
+        forget_trees()
 
 
 def read(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
 from amplint import analysis, gate
 from amplint.analysis import INTERNAL_ERROR, UnreadableError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from amplint.settings import Settings
     from amplint.target import Target
 
+P = ParamSpec("P")
 T = TypeVar("T")
 # Which of all findings in a text are to be fixed.
 Wanted = Callable[[Source, Sequence[Finding]], Sequence[Finding]]
@@ -50,6 +52,20 @@ class FixResult(NamedTuple):
     before: Result
 
 
+def _forgets(work: Callable[P, T]) -> Callable[P, T]:
+    """Keep nothing, when it is done, of what is only of use for the same file once more."""
+
+    @wraps(work)
+    def done(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return work(*args, **kwargs)
+        finally:
+            analysis.forget()
+
+    return done
+
+
+@_forgets
 def check_text(text: str, filename: str, settings: Settings, *, noqa: bool = True) -> Result:
     """The findings in a file's text, which is what it is, whatever encoding it declares; as `check_bytes`."""
     data = text.encode("utf-8", "surrogatepass")
@@ -60,6 +76,7 @@ def check_text(text: str, filename: str, settings: Settings, *, noqa: bool = Tru
     return _check(Source.from_text(text, filename), settings, noqa=noqa)
 
 
+@_forgets
 def fix_text(text: str, filename: str, settings: Settings, *, unsafe: bool | None = None) -> str:
     """A file's text with its fixes made; as `fix_bytes`."""
     if is_always_utf8(filename):
@@ -74,6 +91,7 @@ def fix_text(text: str, filename: str, settings: Settings, *, unsafe: bool | Non
     return "\ufeff" * source.bom + source.text
 
 
+@_forgets
 def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = True) -> Result:
     """The findings in a file: sorted, of the selected codes, and only those that no comment silences.
 
@@ -96,6 +114,7 @@ def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = 
     return _check(source, settings, noqa=noqa) if matters else Result(filename, None, ())
 
 
+@_forgets
 def fix_bytes(
     data: bytes, filename: str, settings: Settings, *, unsafe: bool | None = None, wanted: Wanted | None = None
 ) -> FixResult:

@@ -8,8 +8,9 @@ as the target, comes from there alone.
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from amplint import __version__
@@ -80,11 +81,20 @@ class Plugin:
             yield 1, 0, f"AMP000 {describe(error)}", type(self)
             return
         source = result.source
+        if source is not None:
+            _freeze()
         for finding in result.findings:
             # flake8 has E999 and E902 for what AMP001 says.
             if source is not None and finding.code != "AMP001":
                 row, column = source.location(finding.start)
                 yield row, column - 1, f"{finding.code} {finding.message}", type(self)
+
+
+@cache
+def _freeze() -> None:
+    """Spare flake8's other files that the garbage collector looks at what was imported for the first one with AMP."""
+    gc.collect()
+    gc.freeze()
 
 
 @lru_cache(maxsize=1)

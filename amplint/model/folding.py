@@ -130,6 +130,11 @@ def _tree(text: str) -> cst.Module:
         raise CannotRead(_EXPECTED.sub("", error.message), int(where[1]) if where else error.raw_line) from None
 
 
+def forget_trees() -> None:
+    """Forget the trees of pieces that were read; whoever has one keeps it."""
+    _tree.cache_clear()
+
+
 class Folded:
     """A text in pieces, in one where there is no `tree` of it; `program` is what it means.
 

@@ -87,7 +87,7 @@ def _uses(module: Module, path: str, tree: ast.Module, imports: _Imports) -> Ite
 
 
 def _matters(place: Place, opens_regions: bool) -> bool:
-    return outline.matters(place) or (opens_regions and outline.is_class(place))
+    return (opens_regions and outline.is_class(place)) or outline.matters(place)
 
 
 def _module(path: str, meanings: set[tuple[str, str] | None]) -> str | None:
@@ -131,13 +131,15 @@ def _place(path: str, name: str, attribute: str, imports: _Imports) -> Place | N
     return only if isinstance(only, Place) else None
 
 
-def _imported(path: str, scope: Scope, binding: Imported) -> Place | str | None:
-    """What an import surely binds, if it is the project's own: a function or class, or a module's path."""
+def _imported(path: str, scope: Scope, binding: Imported, paths: set[str]) -> Place | str | None:
+    """What an import surely binds of the project's own: a function or class of some files, or a module's path."""
+    meaning = outline.imported(binding.statement.module, binding.alias.name, binding.alias.asname)
+    if meaning is None or outline.is_written_elsewhere(path, *meaning, paths):
+        return None
     bound = binding.alias.asname or binding.alias.name
     if any(star.id > binding.statement.id and outline.offers(path, star.module or "", bound) for star in scope.stars):
         return None
-    meaning = outline.imported(binding.statement.module, binding.alias.name, binding.alias.asname)
-    return outline.find(path, *meaning) if meaning is not None else None
+    return outline.find(path, *meaning)
 
 
 def _closure(own: str, places: list[Place]) -> list[Place]:
@@ -175,8 +177,9 @@ def _take(module: Module, path: str, names: set[str], changed: set[str]) -> ir.P
 
 def _bind(path: str, scope: Scope, taken: dict[Place, ir.Function | ir.Class]) -> None:
     """Say of a scope's imports what they stand for."""
+    paths = {place.path for place in taken}
     for binding in (each for bindings in scope.bindings.values() for each in bindings if isinstance(each, Imported)):
-        found = _imported(path, scope, binding)
+        found = _imported(path, scope, binding, paths)
         if isinstance(found, Place):
             binding.what = taken.get(found)
         elif found is not None:

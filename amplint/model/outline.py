@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cached_property, lru_cache
 from math import inf
 from typing import NamedTuple
@@ -315,6 +315,19 @@ def find(filename: str, module: str, name: str, depth: int = _DEPTH) -> Place | 
             return place
         path = module_file(filename, f"{module}{'' if module.endswith('.') else '.'}{name}")
     return path
+
+
+def is_written_elsewhere(filename: str, module: str, name: str, paths: Container[str]) -> bool:
+    """Whether `from module import name` surely means nothing that stands in some files: it is quick to tell."""
+    path = module_file(filename, module) if name else None
+    if path is None or path in paths:
+        return False
+    try:
+        data = contents(path, _LARGEST)
+    except OSError:
+        return False
+    start = name.encode()
+    return any(b"\n%s %s%s" % (what, start, end) in data for what in (b"class", b"def") for end in (b"(", b":"))
 
 
 def within(path: str, name: str, depth: int = _DEPTH) -> Place | str | None:
