@@ -1,0 +1,62 @@
+"""What a path's state forgets, and what it is asked many times."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amplint.model.frames import Frame
+from amplint.model.gradients import Gradients
+from amplint.model.protocol import Machine, Standing
+from amplint.model.state import Abstract, State
+
+KEYS = ("1:a", "1:ab", "1:a.b", "2:a", "self3.a", "self3.a.b", "1:a[0]", "#12")
+FORMS = ("{}", "present({})", "Equal({},0)", "And({},2:c)", "call(self3.f;{})", "call({}.f;)", "enabled({})")
+
+keys = st.sampled_from(KEYS)
+conditions = st.builds(str.format, st.sampled_from(FORMS), keys)
+held = st.builds(Abstract, st.sampled_from(("test", "object", "scaled", "made", "norm")), conditions, st.booleans())
+machines = st.builds(lambda key: Machine(books=frozenset({(key, Standing())})), keys)
+states = st.builds(
+    State,
+    rest=st.sampled_from([Gradients("entry"), Gradients("scaled", "1:a")]),
+    groups=st.dictionaries(keys, st.sampled_from([Gradients("none"), Gradients("plain")]), max_size=3).map(
+        lambda found: frozenset(found.items())
+    ),
+    scalers=st.dictionaries(keys, machines, max_size=2).map(lambda found: frozenset(found.items())),
+    in_sight=st.frozensets(keys, max_size=2),
+    facts=st.dictionaries(conditions, st.booleans(), max_size=6).map(lambda found: frozenset(found.items())),
+    env=st.dictionaries(keys, held, max_size=4).map(lambda found: frozenset(found.items())),
+)
+
+
+@given(states, st.lists(keys, max_size=4))
+def test_what_is_forgotten_together_is_forgotten_one_by_one(state: State, some: list[str]) -> None:
+    assert state.forget(some) == reduce(lambda before, key: before.forget([key]), some, state)
+
+
+@given(states, keys, st.none() | held)
+def test_a_variable_holds_what_it_is_bound_to(state: State, key: str, value: Abstract | None) -> None:
+    after = state.bind(key, value)
+    assert after.look_up(key) in (value, None)
+    assert not any(fact in (key, f"present({key})", f"Equal({key},0)") for fact, _ in after.facts)
+    assert value is None or after.look_up(key) == value or key in value.key
+
+
+@given(states, conditions, keys)
+def test_what_is_asked_is_what_is_there(state: State, condition: str, key: str) -> None:
+    assert state.known(condition) is dict(state.facts).get(condition)
+    assert state.look_up(key) == dict(state.env).get(key)
+    for kind in ("scaled", "object"):
+        assert state.holding(kind) == {name for name, value in state.env if value.kind == kind}
+
+
+def test_equal_frames_are_one() -> None:
+    outer = Frame().inner({"1:a": "2:b"}, {})
+    inner = outer.inner({"3:c": "2:d"}, {})
+    assert inner is Frame.inner(outer, {"3:c": "2:d"}, {}) is inner.inner({}, {})
+    assert inner is not outer
+    assert inner.translate("And(1:a,3:c)") == "And(2:b,2:d)"
+    assert outer.translate("3:c") == "3:c"
