@@ -39,7 +39,7 @@ MUCH_LOST = 90_000
 
 
 # Where an event may be, aliases of functions aside.
-_EVENTS = re.compile(r"\.\s*(?:backward|scale|unscale_|step|zero_grad|grad)\b")
+_EVENTS = re.compile(r"\.\s*(?:grad\b|(?:backward|scale|unscale_|step|zero_grad)\b(?:[\s\\)]|#.*\n)*\()")
 
 
 class Flow:
