@@ -64,7 +64,7 @@ class Calls:
 
     def callee(self, call: ir.Call) -> Callee | None:
         """What a call runs, where that is certain and matters; an optimizer's own methods are no calls but events."""
-        known = self._objects.frame.callees
+        known = self._objects.recognised.callees
         if call.id not in known:
             known[call.id] = self._find_callee(call)
         return known[call.id]

@@ -59,7 +59,7 @@ class Events:
 
     def of(self, call: ir.Call) -> Event | None:
         """The event that a call is, if it is one."""
-        known = self._objects.frame.events
+        known = self._objects.recognised.events
         if call.id not in known:
             known[call.id] = self._recognise(call)
         return known[call.id]

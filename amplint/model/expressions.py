@@ -192,7 +192,7 @@ class Expressions:
 
     def _is_inert(self, call: ir.Call) -> bool:
         """Whether a call that isn't followed leaves every state as it is."""
-        known = self._objects.frame.inert
+        known = self._objects.recognised.inert
         if call.id not in known:
             known[call.id] = (
                 self._events.of(call) is None

@@ -22,19 +22,27 @@ _ROOT = re.compile(r"(?<![\w.'\"])(?:\d+:\w+|self\d+)\b")
 _Pool = dict[tuple[frozenset[tuple[str, str]], frozenset[tuple[str, "ir.Class"]]], "Frame"]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Frame:
-    """One call that is followed: the keys that stand for the callee's own, and the classes of its instances.
+@dataclass(slots=True)
+class Recognised:
+    """What calls are in one frame, by their ids: found out once, as paths come by again and again.
 
-    What calls are in it, by their ids, is found out once: paths come by again and again.
+    It depends on the frame, and on the keys that frames gave so far, of which there are `origins` (`Keys.original`).
     """
 
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    classes: Mapping[str, ir.Class] = field(default_factory=dict)
     events: dict[int, Event | None] = field(default_factory=dict)
     callees: dict[int, Callee | None] = field(default_factory=dict)
     harmless: dict[int, bool] = field(default_factory=dict)
     inert: dict[int, bool] = field(default_factory=dict)
+    origins: int = 0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Frame:
+    """One call that is followed: the keys that stand for the callee's own, and the classes of its instances."""
+
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    classes: Mapping[str, ir.Class] = field(default_factory=dict)
+    recognised: Recognised = field(default_factory=Recognised)
 
     _known: dict[str, str] = field(default_factory=dict)
     _pool: _Pool = field(default_factory=dict)  # the frames that this one leads to, and those that led to it

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
-from amplint.model.frames import Frame
+from amplint.model.frames import Frame, Recognised
 from amplint.model.scopes import Assigned, Binding, Imported, Other, Scope, owner_class
 
 if TYPE_CHECKING:
@@ -56,6 +56,18 @@ class Keys:
         if found != key:
             self._origins.setdefault(found, key)
         return found
+
+    @property
+    def recognised(self) -> Recognised:
+        """What calls are known to be in the frame."""
+        known = self.frame.recognised
+        if known.origins != len(self._origins):  # more is known of what objects are
+            known.origins = len(self._origins)
+            for each in (known.callees, known.harmless, known.inert):
+                each.clear()
+            if self.frame.aliases or self.frame.classes:
+                known.events.clear()
+        return known
 
     def original(self, key: str) -> str:
         """The key as the function has it in which the object was first met."""

@@ -137,12 +137,10 @@ def meaning(nodes: Nodes, names: Names, sought: tuple[str, ...]) -> tuple[tuple[
 
     words: set[str] = set()
     more = {re.findall(r"\w+", each)[-1] for each in sought}
-    # A package's name is a word by itself: of `torch.optim` nothing stands where only an optimizer does.
-    whole = {re.findall(r"\w+", each)[-1] for each in within if each.endswith(".*")}
     packages = tuple(each.removesuffix("*") for each in within)
     while more - words:
         words |= more
-        near = nodes.near(*(word_of(each) if each in whole else each for each in sorted(words)))
+        near = nodes.near(*sorted(words))
         for statement in near.statements:
             if isinstance(statement, ir.Import):
                 more.update(

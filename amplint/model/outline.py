@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cached_property, lru_cache
 from math import inf
+from string import ascii_letters, digits
 from typing import NamedTuple
 
 from amplint.guard import python_tree, too_deep
@@ -32,6 +33,8 @@ DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _GLOBAL = re.compile(r"global(?<!\wglobal)\b")
 # Behind a name and a point: what may be an attribute that is set, alone or as one of several.
 _SET = re.compile(r"\w+[ \t]*(?:=(?!=)|,)")
+# What the lines of a list of names are made of; names may have any letters.
+_LISTED = f"{ascii_letters}{digits}_ ,()\\\t\f\r".encode() + bytes(range(0x80, 0x100))
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 # The expressions in which names are assigned to without a walrus.
 _TARGETS = (ast.Name, ast.Tuple, ast.List, ast.Starred)
@@ -326,8 +329,22 @@ def is_written_elsewhere(filename: str, module: str, name: str, paths: Container
         data = contents(path, _LARGEST)
     except OSError:
         return False
-    start = name.encode()
-    return any(b"\n%s %s%s" % (what, start, end) in data for what in (b"class", b"def") for end in (b"(", b":"))
+    word = name.encode()
+    written = any(b"\n%s %s%s" % (what, word, end) in data for what in (b"class", b"def") for end in (b"(", b":"))
+    # It may be an example in a string, and the name that of a module of the package.
+    return written and not _may_import(data, word) and module_file(path, f".{name}") is None
+
+
+def _may_import(data: bytes, name: bytes) -> bool:
+    """Whether a name stands in a line that may be one of an import."""
+    at = data.find(name)
+    while at >= 0:
+        end = data.find(b"\n", at)
+        line = data[data.rfind(b"\n", 0, at) + 1 : end if end >= 0 else len(data)]
+        if b"import" in line or not line.partition(b"#")[0].translate(None, _LISTED):
+            return True
+        at = data.find(name, end) if end >= 0 else -1
+    return False
 
 
 def within(path: str, name: str, depth: int = _DEPTH) -> Place | str | None:

@@ -76,7 +76,7 @@ class Unseen:
 
     def is_harmless(self, call: ir.Call) -> bool:
         """Whether a call that is no event makes no gradients: torch's own, a model's forward, a criterion."""
-        known = self._objects.frame.harmless
+        known = self._objects.recognised.harmless
         if call.id not in known:
             known[call.id] = self._makes_none(call)
         return known[call.id]

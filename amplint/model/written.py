@@ -32,19 +32,13 @@ def called(text: str) -> frozenset[tuple[str, str]]:
     """Those that it calls, and those that it asks for by `isinstance`."""
     code = _code(text)
     asked = (found for each in _ISINSTANCE.finditer(code) for found in _MENTION.findall(_second(code, each.end())))
-    return frozenset((*(name for name, _ in _calls(text)), *asked))
+    return frozenset((*_CALLED.findall(code), *asked))
 
 
 @lru_cache(maxsize=_MOST_TEXTS)
 def _code(text: str) -> str:
     """A text without its strings and comments."""
     return _PROSE.sub("", text)
-
-
-@lru_cache(maxsize=_MOST_TEXTS)
-def _calls(text: str) -> list[tuple[tuple[str, str], int]]:
-    """What a text calls, in its order, and where in its code the arguments start."""
-    return [((found[1], found[2] or ""), found.end()) for found in _CALLED.finditer(_code(text))]
 
 
 def _second(text: str, start: int) -> str:
@@ -75,9 +69,10 @@ def handed_to(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 def may_hand(text: str, mentioned: Container[tuple[str, str]]) -> bool:
     """Whether a text may call one of some names with an optimizer, a scaler or a loss: to be sure takes longer."""
-    code = _code(text)
     return any(
-        MAY_BE_HANDED.search(code, start, start + _ARGUMENTS) for name, start in _calls(text) if name in mentioned
+        MAY_BE_HANDED.search(text, found.end(), found.end() + _ARGUMENTS)
+        for found in _CALLED.finditer(text)
+        if found.groups("") in mentioned
     )
 
 

@@ -1,0 +1,200 @@
+"""What is asked once, or answered by a quick look, is what it would be if it were asked each time, and slowly."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from amplint.engine import check_bytes
+from amplint.model import links, outline
+from amplint.model.outline import is_written_elsewhere
+from amplint.paths import look_again
+from amplint.selection import enabled_codes
+from amplint.settings import Settings
+
+ENGINE = """\
+import torch
+from torch.amp import GradScaler
+
+
+class Engine:
+    def __init__(self, model):
+        self.scaler = GradScaler("cuda")
+        self.opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def back(self, loss):
+        self.scaler.scale(loss).backward()
+
+    def finish(self):
+        self.scaler.step(self.opt)
+        self.scaler.update()
+        self.opt.zero_grad()
+
+
+class Trainer:
+    def __init__(self, model):
+        self.engine = Engine(model)
+
+
+"""
+MADE_HERE = """\
+def main(model, data):
+    t = Trainer(model)
+    for x in data:
+        t.engine.back(model(x).sum())
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        t.engine.finish()
+"""
+MADE_ABOVE = """\
+import torch
+from torch.amp import GradScaler
+
+
+class Engine:
+    def __init__(self, model):
+        self.gs = GradScaler("cuda")
+
+    def back(self, loss):
+        self.gs.scale(loss).backward()
+
+
+class Trainer:
+    def __init__(self, model):
+        self.engine = Engine(model)
+
+    def go(self, loss):
+        self.engine.back(loss)
+
+
+model = torch.nn.Linear(1, 1)
+t = Trainer(model)
+
+
+def undo(opt):
+    t.engine.gs.update()
+    x = opt.grad
+
+
+def main(data, opt):
+    opt.zero_grad()
+    undo(opt)
+    t.go(model(data).sum())
+    undo(opt)
+    undo(opt)
+"""
+ALIASED = """\
+import torch
+
+torch_optim = torch.optim
+
+
+def main(model, data):
+    scaler = torch.amp.GradScaler("cuda")
+    sgd = torch_optim.SGD(model.parameters(), lr=0.1)
+    for x in data:
+        sgd.zero_grad()
+        scaler.scale(model(x).sum()).backward()
+        sgd.step()
+        scaler.update()
+"""
+LOOP = """\
+import torch
+from helpers import help_out
+
+scaler = torch.amp.GradScaler("cuda")
+
+
+def main(model, data, optimizer):
+    for x in data:
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        scaler.scale(loss).backward()
+        {before}
+        scaler.step(optimizer)
+        scaler.update()
+"""
+ON_TOP = """\
+import torch
+from helpers import help_out
+
+
+def main(model, data, optimizer):
+    scaler = torch.amp.GradScaler("cuda")
+    for x in data:
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        scaler.update()
+        scaler.scale(loss).backward()
+        {call}
+"""
+CLIPS = "import torch\ndef help_out(model):\n    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+STEPS = 'def help_out(o, text="", more=""):\n    o.step()\n'
+
+
+def codes(folder: Path, files: dict[str, str]) -> list[str]:
+    """What is found in the first of some files."""
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    look_again()
+    first = folder / next(iter(files))
+    result = check_bytes(first.read_bytes(), str(first), Settings(enabled_codes([]), isolated=True))
+    return [each.code for each in result.findings]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [(ENGINE + MADE_HERE, ["AMP401"]), (MADE_ABOVE, ["AMP410"]), (ALIASED, ["AMP402"])],
+    ids=["made in the function", "made at the top", "another name of a package"],
+)
+def test_what_an_object_is_may_turn_out_late(tmp_path: Path, text: str, expected: list[str]) -> None:
+    assert codes(tmp_path, {"train.py": text}) == expected
+
+
+@pytest.mark.parametrize(
+    "helpers",
+    ['"""Help.\n\ndef help_out(model):\n    is what you want.\n"""\nfrom clips import help_out\n',
+     'from clips import (\n    other,\n    help_out,\n)\nEXAMPLE = """\ndef help_out(model):\n"""\n'],
+)  # fmt: skip
+def test_what_a_string_shows_is_not_defined(tmp_path: Path, helpers: str) -> None:
+    files = {
+        "train.py": LOOP.format(before="help_out(model)"),
+        "helpers.py": helpers,
+        "clips.py": CLIPS + "other = 1\n",
+    }
+    assert codes(tmp_path, files) == ["AMP401"]
+
+
+def test_what_is_written_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "main.py").touch()
+    (tmp_path / "helpers.py").write_text("import os\n\n\ndef here(a):\n    pass\n\n\nclass There:\n    pass\n")
+    look_again()
+    main, helpers = str(tmp_path / "main.py"), str(tmp_path / "helpers.py")
+    for name, elsewhere in {"here": True, "There": True, "os": False, "he": False, "": False}.items():
+        assert is_written_elsewhere(main, "helpers", name, set()) is elsewhere
+        assert not is_written_elsewhere(main, "helpers", name, {helpers})
+    assert not is_written_elsewhere(main, "nowhere", "here", set())
+
+
+@pytest.mark.parametrize(
+    "call", ['help_out(text="a\\n", o=optimizer, more="b")', 'help_out(optimizer, f"{loss}")', "help_out(optimizer)"]
+)
+def test_a_call_is_handed_what_stands_between_strings(tmp_path: Path, call: str) -> None:
+    assert codes(tmp_path, {"train.py": ON_TOP.format(call=call), "helpers.py": STEPS}) == ["AMP411"]
+
+
+@pytest.mark.parametrize(("words", "roots"), [(outline.WORDS, outline._ROOTS), (links._NAMES, links._ROOTS)])
+def test_each_word_has_a_root(words: re.Pattern[str], roots: tuple[str, ...]) -> None:
+    depth, alternatives = 0, [""]
+    for char in re.sub(r"\\(\W)", "!", words.pattern):
+        depth += (char == "(") - (char == ")")
+        if char == "|" and depth == 0:
+            alternatives.append("")
+        else:
+            alternatives[-1] += char
+    assert len(alternatives) > 5
+    for each in alternatives:
+        assert any(root.rstrip("(") in each for root in roots), each
