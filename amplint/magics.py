@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from amplint.guard import Refusal, python_tree
-from amplint.source import LINE_END, MARK, Source
+from amplint.source import LINE_END, MARK, Source, lines_of
 
 # Cell magics whose body is Python, run in the notebook's own names.
 _PYTHON_BODY = {
@@ -150,7 +150,7 @@ def _like(written: str, shown: str) -> str:
     """What replaces a text: `shown` on the first line, and as many lines as that has, none of them shorter."""
     if shown.endswith(";"):  # the statement goes on
         return shown.ljust(len(written))
-    first, *others = LINE_END.split(written)
+    first, *others = lines_of(written)
     ends = LINE_END.findall(written)
     lines = [shown.ljust(len(first) - len(_END)) + _END, *(" " * len(each) for each in others)]
     return "".join(line + end for line, end in zip(lines, [*ends, ""], strict=True))

@@ -8,12 +8,10 @@ from amplint.model import ir
 from amplint.model.calls import Calls
 from amplint.model.events import events, is_grad
 from amplint.model.objects import objects
+from amplint.model.regions import MANUAL
 
 if TYPE_CHECKING:
     from amplint.model import Module
-
-
-_ENTERS = ("__enter__", "__exit__", "enter_context", "close", "pop_all")
 
 
 class Arms:
@@ -37,7 +35,7 @@ class Arms:
     def _is_decided(self, arm: ir.Block) -> bool:
         calls = self._calls
         attributes = [each for each in ir.values_below(arm) if isinstance(each, ir.Attribute)]
-        if any(each.attr in _ENTERS or is_grad(each) for each in attributes):
+        if any(each.attr in MANUAL or is_grad(each) for each in attributes):
             return True
         for each in ir.walk_statements(arm, into=False):
             if isinstance(each, (ir.Return, ir.Raise, ir.With)) or (isinstance(each, ir.Jump) and each.kind != "pass"):

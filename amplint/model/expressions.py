@@ -170,7 +170,7 @@ class Expressions:
     def _call(self, call: ir.Call, states: list[State]) -> list[State]:
         measure = read_of(self._module, call)
         callee = self.calls.callee(call) if measure is None else None
-        if callee is None and self._is_inert(call):
+        if measure is None and callee is None and self._is_inert(call):
             return states
         if callee is not None and callee.function not in self._active and len(self._active) <= self._depth:
             arguments = self.calls.arguments(call, callee)
@@ -191,12 +191,11 @@ class Expressions:
         return joined(found) if len(found) > 1 else found
 
     def _is_inert(self, call: ir.Call) -> bool:
-        """Whether a call that isn't followed leaves every state as it is."""
+        """Whether a call that isn't followed, and measures nothing, leaves every state as it is."""
         known = self._objects.recognised.inert
         if call.id not in known:
             known[call.id] = (
                 self._events.of(call) is None
-                and read_of(self._module, call) is None
                 and not self.regions.may_be_manual(call)
                 and not may_divide(call)
                 and self._events.unseen.is_harmless(call)

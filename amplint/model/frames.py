@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 # The root of a key: a variable of a numbered scope, or the `self` of a class.
 _ROOT = re.compile(r"(?<![\w.'\"])(?:\d+:\w+|self\d+)\b")
-
-
 _Pool = dict[tuple[frozenset[tuple[str, str]], frozenset[tuple[str, "ir.Class"]]], "Frame"]
 
 

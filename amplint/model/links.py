@@ -100,7 +100,7 @@ def _concerned(statements: list[ast.stmt], text: str) -> Iterator[tuple[ast.stmt
     texts = {id(each): "\n".join(lines[each.lineno - 1 : each.end_lineno]) for each in statements}
     defined = {each.name: each for each in statements if isinstance(each, outline.DEFINED)}
     todo = [each for each in statements if not isinstance(each, outline.DEFINED)]
-    todo += [each for each in defined.values() if _says(texts[id(each)])]
+    todo += [each for each in defined.values() if written.has(texts[id(each)], _NAMES, _ROOTS)]
     seen = {id(each) for each in todo}
     for statement in todo:  # grows
         yield statement, texts[id(statement)]
@@ -109,10 +109,6 @@ def _concerned(statements: list[ast.stmt], text: str) -> Iterator[tuple[ast.stmt
             if mentioned is not None and id(mentioned) not in seen:
                 seen.add(id(mentioned))
                 todo.append(mentioned)
-
-
-def _says(text: str) -> bool:
-    return any(root in text for root in _ROOTS) and _NAMES.search(text) is not None
 
 
 def _words(used: ast.expr) -> tuple[str, str]:

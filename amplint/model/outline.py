@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from amplint.guard import python_tree, too_deep
 from amplint.model.imports import module_file
-from amplint.model.written import MAY_BE_HANDED, handed_to, last_word, mentions
+from amplint.model.written import MAY_BE_HANDED, handed_to, has, last_word, mentions
 from amplint.paths import contents, remembered, version
 from amplint.source import Source, SourceError, has_lone_backslash, lines_of
 
@@ -58,7 +58,7 @@ class Unit:
     @cached_property
     def says(self) -> bool:
         """Whether one of the words stands in it."""
-        return any(root in self._text for root in _ROOTS) and WORDS.search(self._text) is not None
+        return has(self._text, WORDS, _ROOTS)
 
     @cached_property
     def mentions(self) -> frozenset[tuple[str, str]]:

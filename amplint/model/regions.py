@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _PRECISION = re.compile(r"(?i)autocast|amp(?![a-z])|fp32|float32|precision")
 _MANAGER = "contextlib.contextmanager"
-_MANUAL = ("enter_context", "__enter__", "__exit__", "close", "pop_all")
+# Methods that open or close a region by hand.
+MANUAL = ("enter_context", "__enter__", "__exit__", "close", "pop_all")
 # Switches the state behind the regions' backs.
 _SETS = re.compile(r"torch\.set_autocast_(\w+_)?enabled")
 
@@ -169,7 +170,7 @@ class Regions:
     def may_be_manual(self, call: ir.Call) -> bool:
         """Whether a call may open or close a region on some path."""
         func = call.func
-        return isinstance(func, ir.Attribute) and (func.attr in _MANUAL or self._sets(func))
+        return isinstance(func, ir.Attribute) and (func.attr in MANUAL or self._sets(func))
 
     def _sets(self, func: ir.Value) -> bool:
         return any(_SETS.fullmatch(name) for name in self._module.names.of(func))

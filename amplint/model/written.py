@@ -22,6 +22,11 @@ _BRACKETS = re.compile(r"[][(){},]")
 _CALLED = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?:[\s\\)]|#[^\n]*\n)*\(")
 
 
+def has(text: str, words: re.Pattern[str], roots: tuple[str, ...]) -> bool:
+    """Whether a text has one of some words; each has one of the `roots` in it, which are quicker to look for."""
+    return any(root in text for root in roots) and words.search(text) is not None
+
+
 def mentions(text: str) -> frozenset[tuple[str, str]]:
     """The names that a text reads, and the attributes of names: (name, attribute or "")."""
     found = _MENTION.findall(_code(text))

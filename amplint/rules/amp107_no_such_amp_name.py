@@ -45,6 +45,7 @@ from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.compat import guarded, may_be_missing
 from amplint.model.dtypes import AUTOCAST, SCALER
+from amplint.model.nodes import IMPORTS
 from amplint.model.scopes import UNBOUND
 from amplint.rules.base import Rule
 from amplint.rules.devices import Choice, choose
@@ -113,9 +114,7 @@ def _optional(module: Module, node: ir.Node, full: str) -> bool:
     new = _MISSING[full]
     old = f"torch.cuda.amp.{new.rpartition('.')[2]}"
     others: list[ir.Node] = [*module.references(new), *module.references(old)]
-    others += [
-        each for each in module.own.near("import").statements if isinstance(each, ir.Import) and each is not node
-    ]
+    others += [each for each in module.own.near(IMPORTS).statements if isinstance(each, ir.Import) and each is not node]
     return guarded(module.names, node, others)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Edit
 from amplint.model import ir
-from amplint.source import LINE_END
+from amplint.source import lines_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -29,7 +29,7 @@ def add_first_argument(module: Module, call: ir.Call, content: str) -> Edit:
     if not call.args:
         return insert(start, content)
     first = module.layout.span(call.args[0])[0]
-    lines = LINE_END.split(module.source.text[start:first])
+    lines = lines_of(module.source.text[start:first])
     # On a line of its own where the first argument is.
     behind = module.source.newline + lines[-1] if len(lines) > 1 and not lines[0].endswith("\\") else " "
     return insert(first, f"{content},{behind}")
