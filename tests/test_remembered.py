@@ -9,7 +9,7 @@ import pytest
 
 from amplint.engine import check_bytes
 from amplint.model import links, outline
-from amplint.model.outline import is_written_elsewhere
+from amplint.model.outline import Place, find
 from amplint.paths import look_again
 from amplint.selection import enabled_codes
 from amplint.settings import Settings
@@ -168,15 +168,30 @@ def test_what_a_string_shows_is_not_defined(tmp_path: Path, helpers: str) -> Non
     assert codes(tmp_path, files) == ["AMP401"]
 
 
-def test_what_is_written_elsewhere(tmp_path: Path) -> None:
+def test_what_is_found_among_some_files(tmp_path: Path) -> None:
+    """Others may not be found; what is found is what is found without."""
     (tmp_path / "main.py").touch()
-    (tmp_path / "helpers.py").write_text("import os\n\n\ndef here(a):\n    pass\n\n\nclass There:\n    pass\n")
+    (tmp_path / "package").mkdir()
+    files = {
+        "package/__init__.py": "from .inner import there\n\ndef within(a):\n    pass\n",
+        "package/inner.py": "def there(a):\n    pass\n",
+        "package/within.py": "",
+        "package/other.py": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
     look_again()
-    main, helpers = str(tmp_path / "main.py"), str(tmp_path / "helpers.py")
-    for name, elsewhere in {"here": True, "There": True, "os": False, "he": False, "": False}.items():
-        assert is_written_elsewhere(main, "helpers", name, set()) is elsewhere
-        assert not is_written_elsewhere(main, "helpers", name, {helpers})
-    assert not is_written_elsewhere(main, "nowhere", "here", set())
+    main, package, inner = (str(tmp_path / name) for name in ("main.py", "package/__init__.py", "package/inner.py"))
+    for name, found, among in [
+        ("there", Place(inner, "there"), inner),
+        # The function hides the module of its name, whichever files are asked for.
+        ("within", Place(package, "within"), inner),
+        ("other", str(tmp_path / "package/other.py"), inner),
+        ("nowhere", None, inner),
+    ]:
+        assert find(main, "package", name) == found
+        assert find(main, "package", name, among={among}) == found
+    assert find(main, "package.inner", "there", among={package}) is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.calls import Calls, callers, passed
 from amplint.model.deciding import asks_for_itself, conditions_round, is_changed
-from amplint.model.dtypes import Region, region_devices
+from amplint.model.dtypes import Region, is_false, region_devices
 from amplint.model.formulas import FALSE, TRUE, Formula, both, choice, either, equals, fact, negated
 from amplint.model.objects import SCALERS, objects
 from amplint.model.precision import BY_QUALIFIED, Dtype, dtypes, region_dtypes
@@ -393,3 +393,15 @@ class Decided:
 def decided(module: Module) -> Decided:
     """The reader of the module's decisions."""
     return module.once(Decided)
+
+
+def is_off(module: Module, region: Region) -> bool:
+    """Whether a region is surely off here: `enabled=False`, or a helper of another file's that is only called so.
+
+    What calls a helper of this file's own may be anywhere.
+    """
+    if is_false(region.enabled):
+        return True
+    if region.enabled is None or region.opaque or module.is_own(region.call):
+        return False
+    return decided(module).of(region.enabled) == FALSE

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.calls import Calls
-from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, is_false, region_of
+from amplint.model.decided import is_off
+from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, region_of
 from amplint.model.events import CLIPS, Event, events
 from amplint.model.expressions import MAX_WORK
 from amplint.model.keys import word_of
@@ -29,6 +30,7 @@ from amplint.model.visits import Issue, TooManyPathsError, Visit
 
 if TYPE_CHECKING:
     from amplint.model import Module
+    from amplint.model.nodes import Nodes
 
 MAX_DEPTH = 24
 # Where calls led to too many paths, less is tried of what is left of the file: of functions that get there, which call
@@ -178,11 +180,20 @@ def given_up(module: Module) -> list[str]:
     ]
 
 
+def _near_events(module: Module) -> Nodes:
+    """The nodes near what may be an event, aliases of functions aside."""
+    return module.whole.near(_EVENTS, *sorted({word_of(key) for key in objects(module).scalers}))
+
+
+def _aliased(module: Module) -> list[ir.Value]:
+    """The functions that are events, by whatever name."""
+    return module.meaning(*CLIPS, "torch.autograd.backward")
+
+
 def _may_train(module: Module) -> list[ir.Function]:
     """The functions of the file that may have events, or call one that does, going by names; in the text's order."""
-    whole, scalers = module.whole, {word_of(key) for key in objects(module).scalers}
-    aliased = {ir.function_of(each) for each in module.meaning(*CLIPS, "torch.autograd.backward")}
-    todo = [*whole.near(_EVENTS, *sorted(scalers)).functions, *(each for each in aliased if each is not None)]
+    whole, aliased = module.whole, {ir.function_of(each) for each in _aliased(module)}
+    todo = [*_near_events(module).functions, *(each for each in aliased if each is not None)]
     found = {each.id: each for each in todo}
     while todo:
         function = todo.pop()
@@ -213,7 +224,7 @@ def _amp_in_sight(module: Module) -> bool:
     for each in module.meaning(AUTOCAST, *OLD_AUTOCAST):
         call = each.parent
         region = region_of(module, call) if isinstance(call, ir.Call) and call.func is each else None
-        if region is None or not is_false(region.enabled):
+        if region is None or not is_off(module, region):
             return True
     return False
 
@@ -231,7 +242,7 @@ def _only_starts(module: Module, calls: Calls) -> bool:
 
 
 def _flows(module: Module) -> list[Flow]:
-    if not _amp_in_sight(module):
+    if not (_near_events(module).pieces or _aliased(module)) or not _amp_in_sight(module):
         return []
     calls, recogniser = module.once(Calls), events(module)
     every: list[ir.Function | ir.Program] = [module.program, *_may_train(module)]

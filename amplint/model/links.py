@@ -130,12 +130,13 @@ def _place(path: str, name: str, attribute: str, imports: _Imports) -> Place | N
 def _imported(path: str, scope: Scope, binding: Imported, paths: set[str]) -> Place | str | None:
     """What an import surely binds of the project's own: a function or class of some files, or a module's path."""
     meaning = outline.imported(binding.statement.module, binding.alias.name, binding.alias.asname)
-    if meaning is None or outline.is_written_elsewhere(path, *meaning, paths):
-        return None
+    found = outline.find(path, *meaning, among=paths) if meaning is not None else None
     bound = binding.alias.asname or binding.alias.name
-    if any(star.id > binding.statement.id and outline.offers(path, star.module or "", bound) for star in scope.stars):
+    if found and any(
+        star.id > binding.statement.id and outline.offers(path, star.module or "", bound) for star in scope.stars
+    ):
         return None
-    return outline.find(path, *meaning)
+    return found
 
 
 def _closure(own: str, places: list[Place]) -> list[Place]:
@@ -179,5 +180,9 @@ def _bind(path: str, scope: Scope, taken: dict[Place, ir.Function | ir.Class]) -
         if isinstance(found, Place):
             binding.what = taken.get(found)
         elif found is not None:
-            own = {place.name: what for place, what in taken.items() if outline.within(found, place.name) == place}
-            binding.members.update(own)
+            binding.members.update({place.name: what for place, what in taken.items() if _has(found, place)})
+
+
+def _has(path: str, place: Place) -> bool:
+    """Whether a module has a function or class by its own name."""
+    return (path == place.path or not outline.is_its_own(path, place.name)) and outline.within(path, place.name) == place

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cached_property, lru_cache
 from math import inf
-from string import ascii_letters, digits
 from typing import NamedTuple
 
 from amplint.guard import python_tree, too_deep
@@ -33,8 +32,11 @@ DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _GLOBAL = re.compile(r"global(?<!\wglobal)\b")
 # Behind a name and a point: what may be an attribute that is set, alone or as one of several.
 _SET = re.compile(r"\w+[ \t]*(?:=(?!=)|,)")
-# What the lines of a list of names are made of; names may have any letters.
-_LISTED = f"{ascii_letters}{digits}_ ,()\\\t\f\r".encode() + bytes(range(0x80, 0x100))
+# What follows the word `import`: names in parentheses, with comments, or up to the end of the line.
+_IMPORTED = re.compile(
+    rb"import(?<!\wimport)(?!\w)((?:[ \t\f]|\\\r?\n?)*(?:\((?:[^()#]|#[^\r\n]*)*|(?:[^\\\r\n]|\\\r?\n?)*))"
+)
+_WORDS = re.compile(rb"[\w\x80-\xff]+")
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 # The expressions in which names are assigned to without a walrus.
 _TARGETS = (ast.Name, ast.Tuple, ast.List, ast.Starred)
@@ -309,46 +311,41 @@ class Place(NamedTuple):
     name: str
 
 
-def find(filename: str, module: str, name: str, depth: int = _DEPTH) -> Place | str | None:
-    """What `from module import name` means in a file: a function or class of the project, or a module's path."""
+def find(
+    filename: str, module: str, name: str, depth: int = _DEPTH, among: Container[str] | None = None
+) -> Place | str | None:
+    """What `from module import name` means in a file: a function or class of the project, or a module's path.
+
+    With `among` the functions and classes of these files alone are of interest: others may not be found.
+    """
     path = module_file(filename, module)
-    if path is not None and name:
-        place = within(path, name, depth)
-        if place is not None:
-            return place
-        path = module_file(filename, f"{module}{'' if module.endswith('.') else '.'}{name}")
-    return path
+    if path is None or not name:
+        return path
+    inner = module_file(filename, f"{module}{'' if module.endswith('.') else '.'}{name}")
+    if among is not None and inner is None and path not in among and is_its_own(path, name):
+        return None
+    place = within(path, name, depth, among)
+    return place if place is not None else inner
 
 
-def is_written_elsewhere(filename: str, module: str, name: str, paths: Container[str]) -> bool:
-    """Whether `from module import name` surely means nothing that stands in some files: it is quick to tell."""
-    path = module_file(filename, module) if name else None
-    if path is None or path in paths:
-        return False
+def is_its_own(path: str, name: str) -> bool:
+    """Whether a name of a module, if it has it, is surely not imported there: it is quick to tell."""
+    words = _imported_words(path)
+    return words is not None and name.encode() not in words
+
+
+@remembered
+def _imported_words(path: str) -> frozenset[bytes] | None:
+    """The words in what may be a file's imports: what they bind is written in one. None where it can't be read."""
     try:
         data = contents(path, _LARGEST)
     except OSError:
-        return False
-    word = name.encode()
-    written = any(b"\n%s %s%s" % (what, word, end) in data for what in (b"class", b"def") for end in (b"(", b":"))
-    # It may be an example in a string, and the name that of a module of the package.
-    return written and not _may_import(data, word) and module_file(path, f".{name}") is None
+        return None
+    return frozenset(word for each in _IMPORTED.finditer(data) for word in _WORDS.findall(each[1]))
 
 
-def _may_import(data: bytes, name: bytes) -> bool:
-    """Whether a name stands in a line that may be one of an import."""
-    at = data.find(name)
-    while at >= 0:
-        end = data.find(b"\n", at)
-        line = data[data.rfind(b"\n", 0, at) + 1 : end if end >= 0 else len(data)]
-        if b"import" in line or not line.partition(b"#")[0].translate(None, _LISTED):
-            return True
-        at = data.find(name, end) if end >= 0 else -1
-    return False
-
-
-def within(path: str, name: str, depth: int = _DEPTH) -> Place | str | None:
-    """What a name of a module stands for, if it is the project's own."""
+def within(path: str, name: str, depth: int = _DEPTH, among: Container[str] | None = None) -> Place | str | None:
+    """What a name of a module stands for, if it is the project's own; `among` as for `find`."""
     of = outline(path)
     if of is None or not of.is_sure(name):
         return None
@@ -356,7 +353,7 @@ def within(path: str, name: str, depth: int = _DEPTH) -> Place | str | None:
         return Place(path, name)
     if name in of.imports and depth:
         module, original = of.imports[name]
-        return find(path, module, original, depth - 1)
+        return find(path, module, original, depth - 1, among)
     return None
 
 

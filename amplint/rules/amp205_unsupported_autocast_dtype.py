@@ -89,7 +89,7 @@ def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) 
     named = [each for each in types if each in _ONLY_HALF]
     names = [each.name for each in found]
     surely = None not in names and all(name not in HALF for name in names)
-    if _is_of_tensor(module, region) and surely and all(each.kind == "dtype" for each in found):
+    if surely and all(each.kind == "dtype" for each in found) and _is_of_tensor(module, region):
         named = ["any device but cuda"]  # it runs wherever its tensors are
     elif not named or None in types:
         return None

@@ -78,14 +78,16 @@ _SCALES = re.compile(
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each plain backward out of a float16 region that a plain step follows."""
-    text = module.source.text.lower()
-    if any(word in text for word in _SCALED_BY) and _SCALES.search(text):
-        return
-    for each in trained(module):
-        if each.event.kind == "backward" and not each.scaled and not each.unseen:
-            finding = next(filter(None, (_judge(module, each, entered) for entered in each.entered)), None)
-            if finding is not None:
-                yield finding
+    plain = [each for each in trained(module) if each.event.kind == "backward" and not each.scaled and not each.unseen]
+    for each in plain if plain and not _may_scale(module.source.text.lower()) else ():
+        finding = next(filter(None, (_judge(module, each, entered) for entered in each.entered)), None)
+        if finding is not None:
+            yield finding
+
+
+def _may_scale(text: str) -> bool:
+    """Whether a text, in small letters, has something that may scale its losses."""
+    return any(word in text for word in _SCALED_BY) and _SCALES.search(text) is not None
 
 
 def _judge(module: Module, found: Trained, entered: Entered) -> Finding | None:

@@ -50,6 +50,7 @@ from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.calls import Calls
 from amplint.model.casts import cast_to
+from amplint.model.decided import is_off
 from amplint.model.deciding import block_leaves
 from amplint.model.dtypes import is_false, opened_by, regions
 from amplint.model.nodes import Nodes
@@ -163,7 +164,7 @@ def _near_mode(module: Module) -> Nodes:
 def _has_half(module: Module) -> bool:
     """Whether the file says that half precision gets to its code: a region, or a function made for regions."""
     for region in regions(module):
-        if not is_false(region.enabled) and any(each.name in (*HALF, None) for each in region_dtypes(module, region)):
+        if not is_off(module, region) and any(each.name in (*HALF, None) for each in region_dtypes(module, region)):
             return True
     return any(True for _ in module.references(*_CUSTOM))
 
