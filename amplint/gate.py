@@ -6,7 +6,7 @@ Most files have nothing to do with AMP. For those this search is all there is: n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,7 @@ def opens(data: bytes, codes: frozenset[str]) -> bool:
 
 def matters(data: bytes, codes: frozenset[str]) -> bool:
     """Whether a file's bytes hold what a rule with one of `codes` looks for."""
-    return bool(touched(data, opening(codes))) or (UNUSED in codes and names_codes(data))
+    return any(True for _ in _touched(data, opening(codes))) or (UNUSED in codes and names_codes(data))
 
 
 @cache
@@ -79,9 +79,13 @@ def follows(rule: Rule) -> bool:
 
 def touched(data: bytes, codes: frozenset[str]) -> list[Rule]:
     """Those of the rules with `codes` whose trigger words are in the bytes of a file."""
+    return list(_touched(data, codes))
+
+
+def _touched(data: bytes, codes: frozenset[str]) -> Iterator[Rule]:
     rules, roots, parts = _search(codes)
     if not any(root in data for root in roots):
-        return []
+        return
     known: dict[bytes, bool] = {}
 
     def present(word: bytes) -> bool:
@@ -89,7 +93,7 @@ def touched(data: bytes, codes: frozenset[str]) -> list[Rule]:
             known[word] = all(map(present, parts[word])) and word in data
         return known[word]
 
-    return [rule for rule in rules if any(all(map(present, words)) for words in rule.triggers)]
+    yield from (rule for rule in rules if any(all(map(present, words)) for words in rule.triggers))
 
 
 def roots(codes: frozenset[str]) -> tuple[str, ...]:

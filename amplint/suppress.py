@@ -13,7 +13,7 @@ from functools import cached_property
 from amplint.comments import Layout, layout
 from amplint.directives import Code, Directive, Range, Ranges, directives, hinted
 from amplint.findings import Applicability, Edit, Finding, Fix, withhold
-from amplint.gate import UNUSED
+from amplint.gate import UNUSED, names_codes
 from amplint.rules import all_rules, known
 from amplint.source import LINE_END, Source
 
@@ -36,6 +36,8 @@ class Suppressions:
     @property
     def whole_file(self) -> bool:
         """Whether the file asks to be left alone."""
+        if "ignore-file" not in self._small:
+            return False  # to look for comments takes longer
         return any(each.kind == "ignore-file" and each.codes is None for each in self.directives)
 
     def keep(self, findings: Iterable[Finding]) -> list[Finding]:
@@ -94,7 +96,7 @@ class Suppressions:
         A code is judged if all rules that it stands for are among those `decided`: run on this file, to the end. An
         `off` without codes stands for those that are on by default.
         """
-        for each in self.directives:
+        for each in self.directives if names_codes(self._small.encode("utf-8", "replace")) else ():
             if each.kind == "ignore-file" or each.codes is None or any(code.text == UNUSED for code in each.codes):
                 continue
             if each.kind in _SWITCHES and not each.alone:
@@ -150,6 +152,11 @@ class Suppressions:
             ended = {code: self._ranges.ended[code] for code in each.codes or ()}
             if only := [code for code, ends in ended.items() if ends and all(one in idle for one in ends)]:
                 yield self._removal(each, only)
+
+    @cached_property
+    def _small(self) -> str:
+        """The text in small letters: comments may have any."""
+        return self._source.text.lower()
 
     @cached_property
     def layout(self) -> Layout:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 
 _ARGUMENTS = 2_000  # characters of a call that are looked at
@@ -72,9 +72,9 @@ def handed_to(tree: ast.AST) -> Iterator[tuple[str, str]]:
                     yield each.id, ""
 
 
-def may_hand(text: str, mentioned: Container[tuple[str, str]]) -> bool:
+def may_hand(text: str, mentioned: Collection[tuple[str, str]]) -> bool:
     """Whether a text may call one of some names with an optimizer, a scaler or a loss: to be sure takes longer."""
-    return any(
+    return bool(mentioned) and any(
         MAY_BE_HANDED.search(text, found.end(), found.end() + _ARGUMENTS)
         for found in _CALLED.finditer(text)
         if found.groups("") in mentioned
