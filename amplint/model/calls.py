@@ -198,7 +198,7 @@ class Calls:
 
     def _of_instance(self, key: str | None, name: str) -> Callee | None:
         known = self._objects
-        if key is None:
+        if key is None or not self._module.whole.defines(name):
             return None
         cls = known.frame.classes.get(key) or known.instance(key) or known.instance(known.original(key))
         return self._of_class(cls, name, key) if cls is not None else None

@@ -173,7 +173,7 @@ class Folded:
         A pattern must not match more than a line.
         """
         found = {number for word in words for number in self._numbers_with(word)}
-        return [self.pieces[number] for number in sorted(found - {-1})]
+        return [self.pieces[number] for number in sorted(found)]
 
     def _numbers_with(self, word: str | re.Pattern[str]) -> list[int]:
         if word not in self._known:
@@ -181,7 +181,8 @@ class Folded:
             at = self._find(word, 0)
             while at >= 0:
                 number = bisect_right(self.pieces, at, key=_start) - 1
-                found.append(number)
+                if number >= 0 and at < self.pieces[number].start + len(self.pieces[number].text):
+                    found.append(number)  # and not between pieces, where comments are, and what isn't taken
                 last = number + 1 == len(self.pieces)
                 at = -1 if last else self._find(word, max(at + 1, self.pieces[number + 1].start))
         return self._known[word]
@@ -190,6 +191,10 @@ class Folded:
         """The pieces that may define functions of a name, and how many in each."""
         for number, count in sorted(Counter(self._definitions.get(name, ())).items()):
             yield self.pieces[number], count
+
+    def defines(self, name: str) -> bool:
+        """Whether there may be functions of a name."""
+        return name in self._definitions
 
     @cached_property
     def _definitions(self) -> dict[str, list[int]]:

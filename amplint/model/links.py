@@ -185,4 +185,5 @@ def _bind(path: str, scope: Scope, taken: dict[Place, ir.Function | ir.Class]) -
 
 def _has(path: str, place: Place) -> bool:
     """Whether a module has a function or class by its own name."""
-    return (path == place.path or not outline.is_its_own(path, place.name)) and outline.within(path, place.name) == place
+    may_have = path == place.path or not outline.is_its_own(path, place.name)
+    return may_have and outline.within(path, place.name) == place

@@ -61,6 +61,10 @@ class Nodes:
         pieces = (each for file in self.files for each in file.defining(name))
         return [function for piece, count in pieces for function in piece.functions(name, count)]
 
+    def defines(self, name: str) -> bool:
+        """Whether there may be functions or methods of a name."""
+        return any(file.defines(name) for file in self.files)
+
     def within(self, function: ir.Function | None) -> Nodes:
         """The nodes of a function, and of what stands in one piece with it; with None those outside of functions."""
         home = self.piece_of(function.id) if function is not None else None

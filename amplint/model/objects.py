@@ -189,8 +189,8 @@ class Objects(Keys):
             self._functions[key] = next(
                 (
                     each
-                    for each in (self._module.whole.near(name).functions if name.isidentifier() else ())
-                    if each.name == name and (scope := each.scope.parent) is not None and scope.kind != "class"
+                    for each in self._module.whole.defined(name)
+                    if (scope := each.scope.parent) is not None and scope.kind != "class"
                     if len(scope.bindings.get(name, ())) == 1 and self.raw_variable(scope, name) == key
                 ),
                 None,

@@ -153,8 +153,7 @@ def canonical(name: str) -> str:
 class Names:
     """Resolves the values of one module; remembers what it has resolved."""
 
-    def __init__(self, package: str = "") -> None:
-        self._package = package
+    def __init__(self) -> None:
         self._known: dict[tuple[int, str], frozenset[str]] = {}
         self._partial: dict[tuple[int, str], frozenset[str]] = {}  # what was found for who asks for more
         self._attributes: dict[int, frozenset[str]] = {}

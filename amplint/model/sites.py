@@ -192,9 +192,14 @@ class Sites:
 
 
 def names_of(module: Module, what: ir.Function | ir.Class) -> list[str]:
-    """What a function or class is called where it is used: its name, and those that imports give it."""
+    """What a function or class is called where it is used: its name, and those that imports give it.
+
+    An import in a function that knows it by the name alone that a package gives it is not read for it.
+    """
     names = {what.name}
-    for statement in module.whole.near(IMPORTS).statements if module.parts else ():
+    every = module.whole.near(IMPORTS).pieces if module.parts else ()
+    pieces = (each for each in every if not each.is_function or what.name in each.text)
+    for statement in (each for piece in pieces for each in piece.statements):
         for alias in statement.aliases if isinstance(statement, ir.Import) else ():
             for each in _scope_of(statement).bindings.get(alias.bound, ()):
                 if isinstance(each, Imported) and each.what is what:
