@@ -17,6 +17,7 @@ from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
 
 if TYPE_CHECKING:
     from amplint.model import Module
+    from amplint.model.folding import Piece
 
 SCALERS = {SCALER, *OLD_SCALER, "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
 _OPTIMIZER_NAME = re.compile(r"(?i)optim|^opt$|^opt_|_opt$")
@@ -55,6 +56,7 @@ class Objects(Keys):
 
     def __init__(self, module: Module) -> None:
         super().__init__(module)
+        self._assigned: dict[int, dict[str, list[tuple[str, ir.Value]]]] = {}  # by piece
         self._constructed: dict[str, dict[str, _Constructed]] = {}  # last word of keys -> what they are made by
         self._functions: dict[str, ir.Function | None] = {}
         self.scalers: set[str] = set()
@@ -150,14 +152,20 @@ class Objects(Keys):
             return _NOTHING_MADE
         if word not in self._constructed:
             found = self._constructed[word] = dict[str, _Constructed]()
-            for statement in self._module.whole.near(word).statements:
-                if isinstance(statement, ir.Assign) and statement.value is not None:
-                    for target in statement.targets:
-                        # As the file has it, whatever the frame.
-                        own = self._raw(target)
-                        if own is not None and word_of(own) == word:
-                            self._read_construction(found.setdefault(own, _Constructed()), statement.value)
+            for piece in self._module.whole.near(word).pieces:
+                for own, value in self._assigned_in(piece).get(word, ()):
+                    self._read_construction(found.setdefault(own, _Constructed()), value)
         return self._constructed[word].get(key, _NOTHING_MADE)
+
+    def _assigned_in(self, piece: Piece) -> dict[str, list[tuple[str, ir.Value]]]:
+        """What a piece assigns, by the last word of the key, which is as the file has it, whatever the frame."""
+        if piece.first_id not in self._assigned:
+            found = self._assigned[piece.first_id] = dict[str, list[tuple[str, ir.Value]]]()
+            for statement in piece.statements:
+                if isinstance(statement, ir.Assign) and statement.value is not None:
+                    for own in filter(None, map(self._raw, statement.targets)):
+                        found.setdefault(word_of(own), []).append((own, statement.value))
+        return self._assigned[piece.first_id]
 
     def _read_construction(self, made: _Constructed, value: ir.Value) -> None:
         if isinstance(value, ir.Conditional):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.calls import Calls, callers
-from amplint.model.events import CLIPS, events
+from amplint.model.events import BOUNDS, CLIPS, events
 from amplint.rules.clips import reads_scale
 from amplint.rules.standing import conditions, exclusive, ifs_round, upwards
 
@@ -101,10 +101,11 @@ class Step:
 
 def containers(module: Module, is_clip: Callable[[ir.Call], bool]) -> list[ir.Function | ir.Program]:
     """The functions of the file, and its own body, in whose events a clip of torch's can be, or one that `is_clip`."""
+    words = module.words(*CLIPS)
     todo: list[ir.Node] = [
         call
-        for call in module.whole.near("clip", "clamp", *module.words(*CLIPS)).calls
-        if is_clip(call) or ((event := events(module).of(call)) is not None and event.kind == "clip")
+        for call in module.whole.near("clip", "clamp", *words).calls
+        if is_clip(call) or (ir.last_name(call.func) in (*words, *BOUNDS) and _is_clip(module, call))
     ]
     found: dict[int, ir.Function | ir.Program] = {}
     while todo:
@@ -114,6 +115,11 @@ def containers(module: Module, is_clip: Callable[[ir.Call], bool]) -> list[ir.Fu
             todo += callers(module, container) if isinstance(container, ir.Function) else ()
     every = [found[each] for each in sorted(found)]
     return [each for each in every if module.is_own(each) and getattr(each, "name", "") != "<lambda>"]
+
+
+def _is_clip(module: Module, call: ir.Call) -> bool:
+    event = events(module).of(call)
+    return event is not None and event.kind == "clip"
 
 
 def _is_none(value: ir.Value | None) -> bool:
