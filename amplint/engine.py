@@ -31,6 +31,7 @@ T = TypeVar("T")
 Wanted = Callable[[Source, Sequence[Finding]], Sequence[Finding]]
 # A file settles after two or three rounds; one whose fixes undo each other never would.
 ROUNDS = 100
+_FEW = 3  # rules
 
 
 class Result(NamedTuple):
@@ -228,6 +229,10 @@ def _read(source: Source, settings: Settings, codes: frozenset[str], fold: bool)
     tree = analysis.check_syntax(source)
     opening = gate.opening(codes)
     opened = _touched([without_prose(source.text, tree, gate.roots(opening))], opening)
+    if opened and len(opened) <= _FEW:
+        # The other words of so few rules are soon looked for, and all that there is may be an example in a docstring.
+        few = frozenset(each.code for each in opened)
+        opened = _touched([without_prose(source.text, tree, gate.words(opened))], few)
     if not opened:
         return None
     target = settings.target(source.filename)

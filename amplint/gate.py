@@ -101,6 +101,11 @@ def roots(codes: frozenset[str]) -> tuple[str, ...]:
     return tuple(each.decode() for each in _search(codes)[1])
 
 
+def words(rules: Iterable[Rule]) -> tuple[str, ...]:
+    """The trigger words of some rules."""
+    return tuple(sorted({word.decode() for rule in rules for words in rule.triggers for word in words}))
+
+
 @cache
 def _search(codes: frozenset[str]) -> tuple[list[Rule], tuple[bytes, ...], dict[bytes, list[bytes]]]:
     """The rules with `codes`, the roots of their words, and what parts these have."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from amplint.engine import check_bytes
-from amplint.model import links, outline
+from amplint.model import links, outline, written
 from amplint.model.outline import Place, find
 from amplint.paths import look_again
 from amplint.selection import enabled_codes
@@ -201,7 +201,7 @@ def test_a_call_is_handed_what_stands_between_strings(tmp_path: Path, call: str)
     assert codes(tmp_path, {"train.py": ON_TOP.format(call=call), "helpers.py": STEPS}) == ["AMP411"]
 
 
-@pytest.mark.parametrize(("words", "roots"), [(outline.WORDS, outline._ROOTS), (links._NAMES, links._ROOTS)])
+@pytest.mark.parametrize(("words", "roots"), [(written.WORDS, outline._ROOTS), (links._NAMES, links._ROOTS)])
 def test_each_word_has_a_root(words: re.Pattern[str], roots: tuple[str, ...]) -> None:
     depth, alternatives = 0, [""]
     for char in re.sub(r"\\(\W)", "!", words.pattern):

@@ -72,11 +72,14 @@ def _imports(tree: ast.Module) -> _Imports:
 def _uses(module: Module, path: str, tree: ast.Module, imports: _Imports) -> Iterator[Place]:
     """What of the project is called, or inherited, where the file has to do with AMP, as far as it can matter."""
     opens_regions = "autocast" in module.source.text  # where a model's own operations may run in half precision
+    idle = written.is_idle(module.source.text)  # where nothing but the helpers that open its regions can matter
     for statement, text in _concerned(tree.body, module.source.text):
         inherited = (
             base for each in (statement, *outline.statements(statement)) for base in getattr(each, "bases", ())
         )
         used = written.called(text).union(map(_words, inherited))
+        if idle:
+            used = frozenset(each for each in used if "autocast" in "".join(each))
         places = {each: _place(path, *each, imports) for each in used if each[0] in imports}
         of_others = {each: place for each, place in places.items() if place is not None and place.path != path}
         for each in [each for each, place in of_others.items() if _matters(place, opens_regions)]:

@@ -18,6 +18,22 @@ MAY_BE_HANDED = re.compile(r"(?i)opt|scaler|loss")
 _MENTION = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?![\w.]|[ \t]*=(?!=))")
 _PROSE = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\\\r\n]*"|'[^'\\\r\n]*'|\#[^\r\n]*""", re.DOTALL | re.VERBOSE)
 _ISINSTANCE = re.compile(r"\bisinstance\s*\(")
+# A function with none of these words does nothing to scaler, gradients or regions.
+WORDS = re.compile(
+    r"autocast|[sS]caler\b|backward\(|clip_grad|unscale|\.grad\b|zero_grad|optim\w*\.(step|state_dict)\(|BCELoss"
+    r"|binary_cross_entropy\b"
+)
+# What else has to do with half precision.
+_OTHERS = (
+    "caler", ".scale(", ".half(", ".bfloat16(", "custom_fwd", "custom_bwd", "apex", "ightning", "TrainingArg",
+    "Accelerat",
+)  # fmt: skip
+_REGION = re.compile(r"\w*autocast\w*")
+_ASKS = ("is_autocast", "get_autocast")  # torch's questions
+_IMPORTING = re.compile(r"[ \t]*(?:from|import)\b")
+_LISTED = re.compile(r"(?:[ \t]+as[ \t]+\w+)?,?[ \t]*(?:#.*)?$", re.MULTILINE)
+_OPENING = re.compile(r"[ \t]*\(")
+_SWITCHED_OFF = re.compile(r"\benabled\s*=\s*False\b")
 _BRACKETS = re.compile(r"[][(){},]")
 _CALLED = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?:[\s\\)]|#[^\n]*\n)*\(")
 
@@ -59,6 +75,34 @@ def _second(text: str, start: int) -> str:
         else:
             depth -= 1
     return ""
+
+
+def is_idle(text: str) -> bool:
+    """Whether a text does nothing to scaler or gradients, and the regions that it opens are all switched off.
+
+    Then it doesn't matter what it takes from elsewhere, but for the helpers that open the regions. What can't be told
+    by the text is none.
+    """
+    if any(word in text for word in _OTHERS) or any(found[0] != "autocast" for found in WORDS.finditer(text)):
+        return False
+    return "autocast" in text and all(_is_off(text, found) for found in _REGION.finditer(text))
+
+
+def _is_off(text: str, word: re.Match[str]) -> bool:
+    """Whether a word with `autocast` in it opens no region that can be on: a comment, an import, `enabled=False`."""
+    before = text[text.rfind("\n", 0, word.start()) + 1 : word.start()]
+    if "#" in before or word[0].startswith(_ASKS):
+        return True
+    called = _OPENING.match(text, word.end())
+    if called is None:
+        # In an import of one line, or alone on a line of one: `from utils import (\n    maybe_autocast,\n)`.
+        return bool(_IMPORTING.match(before)) or (not before.strip() and bool(_LISTED.match(text, word.end())))
+    depth = 0
+    for found in _BRACKETS.finditer(text, called.end() - 1, called.end() + _ARGUMENTS):
+        depth += (found[0] in "([{") - (found[0] in ")]}")
+        if depth == 0:
+            return _SWITCHED_OFF.search(text, called.end(), found.start()) is not None
+    return False
 
 
 def handed_to(tree: ast.AST) -> Iterator[tuple[str, str]]:
