@@ -33,7 +33,7 @@ _AROUND, _BODY = "class _:\n", " 0\n"
 # When a fix is tried, most pieces are what they were.
 _MOST_TREES = 256
 _DEFINITION = re.compile(r"def[\s\\]+([^\W\d]\w*)")
-_GLOBAL = re.compile(r"global(?<!\wglobal)\b")
+_GLOBAL = re.compile(r"(?m)(?:^|[;:\r])[ \t\f]*global\b")
 _ERROR_ROW = re.compile(r"error at (\d+):")
 _EXPECTED = re.compile(r": expected one of .*", re.DOTALL)
 
@@ -282,7 +282,7 @@ class Folded:
             self._lower(piece, block, scope, function)
 
         piece.unfold = unfold
-        if self._has_globals and _GLOBAL.search(piece.text):
+        if self._has_globals and _has_global(piece.text):
             unfold()  # it may bind names of the module
 
     def _class(self, node: ast.ClassDef, block: ir.Block, scope: Scope) -> None:
@@ -308,8 +308,13 @@ class Folded:
                 self._within(nodes, piece, cls.body, cls.scope)
 
         header.unfold = unfold
-        if self._has_globals and any(_GLOBAL.search(piece.text) for _, piece in members):
+        if self._has_globals and any(_has_global(piece.text) for _, piece in members):
             unfold()
+
+
+def _has_global(text: str) -> bool:
+    """Whether a text may have a `global` statement, which starts a line or stands behind another: no mere word."""
+    return "global" in text and _GLOBAL.search(text) is not None
 
 
 def _first_id(piece: Piece) -> int:
