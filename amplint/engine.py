@@ -230,9 +230,9 @@ def _read(source: Source, settings: Settings, codes: frozenset[str], fold: bool)
     opening = gate.opening(codes)
     opened = _touched([without_prose(source.text, tree, gate.roots(opening))], opening)
     if opened and len(opened) <= _FEW:
-        # The other words of so few rules are soon looked for, and all that there is may be an example in a docstring.
+        # The words of so few rules are soon looked for, and all that there is may be an example in a docstring.
         few = frozenset(each.code for each in opened)
-        opened = _touched([without_prose(source.text, tree, gate.words(opened))], few)
+        opened = _touched([without_prose(source.text, tree, gate.names(opened))], few)
     if not opened:
         return None
     target = settings.target(source.filename)

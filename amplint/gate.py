@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
+from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 from amplint.paths import NOTEBOOK
@@ -29,6 +30,7 @@ ROOTS = (
 # As people write it: a search without regard to case is slow.
 _NOQA = (b"noqa", b"NOQA", b"NoQA")
 _SPECIAL = set(b'"\\/')
+_WORD = re.compile(r"\w+")
 _ESCAPE = re.compile(rb"\\u00([2-7][0-9A-Fa-f])")
 
 
@@ -101,9 +103,14 @@ def roots(codes: frozenset[str]) -> tuple[str, ...]:
     return tuple(each.decode() for each in _search(codes)[1])
 
 
-def words(rules: Iterable[Rule]) -> tuple[str, ...]:
-    """The trigger words of some rules."""
-    return tuple(sorted({word.decode() for rule in rules for words in rule.triggers for word in words}))
+def names(rules: Iterable[Rule]) -> tuple[str, ...]:
+    """Those of the trigger words of some rules that are names: in code they can't be anything else."""
+    words = {word.decode() for rule in rules for words in rule.triggers for word in words}
+    return tuple(sorted(word for word in words if all(map(_is_name, _WORD.findall(word)))))
+
+
+def _is_name(word: str) -> bool:
+    return word.isidentifier() and not iskeyword(word)
 
 
 @cache
