@@ -25,6 +25,7 @@ ODD = {
     "comments": "class A:  # a\n    # b\n    '''doc'''\n\n    def f(self):  # c\n        pass  # d\n    # e\n# f\n",
     "nested": "class A:\n  class B:\n    x = 1\n  if x:\n    def g(self): self.y = 1\n  def h(self): self.y = 2\n",
     "global": "x = 1\ndef f():\n  global x\n  x = 2\nx = 3\nclass A:\n  def g(self):\n    global x\n    x = 4\n",
+    "global behind": "x = 1\ndef f(): 0; global x; x = 2\nclass A:\n  def g(self):\n    if 1: global x\n    x = 3\n",
     "strings": 'class A:\n    def f(self):\n        return """\nclass B:\ndef g(): pass\n"""\n    x = 1\n',
     "empty": "",
     "comment": "# nothing",
@@ -116,6 +117,31 @@ def unread(module: Module) -> set[str]:
     methods = [each for of in module.program.body.statements if isinstance(of, ir.Class) for each in of.body.statements]
     every = (*module.program.body.statements, *methods)
     return {each.name for each in every if isinstance(each, ir.FoldedFunction)}
+
+
+SPOKEN = '''\
+def documented():
+    """Counts global steps; what is global: the model."""
+    return 1  # of the global step
+
+
+# The step that stands between them.
+class Counter:
+    def count(self):
+        """The global batch size."""
+        return 2
+
+    # A step, too.
+    def declared(self):
+        if self: global total
+        total = 3
+'''
+
+
+def test_words_of_comments_and_docstrings_read_nothing() -> None:
+    module = read(SPOKEN, fold=True)
+    assert unread(module) == {"documented", "count"}  # to declare something is to bind a name of the file
+    assert [piece.text.strip() for piece in module.whole.near("between", "too").pieces] == []
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint import check, engine
+from amplint import check, engine, gate
 from amplint.prose import without_prose
+from amplint.rules import all_rules
 from tests.conftest import LEGACY
 
 WORDS = ("autocast", ".scale(", "caler")
@@ -85,3 +87,26 @@ def test_a_file_that_only_speaks_of_amp_is_not_read(monkeypatch: pytest.MonkeyPa
     assert check('"""How to use torch.cuda.amp.autocast."""\n') == []
     with pytest.raises(AssertionError, match="it was read"):
         check(LEGACY)
+
+
+def test_the_words_of_few_rules_count_in_code_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a file has a rule's first word in code and the others in an example, the rule has nothing to find in it."""
+
+    def read(*_: object, **__: object) -> None:
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr(engine.analysis, "read", read)
+    example = '"""Takes part in training.\n\n>>> loss.backward()\n"""\n'
+    assert check(f"{example}self.scaler = StdScaler(config)\nconfig.update(other)\n") == []
+    with pytest.raises(AssertionError, match="it was read"):
+        check(f"{example}self.scaler = StdScaler(config)\nconfig.update(other)\nloss.backward()\n")
+
+
+def test_no_trigger_word_is_left_out_of_code() -> None:
+    """Words that are no names, as in `import apex` or `enabled=False`, stay wherever they stand."""
+    words = {word.decode() for rule in all_rules().values() for words in rule.triggers for word in words}
+    names = gate.names(all_rules().values())
+    assert {"import apex", "autocast"} <= words
+    assert not any(re.search(r"(?<!\w)(import|False|None)(?!\w)", each) for each in names)
+    for each in names:
+        assert f"x {each} x" == without_prose(f"x {each} x", ast.parse(" ; ".join(re.findall(r"\w+", each))), [each])

@@ -213,3 +213,80 @@ def test_each_word_has_a_root(words: re.Pattern[str], roots: tuple[str, ...]) ->
     assert len(alternatives) > 5
     for each in alternatives:
         assert any(root.rstrip("(") in each for root in roots), each
+
+
+@pytest.mark.parametrize(
+    ("text", "idle"),
+    [
+        ("from utils import maybe_autocast\nwith maybe_autocast('cuda', enabled=False):\n    x = x @ x\n", True),
+        ("from utils import (\n    first,\n    maybe_autocast as off,  # autocast\n)\n", True),
+        ("x = torch.get_autocast_dtype('cuda') if torch.is_autocast_enabled() else None\n", True),
+        ("with torch.autocast(\n    device_type=x.device.type,\n    enabled=False,\n):\n    x = x @ x\n", True),
+        ("with torch.autocast('cuda', enabled=False), torch.autocast('cpu'):\n    x = x @ x\n", False),
+        ("with torch.autocast('cuda', enabled=(False)):\n    x = x @ x\n", False),
+        ("with torch.autocast('cuda', enabled=use), f(enabled=False):\n    x = x @ x\n", False),
+        ("with torch.autocast('cuda'):\n    x = f(x)\n", False),
+        ("open_region = torch.autocast\n", False),
+        ("@torch.autocast('cuda')\ndef f(x):\n    return x\n", False),
+        ("with torch.autocast('cuda', enabled=False):\n    loss.backward()\n", False),
+        ("with torch.autocast('cuda', enabled=False):\n    x = model.half()(x)\n", False),
+        ("class A(TrainingArguments):\n    pass\n", False),
+        ("call(autocast(model), enabled=False)\n", False),
+        ("call(\n    x, autocast,\n)\n", False),
+    ],
+)
+def test_what_opens_no_region_that_is_on(text: str, idle: bool) -> None:
+    assert written.is_idle(text) is idle
+
+
+CASTS = """\
+import torch
+from helpers import autocast_if
+
+
+class Attention(torch.nn.Module):
+    def forward(self, q, k):
+        with autocast_if("cuda", {given}):
+            if self.training:
+                q = q.float()
+            return q @ k
+"""
+REGION = """\
+import contextlib
+
+import torch
+
+
+def autocast_if(device, enabled=True):
+    if torch.is_autocast_enabled(device) or enabled:
+        return torch.autocast(device, torch.float16, enabled=enabled)
+    return contextlib.nullcontext()
+"""
+
+
+@pytest.mark.parametrize(("given", "expected"), [("True", ["AMP504"]), ("enabled=False", [])])
+def test_a_helpers_region_is_what_this_file_makes_of_it(tmp_path: Path, given: str, expected: list[str]) -> None:
+    assert codes(tmp_path, {"attention.py": CASTS.format(given=given), "helpers.py": REGION}) == expected
+
+
+LATE = """\
+import torch
+from torch.amp import GradScaler
+
+
+def train(model, optimizer, data):
+    from helpers import help_out as tidy
+
+    scaler = GradScaler("cuda")
+    for x in data:
+        scaler.scale(model(x).sum()).backward()
+        tidy(scaler, optimizer)
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+UNSCALES = "def help_out(scaler, optimizer):\n    scaler.unscale_(optimizer)\n"
+
+
+def test_an_import_in_a_function_is_followed(tmp_path: Path) -> None:
+    assert codes(tmp_path, {"train.py": LATE, "helpers.py": UNSCALES}) == ["AMP405"]
