@@ -36,8 +36,11 @@ def link(module: Module) -> None:
         return
     tree = module.folded.tree or ast.parse(module.source.text)
     imports = _imports(tree)
+    used = sorted(set(_uses(module, path, tree, imports)))
+    if not used:
+        return
     names: dict[str, set[str]] = {}
-    for place in _closure(path, sorted(set(_uses(module, path, tree, imports)))):
+    for place in _closure(path, used):
         names.setdefault(place.path, set()).add(place.name)
     # What something sets of another file, as in `helpers.step = ...`, is not what stands there.
     own = outline.sets(module.source.text, imports, lambda name: _module(path, imports[name]))
@@ -72,14 +75,16 @@ def _imports(tree: ast.Module) -> _Imports:
 def _uses(module: Module, path: str, tree: ast.Module, imports: _Imports) -> Iterator[Place]:
     """What of the project is called, or inherited, where the file has to do with AMP, as far as it can matter."""
     opens_regions = "autocast" in module.source.text  # where a model's own operations may run in half precision
-    idle = written.is_idle(module.source.text)  # where nothing but the helpers that open its regions can matter
+    helpers = written.switched_off(module.source.text)
+    if helpers is not None:
+        found = (_place(path, *each, imports) for each in helpers if each[0] in imports)
+        yield from (each for each in found if each is not None and each.path != path)
+        return
     for statement, text in _concerned(tree.body, module.source.text):
         inherited = (
             base for each in (statement, *outline.statements(statement)) for base in getattr(each, "bases", ())
         )
         used = written.called(text).union(map(_words, inherited))
-        if idle:
-            used = frozenset(each for each in used if "autocast" in "".join(each))
         places = {each: _place(path, *each, imports) for each in used if each[0] in imports}
         of_others = {each: place for each, place in places.items() if place is not None and place.path != path}
         for each in [each for each, place in of_others.items() if _matters(place, opens_regions)]:

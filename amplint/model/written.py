@@ -28,7 +28,8 @@ _OTHERS = (
     "caler", ".scale(", ".half(", ".bfloat16(", "custom_fwd", "custom_bwd", "apex", "ightning", "TrainingArg",
     "Accelerat",
 )  # fmt: skip
-_REGION = re.compile(r"\w*autocast\w*")
+_REGION = re.compile(r"autocast\w*")
+_BASE = re.compile(r"([^\W\d]\w*)[ \t]*\.[ \t]*$")
 _ASKS = ("is_autocast", "get_autocast")  # torch's questions
 _IMPORTING = re.compile(r"[ \t]*(?:from|import)\b")
 _LISTED = re.compile(r"(?:[ \t]+as[ \t]+\w+)?,?[ \t]*(?:#.*)?$", re.MULTILINE)
@@ -77,31 +78,45 @@ def _second(text: str, start: int) -> str:
     return ""
 
 
-def is_idle(text: str) -> bool:
-    """Whether a text does nothing to scaler or gradients, and the regions that it opens are all switched off.
+def switched_off(text: str) -> set[tuple[str, str]] | None:
+    """What opens the regions of a text that does nothing to scaler or gradients, if they are all switched off.
 
-    Then it doesn't matter what it takes from elsewhere, but for the helpers that open the regions. What can't be told
-    by the text is none.
+    Then nothing else of what it takes from elsewhere matters. None where there are other regions, where the text may
+    have more to do with AMP, and where that can't be told by the text.
     """
     if any(word in text for word in _OTHERS) or any(found[0] != "autocast" for found in WORDS.finditer(text)):
-        return False
-    return "autocast" in text and all(_is_off(text, found) for found in _REGION.finditer(text))
+        return None
+    opening: set[tuple[str, str]] = set()
+    for found in _REGION.finditer(text):
+        start = found.start()
+        while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
+            start -= 1
+        before, name = text[text.rfind("\n", 0, start) + 1 : start], text[start : found.end()]
+        called = _OPENING.match(text, found.end())
+        if "#" in before or name.startswith(_ASKS) or (called is None and _is_imported(text, before, found.end())):
+            continue
+        if called is None or not _is_off(text, called.end()):
+            return None
+        base = _BASE.search(before)
+        opening.add((base[1], name) if base is not None else (name, ""))
+    return opening if "autocast" in text else None
 
 
-def _is_off(text: str, word: re.Match[str]) -> bool:
-    """Whether a word with `autocast` in it opens no region that can be on: a comment, an import, `enabled=False`."""
-    before = text[text.rfind("\n", 0, word.start()) + 1 : word.start()]
-    if "#" in before or word[0].startswith(_ASKS):
-        return True
-    called = _OPENING.match(text, word.end())
-    if called is None:
-        # In an import of one line, or alone on a line of one: `from utils import (\n    maybe_autocast,\n)`.
-        return bool(_IMPORTING.match(before)) or (not before.strip() and bool(_LISTED.match(text, word.end())))
-    depth = 0
-    for found in _BRACKETS.finditer(text, called.end() - 1, called.end() + _ARGUMENTS):
+def _is_imported(text: str, before: str, end: int) -> bool:
+    """Whether a name that ends at an offset, with `before` in its line, is only imported.
+
+    That is so in an import of one line, or alone on a line of one: `from utils import (\\n    maybe_autocast,\\n)`.
+    """
+    return bool(_IMPORTING.match(before)) or (not before.strip() and bool(_LISTED.match(text, end)))
+
+
+def _is_off(text: str, start: int) -> bool:
+    """Whether `enabled=False` is among the arguments that start at an offset."""
+    depth = 1
+    for found in _BRACKETS.finditer(text, start, start + _ARGUMENTS):
         depth += (found[0] in "([{") - (found[0] in ")]}")
         if depth == 0:
-            return _SWITCHED_OFF.search(text, called.end(), found.start()) is not None
+            return _SWITCHED_OFF.search(text, start, found.start()) is not None
     return False
 
 
