@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _NOT_MADE = object()
-_FORM_FEED = re.compile(r"(?m)^[ \t\f]*\f[ \t\f]*$")
+_ON_A_LINE = re.compile(r"(?m)^[ \t\f]*\f[ \t\f]*$")
+_AT_FIRST = re.compile(r"[ \t\f]*\f")
+_AT_START = re.compile(r"(?<!\\)(\r\n|[\r\n])([ \t\f]*\f)")
 
 
 class Part(NamedTuple):
@@ -201,10 +203,20 @@ def build(
     Raises:
         CannotRead: libcst does not take the text, or does not keep all of it.
     """
-    # libcst drops form feeds, and positions would shift; on a line of its own a space does the same.
-    text = _FORM_FEED.sub(lambda found: " " * len(found[0]), source.text) if "\f" in source.text else source.text
+    # libcst drops form feeds at the starts of lines, and positions would shift; on a line of its own a space will do.
+    text = _ON_A_LINE.sub(lambda found: " " * len(found[0]), source.text) if "\f" in source.text else source.text
     loses = "\f" in text or has_lone_backslash(text)
+    text = _moved(text) if loses else text
     folded = Folded(text, None if loses else tree, last_id)
     if loses and folded.pieces[0].tree.code != text:
         raise CannotRead("a form feed or a lone backslash stands where libcst loses it", 1)
     return Module(source, target, folded, frameworks)
+
+
+def _moved(text: str) -> str:
+    """A text of the same length, without form feeds in front of code.
+
+    There they start the indentation anew, so that they may as well end the line above; the first line is given one.
+    """
+    first = _AT_FIRST.match(text)
+    return _AT_START.sub(r"\2\1", f"{text[: first.end() - 1]}\n{text[first.end() :]}" if first else text)
