@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -33,8 +34,8 @@ def in_processes(
     rest = jobs
     while rest:
         try:
-            with _nothing_from_here():
-                pool = ProcessPoolExecutor(min(processes, len(rest), MOST), initializer=_begin)
+            with _nothing_from_here() as home:
+                pool = ProcessPoolExecutor(min(processes, len(rest), MOST), initializer=_begin, initargs=(home,))
                 outcomes = pool.map(work, rest)
         except (OSError, ImportError, NotImplementedError):  # no semaphores, as in some containers, or no memory
             yield from map(work, rest)
@@ -58,19 +59,32 @@ def in_processes(
 
 
 @contextmanager
-def _nothing_from_here() -> Iterator[None]:
-    """Where processes aren't forked Python starts them in the current directory, and would import what lies there."""
+def _nothing_from_here() -> Iterator[str | None]:
+    """Where processes aren't forked Python starts them in the current directory, and would import what lies there.
+
+    Where Python can't be told (before 3.11), they start in its own directory; where they belong is what this gives.
+    """
+    if sys.version_info < (3, 11):
+        home = os.getcwd()
+        os.chdir(os.path.dirname(os.__file__))
+        try:
+            yield home
+        finally:
+            os.chdir(home)
+        return
     if "PYTHONSAFEPATH" in os.environ:
-        yield
+        yield None
         return
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
-        yield
+        yield None
     finally:
         del os.environ["PYTHONSAFEPATH"]
 
 
-def _begin() -> None:
+def _begin(home: str | None) -> None:
+    if home is not None:
+        os.chdir(home)
     # Ctrl-C reaches all processes; the first ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_first, daemon=True).start()

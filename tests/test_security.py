@@ -257,7 +257,6 @@ class TestWhatLiesThereIsNotImported:
         assert (there / "old19.py").read_text() == MODERN
         assert not (there / "ran").exists()
 
-    @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python can't be told before")
     @pytest.mark.parametrize("method", ["spawn", "forkserver"])
     def test_by_other_processes(self, there: Path, method: str) -> None:
         (there / "main.py").write_text(
