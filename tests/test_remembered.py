@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from amplint.engine import check_bytes
-from amplint.model import links, outline, written
+from amplint.model import links, outline
 from amplint.model.outline import Place, find
 from amplint.paths import look_again
 from amplint.selection import enabled_codes
@@ -201,7 +201,7 @@ def test_a_call_is_handed_what_stands_between_strings(tmp_path: Path, call: str)
     assert codes(tmp_path, {"train.py": ON_TOP.format(call=call), "helpers.py": STEPS}) == ["AMP411"]
 
 
-@pytest.mark.parametrize(("words", "roots"), [(written.WORDS, outline._ROOTS), (links._NAMES, links._ROOTS)])
+@pytest.mark.parametrize(("words", "roots"), [(outline.WORDS, outline._ROOTS), (links._NAMES, links._ROOTS)])
 def test_each_word_has_a_root(words: re.Pattern[str], roots: tuple[str, ...]) -> None:
     depth, alternatives = 0, [""]
     for char in re.sub(r"\\(\W)", "!", words.pattern):
@@ -213,36 +213,6 @@ def test_each_word_has_a_root(words: re.Pattern[str], roots: tuple[str, ...]) ->
     assert len(alternatives) > 5
     for each in alternatives:
         assert any(root.rstrip("(") in each for root in roots), each
-
-
-@pytest.mark.parametrize(
-    ("text", "opening"),
-    [
-        (
-            "from utils import maybe_autocast\nwith maybe_autocast('cuda', enabled=False):\n    x = x @ x\n",
-            {("maybe_autocast", "")},
-        ),
-        ("from utils import (\n    first,\n    maybe_autocast as off,  # autocast\n)\n", set()),
-        ("x = torch.get_autocast_dtype('cuda') if torch.is_autocast_enabled() else None\n", set()),
-        (
-            "# autocast\nimport autocasts\nwith torch . autocast(\n    device_type=a,\n    enabled=False,\n): pass\n",
-            {("torch", "autocast")},
-        ),
-        ("with torch.autocast('cuda', enabled=False), torch.autocast('cpu'):\n    x = x @ x\n", None),
-        ("with torch.autocast('cuda', enabled=(False)):\n    x = x @ x\n", None),
-        ("with torch.autocast('cuda', enabled=use), f(enabled=False):\n    x = x @ x\n", None),
-        ("with torch.autocast('cuda'):\n    x = f(x)\n", None),
-        ("open_region = torch.autocast\n", None),
-        ("@torch.autocast('cuda')\ndef f(x):\n    return x\n", None),
-        ("with torch.autocast('cuda', enabled=False):\n    loss.backward()\n", None),
-        ("with torch.autocast('cuda', enabled=False):\n    x = model.half()(x)\n", None),
-        ("class A(TrainingArguments):\n    pass\n", None),
-        ("call(autocast(model), enabled=False)\n", None),
-        ("call(\n    x, autocast,\n)\n", None),
-    ],
-)
-def test_what_opens_no_region_that_is_on(text: str, opening: set[tuple[str, str]] | None) -> None:
-    assert written.switched_off(text) == opening
 
 
 CASTS = """\
@@ -270,9 +240,145 @@ def autocast_if(device, enabled=True):
 """
 
 
-@pytest.mark.parametrize(("given", "expected"), [("True", ["AMP504"]), ("enabled=False", [])])
-def test_a_helpers_region_is_what_this_file_makes_of_it(tmp_path: Path, given: str, expected: list[str]) -> None:
-    assert codes(tmp_path, {"attention.py": CASTS.format(given=given), "helpers.py": REGION}) == expected
+@pytest.mark.parametrize(
+    ("given", "more", "expected"),
+    [
+        ("True", "", ["AMP504"]),
+        ("enabled=False", "", []),
+        ("enabled=False", "def other(x):\n    with autocast_if(x.device.type):\n        return x @ x\n", ["AMP504"]),
+        ("enabled=False", "run(autocast_if)\n", ["AMP504"]),
+        ("enabled=False", "regions = [autocast_if]\n", ["AMP504"]),
+    ],
+)
+def test_a_helpers_region_is_what_this_file_makes_of_it(
+    tmp_path: Path, given: str, more: str, expected: list[str]
+) -> None:
+    text = CASTS.format(given=given) + more
+    assert codes(tmp_path, {"attention.py": text, "helpers.py": REGION}) == expected
+
+
+PRECISION = """\
+import torch
+
+
+class Precision:
+    def __init__(self):
+        self.on = False
+
+    def autocast(self):
+        return torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.on)
+"""
+SWITCHED = """\
+import torch
+from base import Precision
+
+
+class Mine(Precision):
+    def __init__(self, config):
+        super().__init__()
+        self.on = config.amp
+
+    def fit(self, model, x, optimizer):
+        with self.autocast():
+            loss = model(x)
+            loss.backward()
+        optimizer.step()
+"""
+
+
+def test_a_flag_that_is_set_later_switches_a_region(tmp_path: Path) -> None:
+    assert codes(tmp_path, {"main.py": SWITCHED, "base.py": PRECISION}) == ["AMP301"]
+
+
+BASE = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def forward(self, x):
+        with torch.autocast("cuda"):
+            return self.model(x)
+
+    def back(self, loss):
+        self.scaler.scale(loss).backward()
+
+    def clip(self):
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+
+    def finish(self):
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad()
+"""
+ISLAND = """\
+import torch
+from base import Trainer
+
+
+class Mine(Trainer):
+    def criterion(self, out, y):
+        with torch.autocast("cuda", enabled=False):
+            return torch.nn.functional.mse_loss(out.float(), y)
+
+    def fit(self, x, y):
+        self.back(self.criterion(self.forward(x), y))
+        self.clip()
+        self.finish()
+"""
+
+
+def test_a_file_of_switched_off_regions_trains_by_what_it_inherits(tmp_path: Path) -> None:
+    assert codes(tmp_path, {"main.py": ISLAND, "base.py": BASE}) == ["AMP401"]
+
+
+STEPPED = """\
+import torch
+
+
+def forward(model, x):
+    with torch.autocast("cuda"):
+        return model(x)
+
+
+def clip_and_step(model, scaler, optimizer):
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+"""
+PACKAGED = """\
+import torch
+from package import forward, clip_and_step
+
+
+def train(x, model, scaler, optimizer):
+    loss = forward(model, x)
+    scaler.scale(loss).backward()
+    clip_and_step(model, scaler, optimizer)
+"""
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        "from .inner import forward, clip_and_step\n",
+        "from .inner import (  # (the first\n    forward,\n    clip_and_step,  # ) and the last\n)\n",
+        "# from .old import (forward,\n#     clip)\nfrom .inner import (\n    forward,\n    clip_and_step,\n)\n",
+        '"""What others import (see there."""\nfrom .inner import (\n    forward,\n    clip_and_step,\n)\n',
+        "import os; from .inner import (\n    forward,\n    clip_and_step,\n)\n",
+        "# not import this \\\nfrom .inner import forward, clip_and_step\n",
+        "from .inner import \\\n    forward, \\\n    clip_and_step\n",
+        "from.inner import(forward,clip_and_step)\n",
+        "try:\n    from .inner import forward, clip_and_step\nexcept ImportError:\n    raise\n",
+    ],
+)
+def test_what_a_package_imports_is_found(tmp_path: Path, package: str) -> None:
+    (tmp_path / "package").mkdir()
+    files = {"train.py": PACKAGED, "package/__init__.py": package, "package/inner.py": STEPPED}
+    assert codes(tmp_path, files) == ["AMP401"]
 
 
 LATE = """\

@@ -400,8 +400,16 @@ def is_off(module: Module, region: Region) -> bool:
 
     What calls a helper of this file's own may be anywhere.
     """
-    if is_false(region.enabled):
-        return True
-    if region.enabled is None or region.opaque or module.is_own(region.call):
+    if is_false(region.enabled) or region.opaque or module.is_own(region.call):
+        return is_false(region.enabled)
+    function, enabled = ir.function_of(region.call), region.enabled
+    if not isinstance(enabled, ir.Name) or function is None or function.cls is not None:
         return False
-    return decided(module).of(region.enabled) == FALSE
+    bindings = module.names.bindings(enabled)
+    if len(bindings) != 1 or not isinstance(bindings[0], Other) or bindings[0].node is not function:
+        return False
+    known = {each.id for each in callers(module, function)}
+    for each in module.once(Calls).sites.mentions(function):
+        if not isinstance(each.parent, ir.Call) or each.parent.func is not each or each.parent.id not in known:
+            return False
+    return bool(known) and all(map(is_false, passed(module, function, enabled.name)))

@@ -75,11 +75,6 @@ def _imports(tree: ast.Module) -> _Imports:
 def _uses(module: Module, path: str, tree: ast.Module, imports: _Imports) -> Iterator[Place]:
     """What of the project is called, or inherited, where the file has to do with AMP, as far as it can matter."""
     opens_regions = "autocast" in module.source.text  # where a model's own operations may run in half precision
-    helpers = written.switched_off(module.source.text)
-    if helpers is not None:
-        found = (_place(path, *each, imports) for each in helpers if each[0] in imports)
-        yield from (each for each in found if each is not None and each.path != path)
-        return
     for statement, text in _concerned(tree.body, module.source.text):
         inherited = (
             base for each in (statement, *outline.statements(statement)) for base in getattr(each, "bases", ())

@@ -14,12 +14,17 @@ from typing import NamedTuple
 
 from amplint.guard import python_tree, too_deep
 from amplint.model.imports import module_file
-from amplint.model.written import MAY_BE_HANDED, WORDS, handed_to, has, last_word, mentions
+from amplint.model.written import MAY_BE_HANDED, handed_to, has, last_word, mentions
 from amplint.paths import contents, remembered, version
 from amplint.source import Source, SourceError, has_lone_backslash, lines_of
 
 _LARGEST = 1 << 19  # bytes of a file that is read
 _DEPTH = 5  # re-exports that are followed
+# A function with none of these words does nothing to scaler, gradients or regions.
+WORDS = re.compile(
+    r"autocast|[sS]caler\b|backward\(|clip_grad|unscale|\.grad\b|zero_grad|optim\w*\.(step|state_dict)\(|BCELoss"
+    r"|binary_cross_entropy\b"
+)
 # Each of the alternatives has one of these in it: to look for them first is quicker.
 _ROOTS = ("autocast", "caler", "backward(", "clip_grad", "unscale", "grad", "optim", "BCELoss", "binary_cross_entropy")
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -27,9 +32,11 @@ DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _GLOBAL = re.compile(r"global(?<!\wglobal)\b")
 # Behind a name and a point: what may be an attribute that is set, alone or as one of several.
 _SET = re.compile(r"\w+[ \t]*(?:=(?!=)|,)")
-# What follows the word `import`: names in parentheses, with comments, or up to the end of the line.
+# What follows the word `import`: names in parentheses, with comments, or up to the end of the line. In a comment or a
+# docstring that may hold the next import, so that it is only looked at.
 _IMPORTED = re.compile(
-    rb"import(?<!\wimport)(?!\w)((?:[ \t\f]|\\\r?\n?)*(?:\((?:[^()#]|#[^\r\n]*)*|(?:[^\\\r\n]|\\\r?\n?)*))"
+    rb"import(?<!\wimport)(?!\w)"
+    rb"(?=((?:[ \t\f]|\\\r?\n?)*(?:\((?:[^()#]|#[^\r\n]*)*|(?:[^\\\r\n]|\\\r?\n?)*)))"
 )
 _WORDS = re.compile(rb"[\w\x80-\xff]+")
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)

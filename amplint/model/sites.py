@@ -68,7 +68,7 @@ class Sites:
         if isinstance(function.parent, ir.Lambda):
             yield function.parent
             return
-        yield from self._written(function)
+        yield from self.mentions(function)
         if function.outer is not None:  # `run = make()`
             yield from self.of(function.outer)
         if function.cls is not None and function.name in ("__init__", *_INSTANCE):
@@ -76,7 +76,7 @@ class Sites:
                 for call in self._module.whole.called(*names_of(self._module, cls)):
                     yield call.func if function.name == "__init__" else call
 
-    def _written(self, what: ir.Function | ir.Class) -> Iterator[ir.Value]:
+    def mentions(self, what: ir.Function | ir.Class) -> Iterator[ir.Value]:
         """The names and attributes that may be those of a function or class; of a class's or method's, those called."""
         whole, words = self._module.whole, names_of(self._module, what)
         if isinstance(what, ir.Function) and what.cls is None:
@@ -192,14 +192,9 @@ class Sites:
 
 
 def names_of(module: Module, what: ir.Function | ir.Class) -> list[str]:
-    """What a function or class is called where it is used: its name, and those that imports give it.
-
-    An import in a function that knows it by the name alone that a package gives it is not read for it.
-    """
+    """What a function or class is called where it is used: its name, and those that imports give it."""
     names = {what.name}
-    every = module.whole.near(IMPORTS).pieces if module.parts else ()
-    pieces = (each for each in every if not each.is_function or what.name in each.text)
-    for statement in (each for piece in pieces for each in piece.statements):
+    for statement in module.whole.near(IMPORTS).statements if module.parts else ():
         for alias in statement.aliases if isinstance(statement, ir.Import) else ():
             for each in _scope_of(statement).bindings.get(alias.bound, ()):
                 if isinstance(each, Imported) and each.what is what:

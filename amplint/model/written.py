@@ -18,23 +18,6 @@ MAY_BE_HANDED = re.compile(r"(?i)opt|scaler|loss")
 _MENTION = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?![\w.]|[ \t]*=(?!=))")
 _PROSE = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\\\r\n]*"|'[^'\\\r\n]*'|\#[^\r\n]*""", re.DOTALL | re.VERBOSE)
 _ISINSTANCE = re.compile(r"\bisinstance\s*\(")
-# A function with none of these words does nothing to scaler, gradients or regions.
-WORDS = re.compile(
-    r"autocast|[sS]caler\b|backward\(|clip_grad|unscale|\.grad\b|zero_grad|optim\w*\.(step|state_dict)\(|BCELoss"
-    r"|binary_cross_entropy\b"
-)
-# What else has to do with half precision.
-_OTHERS = (
-    "caler", ".scale(", ".half(", ".bfloat16(", "custom_fwd", "custom_bwd", "apex", "ightning", "TrainingArg",
-    "Accelerat",
-)  # fmt: skip
-_REGION = re.compile(r"autocast\w*")
-_BASE = re.compile(r"([^\W\d]\w*)[ \t]*\.[ \t]*$")
-_ASKS = ("is_autocast", "get_autocast")  # torch's questions
-_IMPORTING = re.compile(r"[ \t]*(?:from|import)\b")
-_LISTED = re.compile(r"(?:[ \t]+as[ \t]+\w+)?,?[ \t]*(?:#.*)?$", re.MULTILINE)
-_OPENING = re.compile(r"[ \t]*\(")
-_SWITCHED_OFF = re.compile(r"\benabled\s*=\s*False\b")
 _BRACKETS = re.compile(r"[][(){},]")
 _CALLED = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?:[\s\\)]|#[^\n]*\n)*\(")
 
@@ -76,48 +59,6 @@ def _second(text: str, start: int) -> str:
         else:
             depth -= 1
     return ""
-
-
-def switched_off(text: str) -> set[tuple[str, str]] | None:
-    """What opens the regions of a text that does nothing to scaler or gradients, if they are all switched off.
-
-    Then nothing else of what it takes from elsewhere matters. None where there are other regions, where the text may
-    have more to do with AMP, and where that can't be told by the text.
-    """
-    if any(word in text for word in _OTHERS) or any(found[0] != "autocast" for found in WORDS.finditer(text)):
-        return None
-    opening: set[tuple[str, str]] = set()
-    for found in _REGION.finditer(text):
-        start = found.start()
-        while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
-            start -= 1
-        before, name = text[text.rfind("\n", 0, start) + 1 : start], text[start : found.end()]
-        called = _OPENING.match(text, found.end())
-        if "#" in before or name.startswith(_ASKS) or (called is None and _is_imported(text, before, found.end())):
-            continue
-        if called is None or not _is_off(text, called.end()):
-            return None
-        base = _BASE.search(before)
-        opening.add((base[1], name) if base is not None else (name, ""))
-    return opening if "autocast" in text else None
-
-
-def _is_imported(text: str, before: str, end: int) -> bool:
-    """Whether a name that ends at an offset, with `before` in its line, is only imported.
-
-    That is so in an import of one line, or alone on a line of one: `from utils import (\\n    maybe_autocast,\\n)`.
-    """
-    return bool(_IMPORTING.match(before)) or (not before.strip() and bool(_LISTED.match(text, end)))
-
-
-def _is_off(text: str, start: int) -> bool:
-    """Whether `enabled=False` is among the arguments that start at an offset."""
-    depth = 1
-    for found in _BRACKETS.finditer(text, start, start + _ARGUMENTS):
-        depth += (found[0] in "([{") - (found[0] in ")]}")
-        if depth == 0:
-            return _SWITCHED_OFF.search(text, start, found.start()) is not None
-    return False
 
 
 def handed_to(tree: ast.AST) -> Iterator[tuple[str, str]]:
