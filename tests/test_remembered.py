@@ -7,12 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from amplint.analysis import read_alone
 from amplint.engine import check_bytes
+from amplint.guard import with_room
 from amplint.model import links, outline
+from amplint.model.flow import flows
 from amplint.model.outline import Place, find
 from amplint.paths import look_again
 from amplint.selection import enabled_codes
 from amplint.settings import Settings
+from amplint.source import Source
+from amplint.target import nothing_declared
 
 ENGINE = """\
 import torch
@@ -402,3 +407,30 @@ UNSCALES = "def help_out(scaler, optimizer):\n    scaler.unscale_(optimizer)\n"
 
 def test_an_import_in_a_function_is_followed(tmp_path: Path) -> None:
     assert codes(tmp_path, {"train.py": LATE, "helpers.py": UNSCALES}) == ["AMP405"]
+
+
+DISTRIBUTED = """\
+import torch
+
+
+def train(net, data, args):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    if args.compiled:
+        net = torch.compile(net)
+    if args.distributed:
+        net = torch.nn.parallel.DistributedDataParallel(net)
+    for x in data:
+        scaler.scale(net(x).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+"""
+
+
+def test_a_model_that_is_wrapped_is_the_model_that_the_optimizer_owns() -> None:
+    """What is bound to its name anew tells no paths apart."""
+    module = with_room(lambda: read_alone(Source("train.py", DISTRIBUTED), nothing_declared()))
+    (flow,) = with_room(lambda: flows(module))
+    backward = next(each for each in flow.in_order if each.event.kind == "backward")
+    assert len(set(backward.states)) == 2  # in the first round, and in others

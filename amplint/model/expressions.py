@@ -341,14 +341,17 @@ class Expressions:
         key = self._objects.key(target) if isinstance(target, ir.Attribute) else None
         if isinstance(target, ir.Name):
             key = self._objects.own_key(target)
-        if held is not None and not self._tells(held, ir.last_name(target)):
+        if held is not None and not self._tells(held, ir.last_name(target), key):
             held = None  # it would only keep paths apart
         return state.bind(key, held) if key is not None else state
 
-    def _tells(self, held: Abstract, name: str) -> bool:
-        """Whether anything depends on what a variable of that name holds."""
-        unsure = held.kind == "made" and not held.roots and self.transfer.ownership.is_single
-        return not unsure and self._may_tell(held, name)
+    def _tells(self, held: Abstract, name: str, key: str | None) -> bool:
+        """Whether anything depends on what a variable of that name, and key, holds."""
+        if held.kind == "made":
+            owners = self.transfer.ownership
+            if (not held.roots and owners.is_single) or (key is not None and owners.is_owned(key)):
+                return False
+        return self._may_tell(held, name)
 
     def _may_tell(self, held: Abstract | None, name: str) -> bool:
         """The same, of whatever models what it holds may come."""

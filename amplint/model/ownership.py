@@ -40,6 +40,10 @@ class Ownership:
         names = self._module.names.of(value.func) if isinstance(value, ir.Call) else frozenset()
         return bool(names) and all(name.startswith("torch.optim.") for name in names)
 
+    def is_owned(self, key: str) -> bool:
+        """Whether an optimizer owns the parameters of the object, whatever is bound to its name: `model = DDP(model)`."""
+        return any(_overlap(key, root) for root in self._roots)
+
     def _owned(self, optimizer: str, state: State) -> set[str]:
         known = self._objects
         found = known.owns.get(optimizer)
