@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _Imports = dict[str, set[tuple[str, str] | None]]  # names, and what imports make of them (`outline.imported`)
 _MOST_LINES = 4_000
+_CLASS = re.compile(r"class(?<!\wclass)[\s\\]")
 # Where one of these words stands, what is called there may matter.
 _NAMES = re.compile(r"autocast|[sS]caler\b|\bbackward\b|clip_grad|unscale|\bgrad\b|zero_grad|optim")
 _ROOTS = ("autocast", "caler", "backward", "grad", "unscale", "optim")  # quicker to look for: each has one in it
@@ -76,9 +77,8 @@ def _uses(module: Module, path: str, tree: ast.Module, imports: _Imports) -> Ite
     """What of the project is called, or inherited, where the file has to do with AMP, as far as it can matter."""
     opens_regions = "autocast" in module.source.text  # where a model's own operations may run in half precision
     for statement, text in _concerned(tree.body, module.source.text):
-        inherited = (
-            base for each in (statement, *outline.statements(statement)) for base in getattr(each, "bases", ())
-        )
+        inside = outline.statements(statement) if _CLASS.search(text, text.find("\n") + 1) else ()
+        inherited = (base for each in (statement, *inside) for base in getattr(each, "bases", ()))
         used = written.called(text).union(map(_words, inherited))
         places = {each: _place(path, *each, imports) for each in used if each[0] in imports}
         of_others = {each: place for each, place in places.items() if place is not None and place.path != path}

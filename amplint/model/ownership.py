@@ -41,7 +41,7 @@ class Ownership:
         return bool(names) and all(name.startswith("torch.optim.") for name in names)
 
     def is_owned(self, key: str) -> bool:
-        """Whether an optimizer owns the parameters of an object, whatever its name is bound to: `model = DDP(model)`."""
+        """Whether an optimizer owns the parameters of an object, whatever its name is bound to."""
         return any(_overlap(key, root) for root in self._roots)
 
     def _owned(self, optimizer: str, state: State) -> set[str]:
