@@ -400,10 +400,12 @@ def is_off(module: Module, region: Region) -> bool:
 
     What calls a helper of this file's own may be anywhere.
     """
-    if is_false(region.enabled) or region.opaque or module.is_own(region.call):
-        return is_false(region.enabled)
+    if is_false(region.enabled):
+        return True
     function, enabled = ir.function_of(region.call), region.enabled
-    if not isinstance(enabled, ir.Name) or function is None or function.cls is not None:
+    if region.opaque or not isinstance(enabled, ir.Name) or module.is_own(region.call):
+        return False
+    if function is None or function.cls is not None:
         return False
     bindings = module.names.bindings(enabled)
     if len(bindings) != 1 or not isinstance(bindings[0], Other) or bindings[0].node is not function:

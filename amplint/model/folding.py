@@ -23,6 +23,7 @@ from amplint.model import ir
 from amplint.model.lower import Lowering
 from amplint.model.outline import Gap
 from amplint.model.scopes import Defined, Scope
+from amplint.model.written import has_global
 from amplint.source import starts_of_lines
 
 # Ids are handed out by where a piece stands, so that they grow with the text in whatever order the pieces are read.
@@ -33,7 +34,6 @@ _AROUND, _BODY = "class _:\n", " 0\n"
 # When a fix is tried, most pieces are what they were.
 _MOST_TREES = 256
 _DEFINITION = re.compile(r"def[\s\\]+([^\W\d]\w*)")
-_GLOBAL = re.compile(r"(?m)(?:^|[;:\r])[ \t\f]*global\b")
 _ERROR_ROW = re.compile(r"error at (\d+):")
 _EXPECTED = re.compile(r": expected one of .*", re.DOTALL)
 
@@ -150,7 +150,6 @@ class Folded:
         self._starts = [*starts_of_lines(text), len(text)]
         self._last_id = last_id + 1
         self.last_id = self._id(len(text)) + _IDS
-        self._has_globals = "global" in text
         self._known: dict[str | re.Pattern[str], list[int]] = {}  # what was looked for -> the numbers of pieces
         self.pieces: list[Piece] = []  # in the order of the text
         self.program = ir.Program(self._last_id, None, None)
@@ -282,7 +281,7 @@ class Folded:
             self._lower(piece, block, scope, function)
 
         piece.unfold = unfold
-        if self._has_globals and _has_global(piece.text):
+        if has_global(piece.text):
             unfold()  # it may bind names of the module
 
     def _class(self, node: ast.ClassDef, block: ir.Block, scope: Scope) -> None:
@@ -308,13 +307,8 @@ class Folded:
                 self._within(nodes, piece, cls.body, cls.scope)
 
         header.unfold = unfold
-        if self._has_globals and any(_has_global(piece.text) for _, piece in members):
+        if any(has_global(piece.text) for _, piece in members):
             unfold()
-
-
-def _has_global(text: str) -> bool:
-    """Whether a text may have a `global` statement, which starts a line or stands behind another: no mere word."""
-    return "global" in text and _GLOBAL.search(text) is not None
 
 
 def _first_id(piece: Piece) -> int:

@@ -183,10 +183,6 @@ def _bind(path: str, scope: Scope, taken: dict[Place, ir.Function | ir.Class]) -
         if isinstance(found, Place):
             binding.what = taken.get(found)
         elif found is not None:
-            binding.members.update({place.name: what for place, what in taken.items() if _has(found, place)})
-
-
-def _has(path: str, place: Place) -> bool:
-    """Whether a module has a function or class by its own name."""
-    may_have = path == place.path or not outline.is_its_own(path, place.name)
-    return may_have and outline.within(path, place.name) == place
+            for place, what in taken.items():
+                if outline.within(found, place.name, among={place.path}) == place:
+                    binding.members[place.name] = what

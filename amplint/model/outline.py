@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from amplint.guard import python_tree, too_deep
 from amplint.model.imports import module_file
-from amplint.model.written import MAY_BE_HANDED, handed_to, has, last_word, mentions
+from amplint.model.written import MAY_BE_HANDED, handed_to, has, has_global, last_word, mentions
 from amplint.paths import contents, remembered, version
 from amplint.source import Source, SourceError, has_lone_backslash, lines_of
 
@@ -29,7 +29,6 @@ WORDS = re.compile(
 _ROOTS = ("autocast", "caler", "backward(", "clip_grad", "unscale", "grad", "optim", "BCELoss", "binary_cross_entropy")
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_GLOBAL = re.compile(r"global(?<!\wglobal)\b")
 # Behind a name and a point: what may be an attribute that is set, alone or as one of several.
 _SET = re.compile(r"\w+[ \t]*(?:=(?!=)|,)")
 # What follows the word `import`: names in parentheses, with comments, or up to the end of the line. In a comment or a
@@ -56,7 +55,7 @@ class Unit:
         self.first, self.last = _rows(node)
         self.is_class = isinstance(node, ast.ClassDef)
         self._text = "\n".join(lines[self.first - 1 : self.last])
-        globals_ = statements(node) if _GLOBAL.search(self._text) else ()
+        globals_ = statements(node) if has_global(self._text) else ()
         self.binds = {name for each in globals_ if isinstance(each, ast.Global) for name in each.names}
 
     @cached_property
@@ -324,13 +323,12 @@ def find(
     if path is None or not name:
         return path
     inner = module_file(filename, f"{module}{'' if module.endswith('.') else '.'}{name}")
-    if among is not None and inner is None and path not in among and is_its_own(path, name):
-        return None
-    place = within(path, name, depth, among)
+    # What hides a module of its name has to be known, wherever it stands.
+    place = within(path, name, depth, among if inner is None else None)
     return place if place is not None else inner
 
 
-def is_its_own(path: str, name: str) -> bool:
+def _is_its_own(path: str, name: str) -> bool:
     """Whether a name of a module, if it has it, is surely not imported there: it is quick to tell."""
     words = _imported_words(path)
     return words is not None and name.encode() not in words
@@ -348,6 +346,8 @@ def _imported_words(path: str) -> frozenset[bytes] | None:
 
 def within(path: str, name: str, depth: int = _DEPTH, among: Container[str] | None = None) -> Place | str | None:
     """What a name of a module stands for, if it is the project's own; `among` as for `find`."""
+    if among is not None and path not in among and _is_its_own(path, name):
+        return None
     of = outline(path)
     if of is None or not of.is_sure(name):
         return None

@@ -18,6 +18,7 @@ MAY_BE_HANDED = re.compile(r"(?i)opt|scaler|loss")
 _MENTION = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?![\w.]|[ \t]*=(?!=))")
 _PROSE = re.compile(r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\\\r\n]*"|'[^'\\\r\n]*'|\#[^\r\n]*""", re.DOTALL | re.VERBOSE)
 _ISINSTANCE = re.compile(r"\bisinstance\s*\(")
+_GLOBAL = re.compile(r"(?m)(?:^|[;:\r])[ \t\f]*global\b")
 _BRACKETS = re.compile(r"[][(){},]")
 _CALLED = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?:[\s\\)]|#[^\n]*\n)*\(")
 
@@ -25,6 +26,11 @@ _CALLED = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?:[
 def has(text: str, words: re.Pattern[str], roots: tuple[str, ...]) -> bool:
     """Whether a text has one of some words; each has one of the `roots` in it, which are quicker to look for."""
     return any(root in text for root in roots) and words.search(text) is not None
+
+
+def has_global(text: str) -> bool:
+    """Whether a text may have a `global` statement, which starts a line or stands behind another: no mere word."""
+    return has(text, _GLOBAL, ("global",))
 
 
 def mentions(text: str) -> frozenset[tuple[str, str]]:

@@ -55,6 +55,7 @@ from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model.decided import decided
 from amplint.model.formulas import both, possible
 from amplint.model.training import Entered, Trained, runs_in, trained
+from amplint.model.written import has
 from amplint.rules.base import Rule
 from amplint.rules.switching import can_be_float16, plain_steps, said
 
@@ -79,15 +80,10 @@ _SCALES = re.compile(
 def check(module: Module) -> Iterator[Finding]:
     """Each plain backward out of a float16 region that a plain step follows."""
     plain = [each for each in trained(module) if each.event.kind == "backward" and not each.scaled and not each.unseen]
-    for each in plain if plain and not _may_scale(module.source.text.lower()) else ():
+    for each in plain if plain and not has(module.source.text.lower(), _SCALES, _SCALED_BY) else ():
         finding = next(filter(None, (_judge(module, each, entered) for entered in each.entered)), None)
         if finding is not None:
             yield finding
-
-
-def _may_scale(text: str) -> bool:
-    """Whether a text, in small letters, has something that may scale its losses."""
-    return any(word in text for word in _SCALED_BY) and _SCALES.search(text) is not None
 
 
 def _judge(module: Module, found: Trained, entered: Entered) -> Finding | None:

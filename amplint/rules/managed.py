@@ -102,10 +102,11 @@ class Step:
 def containers(module: Module, is_clip: Callable[[ir.Call], bool]) -> list[ir.Function | ir.Program]:
     """The functions of the file, and its own body, in whose events a clip of torch's can be, or one that `is_clip`."""
     words = module.words(*CLIPS)
+    clips = {*words, *BOUNDS}
     todo: list[ir.Node] = [
         call
         for call in module.whole.near("clip", "clamp", *words).calls
-        if is_clip(call) or (ir.last_name(call.func) in (*words, *BOUNDS) and _is_clip(module, call))
+        if is_clip(call) or (ir.last_name(call.func) in clips and _is_clip(module, call))
     ]
     found: dict[int, ir.Function | ir.Program] = {}
     while todo:
