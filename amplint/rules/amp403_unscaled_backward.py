@@ -12,7 +12,8 @@ another model's; and where the scaler is switched off.
 ## Why is this bad?
 The scaler divides by a scale that was never multiplied in: the update is 65,536 times too small, and the model stands
 still. Where `scale()` is never called at all, the step raises "Attempted step but _scale is None."; where one of two
-losses is left out, its share of the gradients is lost.
+losses is left out, its share of the gradients is lost. A second backward of one loss, scaled or not, raises "Trying to
+backward through the graph a second time".
 
 ## Example
 ```python
@@ -31,7 +32,8 @@ scaler.update()
 ## Fix safety
 Safe where it is the only loss of the function: `scaler.scale(loss).backward()`, and a bare `scaler.scale(loss)` goes.
 Unsafe where other losses are scaled beside it: one may be left out on purpose. No fix where the backward belongs to
-some of the paths that step.
+some of the paths that step. Where the same loss already ran a scaled backward, the plain one raises, and the fix
+removes it; unsafe, since another loss may have been meant.
 
 ## Proof
 The fixtures compare SGD updates with a float32 reference step: 65,536 times too small before (or a RuntimeError),
@@ -48,6 +50,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.dtypes import is_false
 from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.visits import Visit
@@ -65,7 +68,7 @@ from amplint.rules.order import (
     visits,
     where,
 )
-from amplint.rules.standing import conditions
+from amplint.rules.standing import conditions, dominates
 from amplint.rules.statements import call_removed, own_statement, says_the_same
 
 if TYPE_CHECKING:
@@ -87,6 +90,9 @@ def _judge(module: Module, each: Found) -> Finding | None:
     if use.kind == "update":
         use = calls_of(flow, each.issue.scaler, "step", "unscale_")[0]
     here = each.here and flow.contains(use.call)
+    freed = _freed_before(module, flow, backward.event)
+    if freed is not None:
+        return _second_of_a_graph(module, each, freed)
     offered, withheld = _fix(module, flow, backward, use) if here else (None, "they stand in different functions")
     scaler = module.text(receiver(use))
     assert backward.event.subject is not None
@@ -97,6 +103,47 @@ def _judge(module: Module, each: Found) -> Finding | None:
         f"gradients by the scale; call `{scaler}.scale({loss}).backward()`{where(module, each)}",
         fix=offered,
         withheld=withheld,
+    )
+
+
+def _freed_before(module: Module, flow: Flow, backward: Event) -> Event | None:
+    """The scaled backward that surely comes before and frees the graph of the same loss."""
+    loss = backward.subject
+    if not isinstance(loss, (ir.Name, ir.Attribute)):
+        return None
+    for other in (each.event for each in visits(flow, "backward")):
+        scaled = other.subject
+        if (
+            isinstance(scaled, ir.Call)
+            and any(module.text(each.value) == module.text(loss) for each in scaled.args)
+            and other.call.id < backward.call.id
+            and dominates(other.call, backward.call)
+            and flow.contains(other.call)
+            and _frees_its_graph(other.call)
+            and says_the_same(module, loss, backward.call, other.call)
+        ):
+            return other
+    return None
+
+
+def _frees_its_graph(backward: ir.Value) -> bool:
+    """Whether a backward keeps nothing for another one."""
+    if not isinstance(backward, ir.Call):
+        return False
+    given = (backward.keyword(name) for name in ("retain_graph", "create_graph"))
+    return all(value is None or is_false(value) for value in given)
+
+
+def _second_of_a_graph(module: Module, each: Found, first: Event) -> Finding:
+    call = each.visit.event.call
+    assert each.visit.event.subject is not None
+    edit = call_removed(module, call) if each.here else None
+    return rule.finding(
+        module.span(call),
+        f"raises: the scaled backward on {module.line(first.call)} freed the graph of "
+        f"`{module.text(each.visit.event.subject)}`; remove this second backward{where(module, each)}",
+        fix=Fix(Applicability.UNSAFE, "Remove the second backward", (edit,)) if edit is not None else None,
+        withheld=None if edit is not None else "the call shares its line, is all of a suite, or is in another function",
     )
 
 
