@@ -58,7 +58,7 @@ from amplint.findings import Finding, Severity
 from amplint.model import ir
 from amplint.model.scopes import UNBOUND
 from amplint.rules.base import Rule
-from amplint.rules.twins import Arm, differences, twins
+from amplint.rules.twins import CLIPS, Arm, differences, twins
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -80,10 +80,11 @@ def check(module: Module) -> Iterator[Finding]:
     """Each thing that one arm does alone, and each name that one arm reads in vain."""
     for each in module.once(differences):
         other = "without the scaler" if each.arm.scaled else "with the scaler"
+        where = "after `unscale_` in the scaler's arm" if each.what == CLIPS else "or outside of them"
         yield rule.finding(
             module.span(each.arm.does[each.what]),
             f"this arm {each.what}, and the one {other} on {module.line(each.other.block.statements[0])} doesn't, "
-            "though they do the same otherwise; do it in both, or outside of them",
+            f"though they do the same otherwise; do it in both, {where}",
             withheld="which of the arms is right is yours to say",
         )
     for _, arms in module.once(twins):
