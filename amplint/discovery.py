@@ -18,25 +18,30 @@ SUFFIXES = (".py", ".pyi", NOTEBOOK)
 class Found(NamedTuple):
     """The files to lint, sorted, as paths to show; what could not be read; directories that hold no Python.
 
-    `outside` are those of the files that a link in a directory leads to, away from all that the user named.
+    `outside` are those of the files that a link in a directory leads to, away from all that the user named; `refused`
+    are the paths that the user named and `force-exclude` leaves out.
     """
 
     files: list[str]
     errors: list[str]
     empty: list[str]
     outside: frozenset[str] = frozenset()
+    refused: tuple[str, ...] = ()
 
 
 def discover(paths: Iterable[str], resolver: Resolver) -> Found:
     """The Python files at and below `paths`.
 
-    A file that is named is taken as it is; a directory is walked without what git or the settings leave out.
-    A file that several paths lead to comes once.
+    A file that is named is taken as it is, unless `force-exclude` holds for it; a directory is walked without what git
+    or the settings leave out. A file that several paths lead to comes once.
     """
     walk = _Walk(resolver)
     empty = []
+    refused = []
     for path in paths:
-        if os.path.isdir(path):
+        if path and os.path.exists(path) and resolver.refuses(absolute(path)):
+            refused.append(path)
+        elif os.path.isdir(path):
             before = walk.seen
             walk.directory(absolute(path))
             if walk.seen == before:
@@ -46,7 +51,7 @@ def discover(paths: Iterable[str], resolver: Resolver) -> Found:
             walk.files.setdefault(walk.named[-1], absolute(path))
         else:
             walk.errors.append(f"{path}: no such file or directory" if path else "an empty path")
-    return Found(sorted(map(shown, walk.files.values())), walk.errors, empty, walk.outside())
+    return Found(sorted(map(shown, walk.files.values())), walk.errors, empty, walk.outside(), tuple(refused))
 
 
 class _Walk:

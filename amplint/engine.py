@@ -250,6 +250,7 @@ def _read(source: Source, settings: Settings, codes: frozenset[str], fold: bool)
         follow=follow,
         device=settings.device,
         src=settings.src,
+        start=settings.start,
     )
 
 

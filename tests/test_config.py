@@ -58,6 +58,7 @@ VALUES: dict[str, tuple[str, str, str]] = {
     "exclude": ('["a", "b/c"]', '[""]', "'exclude' has an empty string"),
     "docs": ("true", "[]", "'docs' must be true or false"),
     "extend-exclude": ('["*.pyi"]', "{}", "'extend-exclude' must be a list of strings"),
+    "force-exclude": ("true", "1", "'force-exclude' must be true or false"),
     "target-torch": ('">=2.0,<2.4"', "2.4", "'target-torch' must be a string such as \"2.4\""),
     "targets": ('{lightning = "2.1"}', '{lightening = "2"}', "unknown key 'targets.lightening'; did you mean"),
     "device": ('"xpu"', '"cuda:0"', "'device' must be one of 'cpu', 'cuda', "),
@@ -520,7 +521,7 @@ class TestSchema:
         said = {key.name: key.default for key in KEYS.values() if key.default is not None}
         jsonschema.validate(said, schema.schema())
         bare, stated = resolve(root / "x.py"), resolve(root / "x.py", said)
-        assert stated == bare._replace(src=(str(root), f"{root}/src"))
+        assert stated == bare
         assert {each["description"] for each in schema.schema()["properties"].values()} == {
             key.doc for key in KEYS.values()
         }
@@ -542,6 +543,7 @@ class TestCommand:
         told = json.loads(ran.out)
         assert (told["file"], told["configuration"]) == (f"{root}/src/x.py", f"{root}/pyproject.toml")
         settings = resolve(root / "src/x.py", {"ignore": ["AMP3"]})
+        assert (told["project"], told["project-origin"]) == (str(root), "it has pyproject.toml")
         assert told["rules"] == sorted(settings.codes)
         assert (told["unfixable"], told["excluded"]) == ([], False)
         rows = [(each["key"], each["item"], each["value"], each["origin"], each["holds"]) for each in told["settings"]]
@@ -558,6 +560,7 @@ class TestCommand:
             ("docs", None, False, "default", True),
             ("exclude", None, list(DEFAULT_EXCLUDE), "default", True),
             ("extend-exclude", None, [], "default", True),
+            ("force-exclude", None, False, "default", True),
             ("target-torch", None, ">=2.1.0,<=2.5.2", "pyproject.toml: torch<2.6,>=2.1", True),
             ("targets", "lightning", "2.1", "pyproject.toml:14", True),
             ("targets", "transformers", ">=5.0.0", "nothing declared: 5.0 assumed", True),
@@ -593,13 +596,16 @@ class TestCommand:
 
     def test_directories_and_what_is_left_out(self, project: Write, amplint: Run) -> None:
         project({"a/amplint.toml": "exclude = ['x.py']\n", "a/x.py": "", "venv/y.py": ""})
-        assert amplint("config", "a").out.startswith("a: a/amplint.toml\nselect ")
+        marked = "Its project: a (it has amplint.toml).\n"
+        assert amplint("config", "a").out.startswith(f"a: a/amplint.toml\n{marked}select ")
         left_out = "It is left out where a directory is walked.\n"
-        assert amplint("config", "a/x.py").out.startswith(f"a/x.py: a/amplint.toml\n{left_out}")
-        assert amplint("config", "venv/y.py").out.startswith(f"venv/y.py: no configuration file\n{left_out}")
+        assert amplint("config", "a/x.py").out.startswith(f"a/x.py: a/amplint.toml\n{marked}{left_out}")
+        none = amplint("config", "venv/y.py").out.splitlines()
+        assert none[0] == "venv/y.py: no configuration file"
+        assert none[1].startswith("Its project: . (the working directory; no pyproject.toml, ")
+        assert none[2] == left_out.strip()
         project({"amplint.toml": "extend-exclude = ['a']\n", "a/z.py": ""})
-        assert amplint("config", "a/z.py").out.startswith(f"a/z.py: a/amplint.toml\n{left_out}")
-        assert amplint("config").out.startswith("")
+        assert amplint("config", "a/z.py").out.startswith(f"a/z.py: a/amplint.toml\n{marked}{left_out}")
         assert amplint("config", "gone/z.py").code == 0
 
     def test_what_would_act_on_the_terminal(self, project: Write, amplint: Run) -> None:

@@ -363,6 +363,16 @@ class TestConfiguration:
 
         session(root, work)
 
+    @pytest.mark.parametrize("force", [False, True])
+    def test_what_is_left_out_above_the_folder_that_is_open(self, project: Write, force: bool) -> None:
+        said = f"[tool.amplint]\nextend-exclude = ['old/']\nforce-exclude = {str(force).lower()}\n"
+        root = project({"pyproject.toml": said, "old/x.py": ""})
+
+        async def work(editor: Editor) -> None:
+            assert (await editor.diagnostics(editor.open("train.py", LEGACY)) == []) == force
+
+        session(root / "old", work)
+
     def test_the_editors_own_settings(self, project: Write) -> None:
         async def work(editor: Editor) -> None:
             uri = editor.open("train.py", LEGACY)

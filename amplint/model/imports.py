@@ -6,8 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-from amplint.model.project import root_of
+from amplint.model.project import look_from, root_of
 from amplint.paths import look_again, remembered
+from amplint.project import Start
 
 # What is installed is no part of a project; nor is what a project calls like it, by mistake or on purpose.
 _ELSEWHERE = {*sys.stdlib_module_names, "torch", "accelerate", "numpy"}
@@ -15,9 +16,12 @@ _ELSEWHERE = {*sys.stdlib_module_names, "torch", "accelerate", "numpy"}
 _src: list[tuple[str, ...] | None] = [None]
 
 
-def look_in(src: tuple[str, ...] | None) -> None:
-    """Resolve imports in these folders (absolute) from now on, behind the importing file's own and those above it."""
-    if src != _src[0]:
+def look_in(src: tuple[str, ...] | None, start: Start) -> None:
+    """Resolve imports in these folders (absolute) from now on, behind the importing file's own and those above it.
+
+    `start` says what the project is where nothing marks one.
+    """
+    if look_from(start) or src != _src[0]:
         _src[0] = src
         look_again()  # what was seen of the project was resolved otherwise
 
