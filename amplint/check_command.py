@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from amplint.arguments import FAILED, check_parser, overrides
 from amplint.discovery import discover
-from amplint.paths import absolute, visible
+from amplint.paths import LARGEST, absolute, visible
 from amplint.project import told
 from amplint.report import FOR_PEOPLE, STATISTICS, HeldBack, Report, render
 from amplint.report.summary import diff_summary, held_back, silenced, statistics, summary
@@ -176,13 +176,18 @@ def _from_stdin(options: argparse.Namespace, resolver: Resolver, baseline: Basel
     if sys.stdin is None:
         raise SettingsError("standard input is closed")
     name = options.stdin_filename or "-"
-    data = sys.stdin.buffer.read()
+    data = sys.stdin.buffer.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise SettingsError(f"standard input has more than {LARGEST >> 20} MiB")
     if options.stdin_filename and resolver.refuses(absolute(name)):
         _refused([name], options)
         return Linted([name], [Outcome(output=data if options.mode is Mode.FIX else b"")], [])
     known = baseline.known(name) if baseline else None
     job = Job(name, resolver.for_file(name), options.mode, noqa=options.add_noqa, known=known)
-    return Linted([name], [process(data, job)], [])
+    outcome = process(data, job)
+    if outcome.error and options.mode is Mode.FIX:
+        outcome = outcome._replace(output=data)  # who pipes a text through gets it back
+    return Linted([name], [outcome], [])
 
 
 def _from_files(options: argparse.Namespace, resolver: Resolver, baseline: Baseline | None) -> Linted:

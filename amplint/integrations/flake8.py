@@ -16,7 +16,7 @@ from typing import Any
 
 from amplint import __version__
 from amplint.engine import check_bytes
-from amplint.paths import absolute
+from amplint.paths import TooLargeError, absolute
 from amplint.rules import all_rules, known
 from amplint.run import describe
 from amplint.selection import Selection, SettingsError
@@ -84,6 +84,9 @@ class Plugin:
             return  # flake8 says so itself
         try:
             result = check_bytes(data, self.filename, settings, noqa=False)
+        except TooLargeError as error:
+            yield 1, 0, f"AMP000 {error}", type(self)
+            return
         except Exception as error:  # which would end flake8's run over the other files
             yield 1, 0, f"AMP000 {describe(error)}", type(self)
             return
