@@ -526,7 +526,7 @@ def written_somehow(value: Any, rnd: random.Random, depth: int = 0) -> str:
     return json.dumps(value)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.lists(LINES, max_size=5), st.booleans()), max_size=5),
     st.randoms(use_true_random=False),

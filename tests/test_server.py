@@ -21,7 +21,7 @@ from amplint.source import Source
 from tests.conftest import LEGACY, MODERN, UNSAFE
 
 Write = Callable[[dict[str, str | bytes]], Path]
-_WAIT = 60.0
+_WAIT = 600.0  # only if it fails
 _RESOLVES = types.CodeActionClientCapabilities(resolve_support=types.ClientCodeActionResolveOptions(["edit"]))
 
 
