@@ -204,10 +204,16 @@ def _refused(paths: Iterable[str], options: argparse.Namespace) -> None:
 
 
 def _assumed(names: Sequence[str], resolver: Resolver) -> None:
-    """Say which folders were taken for projects though nothing marks them."""
+    """Say which folders were taken for projects though nothing marks them, and what could not be read of others."""
+    from pathlib import Path  # noqa: PLC0415 - only who asks for all of it pays for this
+
+    from amplint.requirements import broken  # noqa: PLC0415 - see above
+
     projects = {resolver.walking(os.path.dirname(absolute(name))).project(name) for name in names if name != "-"}
-    for each in sorted(each for each in projects if each.mark is None):
+    for each in sorted((each for each in projects if each.mark is None), key=lambda each: each.folder):
         print(f"amplint: project: {visible(told(each))}", file=sys.stderr)
+    for wrong in filter(None, (broken(Path(folder)) for folder in sorted({each.folder for each in projects}))):
+        print(f"amplint: {visible(wrong)}", file=sys.stderr)
 
 
 def _lint(

@@ -7,12 +7,14 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplint.arguments import Parser, add_settings, overrides
 from amplint.keys import KEYS
 from amplint.paths import absolute, shown, visible
 from amplint.project import Project, project_of, told
+from amplint.requirements import broken
 from amplint.rules import all_rules
 from amplint.settings import Resolver, Settings, ignores_of
 from amplint.target import ASSUMED
@@ -138,6 +140,8 @@ def _as_json(rows: list[Row], about: _About) -> str:
 def _as_text(rows: list[Row], about: _About) -> str:
     where = shown(about.config.path) if about.config else "no configuration file"
     lines = [visible(f"{shown(about.path)}: {where}"), f"Its project: {visible(told(about.project))}."]
+    if wrong := broken(Path(about.project.folder)):
+        lines.append(visible(f"{wrong}."))
     if about.refused:
         lines.append("It is left out, even where it is named (`force-exclude`).")
     elif about.excluded:

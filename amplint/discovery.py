@@ -48,7 +48,7 @@ def discover(paths: Iterable[str], resolver: Resolver) -> Found:
                 empty.append(path)
         elif os.path.exists(path):
             walk.named.append(os.path.realpath(path))
-            walk.files.setdefault(walk.named[-1], absolute(path))
+            walk.take(walk.named[-1], absolute(path), os.path.islink(path))
         else:
             walk.errors.append(f"{path}: no such file or directory" if path else "an empty path")
     return Found(sorted(map(shown, walk.files.values())), walk.errors, empty, walk.outside(), tuple(refused))
@@ -61,6 +61,12 @@ class _Walk:
         self.named: list[str] = []  # where the paths that the user gave really are
         self.errors: list[str] = []
         self.seen = 0
+
+    def take(self, place: str, path: str, is_link: bool) -> None:
+        """Have a file that is really at `place` linted, under the path that isn't a link's if there is one."""
+        known = self.files.setdefault(place, path)
+        if not is_link and known != path and os.path.islink(known):
+            self.files[place] = path
 
     def outside(self) -> frozenset[str]:
         """The files that are none of, and below none of, the paths that the user named: links led to them."""
@@ -98,8 +104,9 @@ class _Walk:
                     stack.append((entry.path, layers))
                 else:
                     self.seen += 1
-                    place = os.path.realpath(entry.path) if entry.is_symlink() else real + entry.path[len(root) :]
-                    self.files.setdefault(place, entry.path)
+                    is_link = entry.is_symlink()
+                    place = os.path.realpath(entry.path) if is_link else real + entry.path[len(root) :]
+                    self.take(place, entry.path, is_link)
 
 
 def _layers(path: str, layers: Layers | None, names: set[str]) -> Layers:

@@ -58,7 +58,7 @@ class Project(NamedTuple):
 _WORDS = {
     Reason.GIVEN: "the folder given",
     Reason.WORKING: "the working directory",
-    Reason.OWN: "the file's own folder, or its package",
+    Reason.OWN: "the file's own folder, or the package that it is in",
 }
 
 

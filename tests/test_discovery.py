@@ -44,6 +44,26 @@ def test_a_file_comes_once(project: Write) -> None:
     assert files("a", ".", "a/x.py", root / "a" / ".." / "a" / "x.py", "b/y.py", "link.py") == ["a/x.py", "b/y.py"]
 
 
+def test_a_link_takes_no_files_place(project: Write, amplint: Run) -> None:
+    """Where both are linted the file is, under its own name, which is where its imports are looked for."""
+    from tests.test_projects import TREE, codes
+
+    root = project({**TREE, "x.py": ""})
+    (root / "aaa.py").symlink_to("train/main.py")
+    for paths in (["."], ["aaa.py", "train/main.py"], ["train/main.py", "aaa.py"]):
+        assert [each for each in files(*paths) if "main" in each or "aaa" in each] == ["train/main.py"]
+        assert codes(amplint("--output-format=json", *paths).out) == ["AMP401"]
+
+
+def test_a_link_imports_what_its_target_does(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.test_projects import TREE, codes
+
+    root = project({**{f"its/{name}": text for name, text in TREE.items()}, "its/setup.cfg": "", "away/x.py": ""})
+    (root / "away/main.py").symlink_to("../its/train/main.py")
+    monkeypatch.chdir(root / "away")
+    assert codes(amplint("--output-format=json", "main.py").out) == ["AMP401"]
+
+
 def test_links_end_no_walk(project: Write) -> None:
     root = project({"a/x.py": "", "elsewhere/z.py": ""})
     (root / "a" / "loop").symlink_to(root / "a")

@@ -31,13 +31,20 @@ def module_file(filename: str, module: str) -> str | None:
     """The file of a module, as the file `filename` imports it: `module` is dotted, with dots in front if relative.
 
     Looked for as Python does: relative ones in the package, others in the file's folder and in those above, up to the
-    project's, then in those of `look_in`. None where there is none, and for the folder of a package without
-    `__init__.py`.
+    project's, then in those of `look_in`; where the file is a link, then from its target's place too. None where there
+    is none, and for the folder of a package without `__init__.py`.
     """
     path = os.path.abspath(filename)
     if not os.path.isfile(path):
         return None
-    folder = os.path.dirname(path)
+    found = _seen_from(os.path.dirname(path), module)
+    if found is None and os.path.islink(path):
+        found = _seen_from(os.path.dirname(os.path.realpath(path)), module)
+    return found
+
+
+def _seen_from(folder: str, module: str) -> str | None:
+    """The file of a module, as a file in `folder` imports it."""
     root = root_of(folder)
     level = len(module) - len(module.lstrip("."))
     parts = [each for each in module[level:].split(".") if each]
