@@ -153,7 +153,7 @@ def test_a_half_that_does_not_end_well_has_a_row_that_says_so(rows: dict[str, Ro
 def test_what_a_dead_program_did_is_bounded(rows: dict[str, Row]) -> None:
     loops = rows["end_loops"].bad
     assert loops
-    assert loops.seconds == 4
+    assert loops.seconds == 20
 
 
 @pytest.mark.parametrize("name", sorted(CLEAN))
@@ -308,7 +308,8 @@ def test_a_broken_fixture_is_not_executed(amplint: Amplint, tmp_path: Path, file
 def test_what_is_no_fixture_is_not_executed(amplint: Amplint, tmp_path: Path, files: dict[str, str]) -> None:
     _write(tmp_path / "folder", files, tmp_path / "trace")
     ran = amplint("verify", "--run", tmp_path / "folder")
-    assert (ran.code, ran.out, ran.err) == (0, "no training step\n", "")
+    empty = "" if files else f"amplint: warning: no Python files in {tmp_path}/folder\n"
+    assert (ran.code, ran.out, ran.err) == (0, "no training step\n", empty)
     assert not (tmp_path / "trace").exists()
 
 
