@@ -11,6 +11,7 @@ from amplint.comments import drops_comment
 from amplint.edits import validate
 from amplint.findings import Edit, Finding
 from amplint.guard import Refusal, parse
+from amplint.project import NOWHERE, Start
 from amplint.rules import all_rules
 from amplint.rules.base import PluginError
 from amplint.run import REPORT
@@ -60,10 +61,12 @@ def read(
     follow: bool = True,
     device: str | None = None,
     src: tuple[str, ...] | None = None,
+    start: Start = NOWHERE,
 ) -> Module:
     """What a text means, with what it takes from other files of its project; `frameworks` is asked for their targets.
 
-    `device` is the project's, for code that shows none; `src` where its modules are (None: where most have them).
+    `device` is the project's, for code that shows none; `src` where its modules are (None: where most have them);
+    `start` says what the project is where nothing marks one.
     `tree` is what `check_syntax` made of it, where that is known. Without `follow` nothing is taken from other files;
     without `fold` libcst reads all of the text at once, and not what is asked for (`amplint.model.folding`).
 
@@ -76,8 +79,8 @@ def read(
         from amplint.model.imports import look_in  # noqa: PLC0415 - see below
         from amplint.model.links import link  # noqa: PLC0415 - see below
 
+        look_in(src, start)  # rules may ask for other files whether or not imports are followed
         if follow:
-            look_in(src)
             link(module)
     except Exception as error:
         raise _failed(source, error, fold) from error

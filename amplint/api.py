@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from amplint.analysis import failure
 from amplint.engine import Result, check_bytes, check_text, fix_bytes, fix_text
-from amplint.paths import look_again
+from amplint.paths import TooLargeError, look_again
 from amplint.rules import known
 from amplint.selection import SettingsError
 from amplint.settings import Overrides, Resolver, Settings
@@ -36,7 +36,7 @@ def check(source: str | bytes, filename: Path = "<string>", settings: Settings |
     `settings` the rules that are on by default are asked, and no configuration is read: see `settings_for`.
 
     It doesn't raise, whatever the text: what Python can't parse is a finding, AMP001. As in the command, a text without
-    a word of AMP is searched and not parsed. A rule or a plugin that fails is AMP000.
+    a word of AMP is searched and not parsed. A rule or a plugin that fails is AMP000, as is a text that is too large.
 
     >>> import amplint
     >>> text = "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n"
@@ -53,7 +53,14 @@ def check(source: str | bytes, filename: Path = "<string>", settings: Settings |
     look_again()
     settings = _default() if settings is None else settings
     name = os.fspath(filename)
-    result = check_bytes(source, name, settings) if isinstance(source, bytes) else check_text(source, name, settings)
+    try:
+        if isinstance(source, bytes):
+            result = check_bytes(source, name, settings)
+        else:
+            result = check_text(source, name, settings)
+    except TooLargeError as error:
+        empty = Source(name, "")
+        result = Result(name, empty, (failure(empty, str(error)),))
     return [*_broken_plugins(result), *result.findings]
 
 
@@ -83,9 +90,12 @@ def fix(
     look_again()
     settings = _default() if settings is None else settings
     name = os.fspath(filename)
-    if isinstance(source, bytes):
-        return fix_bytes(source, name, settings, unsafe=unsafe).data
-    return fix_text(source, name, settings, unsafe=unsafe)
+    try:
+        if isinstance(source, bytes):
+            return fix_bytes(source, name, settings, unsafe=unsafe).data
+        return fix_text(source, name, settings, unsafe=unsafe)
+    except TooLargeError:
+        return source
 
 
 def make_settings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from functools import partial
 from typing import Any, NoReturn
 
@@ -59,7 +60,7 @@ def check_parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         help="lint code in Markdown, reStructuredText and docstrings too",
     )
-    settings.add_argument("--stdin-filename", metavar="PATH", help="the name of what is read from standard input")
+    settings.add_argument("--stdin-filename", metavar="PATH", help="read standard input, under this name")
     settings.add_argument(
         "-j", "--jobs", type=_positive, metavar="N", help="processes to use for many files [default: one a processor]"
     )
@@ -70,7 +71,7 @@ def check_parser() -> argparse.ArgumentParser:
     output.add_argument("--statistics", action="store_true", help="print counts by rule instead of findings")
     output.add_argument("--exit-non-zero-on-fix", action="store_true", help="exit with 1 if something was fixed, too")
     output.add_argument("--exit-zero", action="store_true", help="exit with 0 whatever is found")
-    output.add_argument("-v", "--verbose", action="store_true", help="say on stderr what could not be analysed")
+    output.add_argument("-v", "--verbose", action="store_true", help="say on stderr what was not analysed, or assumed")
     output.add_argument("-q", "--quiet", action="store_true", help="print findings and nothing else")
     add("-V", "--version", action="version", version=f"amplint {__version__}")
     return parser
@@ -103,6 +104,11 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
         settings.add_argument("--device", choices=DEVICES, help="the device of code that shows none")
     for name, what in (("exclude", "leave these out of directories"), ("extend-exclude", "leave these out as well")):
         settings.add_argument(f"--{name}", action="append", metavar="PATTERNS", help=what)
+    settings.add_argument(
+        "--force-exclude",
+        action=argparse.BooleanOptionalAction,
+        help="leave out what is excluded even where it is named",
+    )
     return settings
 
 
@@ -129,11 +135,14 @@ def overrides(options: argparse.Namespace, **more: Any) -> Overrides:
         said["per-file-ignores"] = _ignored(_listed(options.per_file_ignores))
     if options.target_torch is not None:
         said["target-torch"] = _target(options.target_torch)
-    for key in ("unsafe-fixes", "device"):
+    for key in ("unsafe-fixes", "force-exclude", "device"):
         given = getattr(options, key.replace("-", "_"), None)
         if given is not None and key not in said:
             said[key] = given
-    return Overrides(said, options.isolated, options.config)
+    # `config` has one path, the others have many; nothing is the current directory.
+    paths = getattr(options, "paths", None) or [getattr(options, "path", os.curdir)]
+    folders = tuple(each for each in paths if os.path.isdir(each))
+    return Overrides(said, options.isolated, options.config, folders=folders)
 
 
 def _listed(given: list[str]) -> list[str]:

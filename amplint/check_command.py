@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from amplint.arguments import FAILED, check_parser, overrides
 from amplint.discovery import discover
-from amplint.paths import visible
+from amplint.paths import LARGEST, absolute, visible
+from amplint.project import told
 from amplint.report import FOR_PEOPLE, STATISTICS, HeldBack, Report, render
 from amplint.report.summary import diff_summary, held_back, silenced, statistics, summary
 from amplint.rules import known
@@ -44,6 +45,8 @@ def check(arguments: list[str]) -> int:
         return _watched(options, resolver.overrides, errors, baseline)
     linted = _from_stdin(options, resolver, baseline) if options.stdin else _from_files(options, resolver, baseline)
     linted = _held_back(linted, baseline, resolver, options) if baseline else linted
+    if options.verbose:
+        _assumed(linted.names, resolver)
     return _told(linted._replace(errors=[*linted.errors, *errors]), options)
 
 
@@ -78,6 +81,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = check_parser()
     # What stands behind it is a path, and no reason.
     options = parser.parse_intermixed_args([f"{each}=" if each == "--add-noqa" else each for each in arguments])
+    if options.stdin_filename is not None:
+        if options.paths not in ([], ["-"]):
+            parser.error("--stdin-filename doesn't go with paths: it names what is read from standard input")
+        options.paths = ["-"]
     if "-" in options.paths and len(options.paths) > 1:
         parser.error("- (standard input) can't be combined with other paths")
     if options.verify and (not options.fix or options.diff or "-" in options.paths):
@@ -169,16 +176,44 @@ def _from_stdin(options: argparse.Namespace, resolver: Resolver, baseline: Basel
     if sys.stdin is None:
         raise SettingsError("standard input is closed")
     name = options.stdin_filename or "-"
+    data = sys.stdin.buffer.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise SettingsError(f"standard input has more than {LARGEST >> 20} MiB")
+    if options.stdin_filename and resolver.refuses(absolute(name)):
+        _refused([name], options)
+        return Linted([name], [Outcome(output=data if options.mode is Mode.FIX else b"")], [])
     known = baseline.known(name) if baseline else None
     job = Job(name, resolver.for_file(name), options.mode, noqa=options.add_noqa, known=known)
-    return Linted([name], [process(sys.stdin.buffer.read(), job)], [])
+    outcome = process(data, job)
+    if outcome.error and options.mode is Mode.FIX:
+        outcome = outcome._replace(output=data)  # who pipes a text through gets it back
+    return Linted([name], [outcome], [])
 
 
 def _from_files(options: argparse.Namespace, resolver: Resolver, baseline: Baseline | None) -> Linted:
     found = discover(options.paths or ["."], resolver)
     for path in [] if options.quiet else found.empty:
         _warn(f"no Python files in {path}")
+    _refused(found.refused, options)
     return Linted(found.files, _lint(found.files, found.outside, options, resolver, baseline), found.errors)
+
+
+def _refused(paths: Iterable[str], options: argparse.Namespace) -> None:
+    for path in paths if options.verbose else ():
+        print(f"amplint: {visible(path)}: not linted: it is excluded, and `force-exclude` holds", file=sys.stderr)
+
+
+def _assumed(names: Sequence[str], resolver: Resolver) -> None:
+    """Say which folders were taken for projects though nothing marks them, and what could not be read of others."""
+    from pathlib import Path  # noqa: PLC0415 - only who asks for all of it pays for this
+
+    from amplint.requirements import broken  # noqa: PLC0415 - see above
+
+    projects = {resolver.walking(os.path.dirname(absolute(name))).project(name) for name in names if name != "-"}
+    for each in sorted((each for each in projects if each.mark is None), key=lambda each: each.folder):
+        print(f"amplint: project: {visible(told(each))}", file=sys.stderr)
+    for wrong in filter(None, (broken(Path(folder)) for folder in sorted({each.folder for each in projects}))):
+        print(f"amplint: {visible(wrong)}", file=sys.stderr)
 
 
 def _lint(

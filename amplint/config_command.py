@@ -7,11 +7,14 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplint.arguments import Parser, add_settings, overrides
 from amplint.keys import KEYS
 from amplint.paths import absolute, shown, visible
+from amplint.project import Project, project_of, told
+from amplint.requirements import broken
 from amplint.rules import all_rules
 from amplint.settings import Resolver, Settings, ignores_of
 from amplint.target import ASSUMED
@@ -21,9 +24,10 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 Print the settings that hold for a file, and where each comes from: a flag, a line of the configuration file, what the
-project requires, or amplint's default. Of values for one key the last prevails; lists of rules and `extend-exclude` add
-up. JSON has: file, configuration, excluded, rules, unfixable, and settings, a list of objects with key, item (of a
-table), value, origin, holds (false: what a pattern says is not for this file)."""
+project requires, or amplint's default; and its project, the folder in which imports are followed. Of values for one key
+the last prevails; lists of rules and `extend-exclude` add up. JSON has: file, configuration, project, project-origin,
+excluded, rules, unfixable, and settings, a list of objects with key, item (of a table), value, origin, holds (false:
+what a pattern says is not for this file)."""
 # A key begins these anew, with what it says itself.
 _BEGINS = {"select": ("select", "extend-select", "ignore"), "fixable": ("fixable", "unfixable")}
 _ADDS = ("extend-select", "ignore", "unfixable", "extend-exclude")
@@ -38,6 +42,17 @@ class Row(NamedTuple):
     value: Any
     origin: str
     holds: bool = True
+
+
+class _About(NamedTuple):
+    """A file or directory, and what holds for it."""
+
+    path: str
+    config: Config | None
+    settings: Settings
+    project: Project
+    excluded: bool
+    refused: bool
 
 
 def run_config(arguments: list[str]) -> int:
@@ -60,12 +75,16 @@ def run_config(arguments: list[str]) -> int:
     config = resolver.config(directory)
     settings = resolver.settings(path) if is_directory else resolver.for_file(path)
     rows = list(_rows(resolver, config, settings, path))
-    # For what walks leave out, only what is below the directory in which they start counts.
-    excluded = resolver.leaves_out(path, os.getcwd())
-    if options.output_format == "json":
-        sys.stdout.write(_as_json(rows, config, settings, path, excluded))
-    else:
-        sys.stdout.write(_as_text(rows, config, settings, path, excluded))
+    about = _About(
+        path,
+        config,
+        settings,
+        project_of(directory, settings.start),
+        # For what walks leave out, only what is below the directory in which they start counts.
+        excluded=resolver.leaves_out(path, os.getcwd()),
+        refused=resolver.refuses(path),
+    )
+    sys.stdout.write((_as_json if options.output_format == "json" else _as_text)(rows, about))
     return 0
 
 
@@ -104,21 +123,28 @@ def _required(key: str, said: Sequence[Row], settings: Settings, path: str) -> I
             yield Row(key, item, f">={'.'.join(map(str, lowest))}{end}", origin)
 
 
-def _as_json(rows: list[Row], config: Config | None, settings: Settings, path: str, excluded: bool) -> str:
-    told = {
-        "file": path,
-        "configuration": config.path if config else None,
-        "excluded": excluded,
-        "rules": sorted(settings.codes),
-        "unfixable": sorted(settings.unfixable),
+def _as_json(rows: list[Row], about: _About) -> str:
+    found = {
+        "file": about.path,
+        "configuration": about.config.path if about.config else None,
+        "project": about.project.folder,
+        "project-origin": about.project.why,
+        "excluded": about.excluded or about.refused,
+        "rules": sorted(about.settings.codes),
+        "unfixable": sorted(about.settings.unfixable),
         "settings": [row._asdict() for row in rows],
     }
-    return json.dumps(told, indent=2) + "\n"
+    return json.dumps(found, indent=2) + "\n"
 
 
-def _as_text(rows: list[Row], config: Config | None, settings: Settings, path: str, excluded: bool) -> str:
-    lines = [visible(f"{shown(path)}: {shown(config.path) if config else 'no configuration file'}")]
-    if excluded:
+def _as_text(rows: list[Row], about: _About) -> str:
+    where = shown(about.config.path) if about.config else "no configuration file"
+    lines = [visible(f"{shown(about.path)}: {where}"), f"Its project: {visible(told(about.project))}."]
+    if wrong := broken(Path(about.project.folder)):
+        lines.append(visible(f"{wrong}."))
+    if about.refused:
+        lines.append("It is left out, even where it is named (`force-exclude`).")
+    elif about.excluded:
         lines.append("It is left out where a directory is walked.")
     cells = [
         (
@@ -128,10 +154,10 @@ def _as_text(rows: list[Row], config: Config | None, settings: Settings, path: s
         )
         for row in rows
     ]
-    codes, every = sorted(settings.codes), all_rules()
+    codes, kept, every = sorted(about.settings.codes), sorted(about.settings.unfixable), all_rules()
     cells.append(("rules", f"{len(codes)} of {len(every)}", " ".join(codes)))
-    if settings.unfixable:
-        cells.append(("not fixed", f"{len(settings.unfixable)} of {len(every)}", " ".join(sorted(settings.unfixable))))
+    if kept:
+        cells.append(("not fixed", f"{len(kept)} of {len(every)}", " ".join(kept)))
     first, second = (max(len(each[at]) for each in cells) + 2 for at in (0, 1))
     indent = " " * (first + second)
     for key, origin, value in cells:

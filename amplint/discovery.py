@@ -18,35 +18,40 @@ SUFFIXES = (".py", ".pyi", NOTEBOOK)
 class Found(NamedTuple):
     """The files to lint, sorted, as paths to show; what could not be read; directories that hold no Python.
 
-    `outside` are those of the files that a link in a directory leads to, away from all that the user named.
+    `outside` are those of the files that a link in a directory leads to, away from all that the user named; `refused`
+    are the paths that the user named and `force-exclude` leaves out.
     """
 
     files: list[str]
     errors: list[str]
     empty: list[str]
     outside: frozenset[str] = frozenset()
+    refused: tuple[str, ...] = ()
 
 
 def discover(paths: Iterable[str], resolver: Resolver) -> Found:
     """The Python files at and below `paths`.
 
-    A file that is named is taken as it is; a directory is walked without what git or the settings leave out.
-    A file that several paths lead to comes once.
+    A file that is named is taken as it is, unless `force-exclude` holds for it; a directory is walked without what git
+    or the settings leave out. A file that several paths lead to comes once.
     """
     walk = _Walk(resolver)
     empty = []
+    refused = []
     for path in paths:
-        if os.path.isdir(path):
+        if path and os.path.exists(path) and resolver.refuses(absolute(path)):
+            refused.append(path)
+        elif os.path.isdir(path):
             before = walk.seen
             walk.directory(absolute(path))
             if walk.seen == before:
                 empty.append(path)
         elif os.path.exists(path):
             walk.named.append(os.path.realpath(path))
-            walk.files.setdefault(walk.named[-1], absolute(path))
+            walk.take(walk.named[-1], absolute(path), os.path.islink(path))
         else:
             walk.errors.append(f"{path}: no such file or directory" if path else "an empty path")
-    return Found(sorted(map(shown, walk.files.values())), walk.errors, empty, walk.outside())
+    return Found(sorted(map(shown, walk.files.values())), walk.errors, empty, walk.outside(), tuple(refused))
 
 
 class _Walk:
@@ -56,6 +61,12 @@ class _Walk:
         self.named: list[str] = []  # where the paths that the user gave really are
         self.errors: list[str] = []
         self.seen = 0
+
+    def take(self, place: str, path: str, is_link: bool) -> None:
+        """Have a file that is really at `place` linted, under the path that isn't a link's if there is one."""
+        known = self.files.setdefault(place, path)
+        if not is_link and known != path and os.path.islink(known):
+            self.files[place] = path
 
     def outside(self) -> frozenset[str]:
         """The files that are none of, and below none of, the paths that the user named: links led to them."""
@@ -93,8 +104,9 @@ class _Walk:
                     stack.append((entry.path, layers))
                 else:
                     self.seen += 1
-                    place = os.path.realpath(entry.path) if entry.is_symlink() else real + entry.path[len(root) :]
-                    self.files.setdefault(place, entry.path)
+                    is_link = entry.is_symlink()
+                    place = os.path.realpath(entry.path) if is_link else real + entry.path[len(root) :]
+                    self.take(place, entry.path, is_link)
 
 
 def _layers(path: str, layers: Layers | None, names: set[str]) -> Layers:

@@ -11,7 +11,7 @@ from amplint import analysis, gate
 from amplint.analysis import INTERNAL_ERROR, UnreadableError
 from amplint.edits import apply
 from amplint.findings import Applicability, Finding, Fix, Location, withhold
-from amplint.guard import refusal, with_room
+from amplint.guard import refusal, require_size, with_room
 from amplint.paths import is_always_utf8, is_document
 from amplint.prose import without_prose
 from amplint.rules import all_rules
@@ -98,6 +98,9 @@ def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = 
 
     Without `noqa` the comments that say `noqa` silence nothing: a host sees to them. What was seen of other files holds
     until `amplint.paths.look_again`.
+
+    Raises:
+        TooLargeError: it is too large to be parsed.
     """
     seen = gate.seen(data, filename, settings.codes)
     matters = gate.matters(seen, settings.codes)
@@ -151,6 +154,7 @@ def _check_program(source: Source, settings: Settings, inside: Iterable[Finding]
     comments = Suppressions(source, noqa=noqa)
     if comments.whole_file:
         return Result(source.filename, source, ())
+    require_size(source)
     within = comments.keep(inside)  # first, so that what these comments are for is known
     findings, given_up = with_room(lambda: _folded(lambda fold: _find(source, settings, comments, fold)))
     findings += (*within, *comments.keep(analysis.refused(source)))
@@ -250,6 +254,7 @@ def _read(source: Source, settings: Settings, codes: frozenset[str], fold: bool)
         follow=follow,
         device=settings.device,
         src=settings.src,
+        start=settings.start,
     )
 
 

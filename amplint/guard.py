@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
+from amplint.paths import TooLargeError
 from amplint.source import Source, starts_of_lines
 
 T = TypeVar("T")
@@ -65,7 +66,7 @@ def python_tree(source: Source) -> ast.Module | Refusal:
     if (nul := source.text.find("\0")) >= 0:
         return Refusal("source code cannot contain null bytes", nul, nul + 1)
     if (length := len(source.text)) > LENGTH:
-        return _at(source, 1, 1, f"amplint can't read it yet: {length:,} characters, more than {LENGTH:,}")
+        return _at(source, 1, 1, _too_large(length))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -79,6 +80,20 @@ def python_tree(source: Source) -> ast.Module | Refusal:
         what = str(error) or "too complex to parse"
         return _at(source, 1, 1, f"{_PYTHON} can't read it: {what}")
     return tree
+
+
+def require_size(source: Source) -> None:
+    """See that a text is not too large to be parsed.
+
+    Raises:
+        TooLargeError: it is.
+    """
+    if (length := len(source.text)) > LENGTH:
+        raise TooLargeError(_too_large(length))
+
+
+def _too_large(length: int) -> str:
+    return f"not linted: too large, {length:,} characters of code; the limit is {LENGTH:,}"
 
 
 def _at(source: Source, row: int | None, column: int | None, message: str) -> Refusal:

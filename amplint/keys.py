@@ -177,6 +177,12 @@ KEYS = {
         Key("exclude", _PATTERNS, "What is left out where a directory is walked.", list(DEFAULT_EXCLUDE)),
         Key("extend-exclude", _PATTERNS, "What is left out as well.", []),
         Key(
+            "force-exclude",
+            _BOOLEAN,
+            "Whether it is left out even where it is named on the command line.",
+            False,
+        ),
+        Key(
             "target-torch",
             _release_of("torch"),
             "The lowest release of torch to support, or which ones.",
@@ -194,7 +200,7 @@ KEYS = {
         Key(
             "src",
             _FOLDERS,
-            "Where imports are looked for, behind the folders of the importing file.",
+            "Where imports are looked for, after the folders from the importing file's up to the project's.",
             list(DEFAULT_SRC),
         ),
         Key("output-format", _one_of(FORMATS), "How findings are printed.", "full"),

@@ -1,9 +1,9 @@
 """The code of a notebook's cell as a program: what only IPython understands is replaced by what Python does.
 
-A command (`!pip install x`, `obj?`) becomes an unknown call, one that may run code (`%lprun -f f f(x)`) with every name
-in it, and so does a cell for another language, or one that is no program: whatever it does to them, nothing is said
-about them any more. A command that times its line loses its own words. Replacements have the same lines, none of them
-shorter, and hold MARK, which no fix may touch; so `restored` puts back what was there.
+A command (`!pip install x`, `obj?`, `cd data`) becomes an unknown call, one that may run code (`%lprun -f f f(x)`) with
+every name in it, and so does a cell for another language, or one that is no program: whatever it does to them, nothing
+is said about them any more. A command that times its line loses its own words. Replacements have the same lines, none
+of them shorter, and hold MARK, which no fix may touch; so `restored` puts back what was there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,19 @@ from typing import NamedTuple
 from amplint.guard import Refusal, python_tree
 from amplint.source import LINE_END, MARK, Source, lines_of
 
+# The commands that need no `%`: see `_is_automagic`.
+_AUTOMAGIC = {
+    "alias", "alias_magic", "autoawait", "autocall", "automagic", "autosave", "bookmark", "cat", "cd", "clear",
+    "cls", "code_wrap", "colors", "conda", "config", "connect_info", "copy", "cp", "ddir", "debug", "dhist", "dirs",
+    "doctest_mode", "echo", "ed", "edit", "env", "gui", "hist", "history", "killbgscripts", "ldir", "less", "lf",
+    "lk", "ll", "load", "load_ext", "loadpy", "logoff", "logon", "logstart", "logstate", "logstop", "ls", "lsmagic",
+    "lx", "macro", "magic", "mamba", "man", "matplotlib", "micromamba", "mkdir", "more", "mv", "notebook", "page",
+    "pastebin", "pdb", "pdef", "pdoc", "pfile", "pinfo", "pinfo2", "pip", "popd", "pprint", "precision", "prun",
+    "psearch", "psource", "pushd", "pwd", "pycat", "pylab", "qtconsole", "quickref", "recall", "rehashx",
+    "reload_ext", "ren", "rep", "rerun", "reset", "reset_selective", "rm", "rmdir", "run", "save", "sc", "set_env",
+    "store", "subshell", "sx", "system", "tb", "time", "timeit", "unalias", "unload_ext", "uv", "who", "who_ls",
+    "whos", "xdel", "xmode",
+}  # fmt: skip
 # Cell magics whose body is Python, run in the notebook's own names.
 _PYTHON_BODY = {
     "time",
@@ -40,14 +53,16 @@ _CELL_MAGIC = re.compile(r"[ \t\r\n]*%%([\w.!]+)")
 _UNKNOWN, _END = "_()", f"#{MARK}"
 # They run other code in the notebook's names.
 _STAR = "from _ import *"
-_RUNS = re.compile(r"%(run|load|pylab|edit)\b|%store\s+-r")
+_RUNS = re.compile(r"%?(run|load|pylab|edit)\b|%?store\s+-r")
 # What stands behind these is a statement.
 _TIMES = re.compile(
-    r"%(?:time|prun|memit|timeit)\b(?:[ \t]+-(?:[nrptsTDl][ \t]*[\w.]+|[cqo])(?=[ \t]))*[ \t]+(?=[^\s%!-])"
+    r"%?(?:time|prun|memit|timeit)\b(?:[ \t]+-(?:[nrptsTDl][ \t]*[\w.]+|[cqo])(?=[ \t]))*[ \t]+(?=[^\s%!-])"
 )
 _COMMAND = re.compile(r"[%!?,;/]")
+# The first word of a line and what is behind it; what assigns, calls or indexes is meant as Python.
+_WORD = re.compile(r"([^\W\d]\w*)(?:[ \t]+(?![=,(\[{])|(?=[\r\n]|\Z))")
 # What stands behind these may be code.
-_MAY_RUN = re.compile(r"%%?[\w.]*|[,;/]")
+_MAY_RUN = re.compile(r"%%?[\w.]*|[,;/]|\w+")
 _ASSIGNED = re.compile(r"[^\W\d][\w., \t\[\]*'\"]*=[ \t]*(?=%[^\W\d]|!)")
 _HELP = re.compile(r"[^\r\n#'\"]*\?[ \t]*(?=[\r\n]|\Z)")
 _REST = re.compile(r"(?:[^\r\n\\]|\\(?:\r\n|\r|\n)|\\)*")
@@ -163,9 +178,10 @@ def _commands(text: str, *, timed: bool) -> Iterator[tuple[int, int, str]]:
     while at < len(text):
         if starts:
             starts = False
+            automagic = _is_automagic(text, at)
             while text[at : at + 1] in (" ", "\t", "\f"):
                 at += 1
-            if _COMMAND.match(text, at):
+            if automagic or _COMMAND.match(text, at):
                 times = _TIMES.match(text, at) if timed else None
                 end = times.end() if times else _end(text, at)
                 if times:
@@ -190,6 +206,29 @@ def _commands(text: str, *, timed: bool) -> Iterator[tuple[int, int, str]]:
         elif not token["skip"]:
             depth = max(0, depth - (token[0] in ")]}"))
         at = token.end()
+
+
+def _is_automagic(text: str, at: int) -> bool:
+    """Whether the line that starts at `at` is a command without its `%`, and no Python.
+
+    They are the line magics and aliases that IPython starts with: `%lsmagic` in IPython 9.18 with ipykernel 7, and
+    `default_aliases` in `IPython/core/alias.py` for all systems. IPython itself takes such a line only where it is all
+    of a cell. In others it is understood here, too, so that what is around it is linted.
+    """
+    word = _WORD.match(text, at)
+    return word is not None and word[1] in _AUTOMAGIC and _refusal(text[at : _statement_end(text, at)]) is not None
+
+
+def _statement_end(text: str, at: int) -> int:
+    """Where the statement ends that starts at `at`: with its line, or where its brackets are closed."""
+    depth = 0
+    while (token := _TOKEN.match(text, at)) is not None and not (token["end"] and depth == 0):
+        if token["open"]:
+            depth += 1
+        elif token[0] in (")", "]", "}"):
+            depth = max(0, depth - 1)
+        at = token.end()
+    return at
 
 
 def _end(text: str, at: int) -> int:

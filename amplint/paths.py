@@ -23,6 +23,10 @@ _forget: list[Callable[[], None]] = []
 _held: dict[str, bytes] = {}
 
 
+class TooLargeError(OSError):
+    """A text is too large to be linted."""
+
+
 def remembered(look: Callable[P, T]) -> Callable[P, T]:
     """A function of the disk whose answers hold until `look_again`."""
     known = cache(look)

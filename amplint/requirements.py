@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from amplint.paths import LARGEST_CONFIG, contents
+from amplint.paths import LARGEST_CONFIG, contents, shown
 from amplint.target import Target
 from amplint.toml import parse_toml
 
@@ -46,6 +46,18 @@ def declared_in(directory: Path, package: str = "torch") -> Target | None:
             found = _target(str(path.relative_to(directory)), _requirement_lines(text), package)
             if found is not None:
                 return found
+    return None
+
+
+def broken(directory: Path) -> str | None:
+    """What is wrong with the pyproject.toml of `directory`, of which then nothing is known; None: nothing."""
+    path = directory / "pyproject.toml"
+    try:
+        parse_toml(contents(str(path), LARGEST_CONFIG).decode("utf-8-sig"))
+    except OSError:
+        return None
+    except ValueError as error:
+        return f"{shown(str(path))} is not valid TOML ({error}): what it requires is not known"
     return None
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplint.paths import LARGEST_CONFIG, absolute, contents, parents, shown
+from amplint.project import Project, Start, project_of, top_of
 from amplint.rules import all_rules
 from amplint.selection import Selection, SettingsError, codes_of, enabled_codes, fixable_codes
 
@@ -58,6 +60,7 @@ class Settings(NamedTuple):
 
     codes: frozenset[str]
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
+    force_exclude: bool = False
     target_torch: str | None = None
     target_origin: str = "--target-torch"
     isolated: bool = False
@@ -68,6 +71,11 @@ class Settings(NamedTuple):
     src: tuple[str, ...] | None = None  # absolute; None: the default, in the file's project
     output_format: str = "full"
     docs: bool = False
+    start: Start = Start()
+
+    def project(self, filename: str) -> Project:
+        """The project of a file, which need not exist."""
+        return project_of(os.path.dirname(absolute(filename)), self.start)
 
     def target(self, filename: str, package: str = "torch") -> Target:
         """The releases of torch, or of a framework, that the project of `filename` admits."""
@@ -106,7 +114,8 @@ def _any_of(patterns: list[str]) -> re.Pattern[str]:
 
 class Overrides(NamedTuple):
     """What the command line says: by key, as a file would, and which files are read. `base` is the selection that
-    both change. `directory` is what the paths and patterns in it are relative to; None: the current one.
+    both change. `directory` is what the paths and patterns in it are relative to; None: the current one. `folders` are
+    those that are linted (see `amplint.project`).
     """
 
     said: Mapping[str, Any] = MappingProxyType({})
@@ -114,11 +123,17 @@ class Overrides(NamedTuple):
     config: str | None = None
     base: Selection = Selection()
     directory: str | None = None
+    folders: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
         """The absolute path of `directory`."""
         return absolute(self.directory or os.curdir)
+
+    @property
+    def start(self) -> Start:
+        """What the project can be where nothing marks one."""
+        return Start(tuple(absolute(os.path.join(self.place, each)) for each in self.folders), self.place)
 
 
 class _Layer(NamedTuple):
@@ -195,6 +210,20 @@ class Resolver:
         walked = [each for each in (path, *parents(path)) if each.startswith(above) and each != above]
         return any(self.walking(os.path.dirname(each)).excludes(each, os.path.basename(each)) for each in walked)
 
+    def refuses(self, path: str) -> bool:
+        """Whether a file or directory (absolute) is left out though it is named: `force-exclude` says so.
+
+        As a walk of the repository, or the project, from its top would leave it out.
+        """
+        directory = os.path.dirname(path)
+        if not self.walking(directory).force_exclude:
+            return False
+        tops = [top_of(directory, self.overrides.start)]
+        with suppress(SettingsError):
+            if (config := self.config(directory)) is not None and path.startswith(config.directory + os.sep):
+                tops.append(config.directory)
+        return self.leaves_out(path, min(tops, key=len))
+
     def walking(self, directory: str) -> Settings:
         """The settings for a walk through `directory` (absolute)."""
         try:
@@ -249,6 +278,7 @@ class Resolver:
         settings = Settings(
             codes=enabled_codes([self.overrides.base, *(_selection(each.said, "select", "ignore") for each in layers)]),
             exclude=_excludes(layers),
+            force_exclude=bool(value("force-exclude")),
             target_torch=value("target-torch"),
             target_origin="--target-torch" if "target-torch" in flags.said else "target-torch",
             isolated=self.overrides.isolated,
@@ -256,9 +286,11 @@ class Resolver:
             unsafe_fixes=bool(value("unsafe-fixes")),
             unfixable=_unfixable([_selection(each.said, "fixable", "unfixable") for each in layers]),
             device=value("device"),
-            src=None if src is None else tuple(absolute(os.path.join(folder, each)) for each in src),
+            # Written out, the default is still that: the project's folders.
+            src=None if src in (None, [*DEFAULT_SRC]) else tuple(absolute(os.path.join(folder, each)) for each in src),
             output_format=value("output-format") or "full",
             docs=bool(value("docs")),
+            start=self.overrides.start,
         )
         return _Known(settings, tuple(ignores_of(config, self.overrides)))
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.paths import remembered
+from amplint.project import is_repository
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,6 +73,6 @@ def declared(directory: Path, package: str = "torch") -> Target:
     found = declared_in(directory, package)
     if found is not None:
         return found
-    if directory.parent == directory or (directory / ".git").exists():
+    if directory.parent == directory or is_repository(str(directory)):
         return nothing_declared(package)
     return declared(directory.parent, package)

@@ -88,6 +88,8 @@ def _fixtures(paths: Sequence[str], options: argparse.Namespace) -> list[Row]:
 def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[list[StepRow], list[str]]:
     resolver = Resolver(overrides(options, docs=False))
     files = discover(paths, resolver)
+    for path in files.empty:
+        print(f"amplint: warning: no Python files in {visible(path)}", file=sys.stderr)
     errors = list(files.errors)
     rows: list[StepRow] = []
     with Verifier(options.run_on, Limits(options.timeout, options.memory)) as verifier:

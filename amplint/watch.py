@@ -140,7 +140,7 @@ class Watch:
                 self._taken[path] = taken(path)
                 settings = self._resolver.for_file(name)
                 if opens(seen(contents(path), name, settings.codes), settings.codes):
-                    look_in(settings.src)
+                    look_in(settings.src, settings.start)
                     self._reached[name] = self._dependencies.of(path)
         paths = set(map(absolute, self._found.files)).union(*self._reached.values())
         folders = {os.path.dirname(path) for path in paths} | {os.path.dirname(absolute(path)) for path in self._paths}

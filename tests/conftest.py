@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from amplint.cli import main
 from amplint.paths import look_again
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("amplint", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("amplint")
 
 # It is tested where it is installed (test_plugins.py).
 collect_ignore = ["example_plugin"]
@@ -31,6 +38,17 @@ def train(model, optimizer, batches, device):
         scaler.step(optimizer)
         scaler.update()
 """
+
+
+@contextmanager
+def processor_time(at_most: float) -> Iterator[None]:
+    """Fail where what is done takes more seconds of the processor, which the work of others doesn't use up.
+
+    `at_most` is to be many times what it takes: this is for what would take minutes, or for ever.
+    """
+    started = time.process_time()
+    yield
+    assert time.process_time() - started < at_most
 
 
 class Ran(NamedTuple):

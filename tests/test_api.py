@@ -292,7 +292,7 @@ class TestSettings:
         assert amplint.check(LEGACY, settings=amplint.make_settings()) == amplint.check(LEGACY)
 
     def test_no_key_is_missing_that_is_about_one_text(self) -> None:
-        about_files = {"exclude", "extend-exclude", "per-file-ignores", "output-format"}
+        about_files = {"exclude", "extend-exclude", "force-exclude", "per-file-ignores", "output-format"}
         keywords = {each.replace("_", "-") for each in inspect.signature(amplint.make_settings).parameters}
         assert keywords == KEYS.keys() - about_files
 

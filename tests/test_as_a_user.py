@@ -88,13 +88,21 @@ def test_same_output_for_every_hash_seed(project: Write) -> None:
     assert len(outputs) == 1
 
 
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no process groups")
+def _at_work(first: int) -> list[str]:
+    """The processes that another one has started and that have used the processor for a while."""
+    children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+    used = {each: Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[11] for each in children}
+    return [each for each in children if int(used[each]) > os.sysconf("SC_CLK_TCK") // 2]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists a process's children")
 def test_interrupt_of_several_processes(project: Write) -> None:
-    # Enough to keep both busy for longer than the test waits.
-    project({f"{number}.py": LEGACY * 100 for number in range(200)})
+    # Enough to keep both busy for longer than it takes to see them at work.
+    project({f"{number}.py": LEGACY * 100 for number in range(1000)})
     command = [*COMMAND, "--jobs=2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
-        time.sleep(3)
+        while process.poll() is None and len(_at_work(process.pid)) < 2:
+            time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=600)
     assert (process.returncode, out, err) == (130, b"", b"amplint: interrupted\n")

@@ -171,7 +171,7 @@ def test_a_file_that_can_not_be_read_keeps_its_entries(
 
 
 def test_verbose_names_the_stale_entries(project: Write, amplint: Run) -> None:
-    root = project({"a.py": LEGACY})
+    root = project({"a.py": LEGACY, "setup.cfg": ""})
     amplint(FILE, "--write-baseline")
     (root / "a.py").write_text(MODERN)
     assert amplint(FILE, "--verbose").err == "amplint: a.py: AMP101 of amp.json no longer occurs\n"

@@ -173,6 +173,22 @@ class TestStandardInput:
         assert ran.code == 1
         assert ran.out.startswith("--- a/x.py\n+++ b/x.py\n@@ ")
 
+    def test_a_name_is_enough(self, project: Write, amplint: Run, stdin: Callable[[bytes], None]) -> None:
+        project({"old.py": LEGACY})
+        stdin(MODERN.encode())
+        assert amplint("--stdin-filename", "x.py") == (0, "All checks passed!\n", "")
+        stdin(LEGACY.encode())
+        ran = amplint("--stdin-filename=x.py", "--output-format=concise")
+        assert ran.out.startswith(f"x.py:5:10: {FOUND}")
+        stdin(LEGACY.encode())
+        assert amplint("--fix", "--stdin-filename=x.py", "--quiet").out == MODERN
+        for more in (["old.py"], ["."], ["-", "old.py"]):
+            ran = amplint("--stdin-filename", "x.py", *more)
+            assert (ran.code, ran.out) == (2, "")
+            assert ran.err.startswith("amplint: error: --stdin-filename doesn't go with paths: ")
+        for flag in (["--watch"], ["--fix", "--verify"]):
+            assert amplint("--stdin-filename", "x.py", *flag).code == 2
+
     def test_goes_alone(self, project: Write, amplint: Run) -> None:
         project({"old.py": LEGACY})
         ran = amplint("-", "old.py")

@@ -7,7 +7,6 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from amplint.rules import all_rules, amp204_invalid_device_type
 from amplint.selection import SettingsError, enabled_codes
 from amplint.settings import DEFAULT_EXCLUDE, DEVICES, Overrides, Resolver, Settings
 from amplint.toml import parse_toml
-from tests.conftest import LEGACY, MODERN, UNSAFE, Ran
+from tests.conftest import LEGACY, MODERN, UNSAFE, Ran, processor_time
 
 Write = Callable[[dict[str, str | bytes]], Path]
 Run = Callable[..., Ran]
@@ -58,6 +57,7 @@ VALUES: dict[str, tuple[str, str, str]] = {
     "exclude": ('["a", "b/c"]', '[""]', "'exclude' has an empty string"),
     "docs": ("true", "[]", "'docs' must be true or false"),
     "extend-exclude": ('["*.pyi"]', "{}", "'extend-exclude' must be a list of strings"),
+    "force-exclude": ("true", "1", "'force-exclude' must be true or false"),
     "target-torch": ('">=2.0,<2.4"', "2.4", "'target-torch' must be a string such as \"2.4\""),
     "targets": ('{lightning = "2.1"}', '{lightening = "2"}', "unknown key 'targets.lightening'; did you mean"),
     "device": ('"xpu"', '"cuda:0"', "'device' must be one of 'cpu', 'cuda', "),
@@ -210,9 +210,9 @@ class TestWhichFileHolds:
 
     def test_a_key_of_a_million_parts(self, project: Write, amplint: Run) -> None:
         project({"amplint.toml": "a." * 500_000 + "a = 1\n", "old.py": LEGACY})
-        started = time.monotonic()
-        assert amplint().err == "amplint: error: amplint.toml: not valid TOML: a key has more than a hundred parts\n"
-        assert time.monotonic() - started < 20
+        with processor_time(at_most=60):
+            ran = amplint()
+        assert ran.err == "amplint: error: amplint.toml: not valid TOML: a key has more than a hundred parts\n"
 
 
 class TestPerFileIgnores:
@@ -520,7 +520,7 @@ class TestSchema:
         said = {key.name: key.default for key in KEYS.values() if key.default is not None}
         jsonschema.validate(said, schema.schema())
         bare, stated = resolve(root / "x.py"), resolve(root / "x.py", said)
-        assert stated == bare._replace(src=(str(root), f"{root}/src"))
+        assert stated == bare
         assert {each["description"] for each in schema.schema()["properties"].values()} == {
             key.doc for key in KEYS.values()
         }
@@ -542,6 +542,7 @@ class TestCommand:
         told = json.loads(ran.out)
         assert (told["file"], told["configuration"]) == (f"{root}/src/x.py", f"{root}/pyproject.toml")
         settings = resolve(root / "src/x.py", {"ignore": ["AMP3"]})
+        assert (told["project"], told["project-origin"]) == (str(root), "it has pyproject.toml")
         assert told["rules"] == sorted(settings.codes)
         assert (told["unfixable"], told["excluded"]) == ([], False)
         rows = [(each["key"], each["item"], each["value"], each["origin"], each["holds"]) for each in told["settings"]]
@@ -558,6 +559,7 @@ class TestCommand:
             ("docs", None, False, "default", True),
             ("exclude", None, list(DEFAULT_EXCLUDE), "default", True),
             ("extend-exclude", None, [], "default", True),
+            ("force-exclude", None, False, "default", True),
             ("target-torch", None, ">=2.1.0,<=2.5.2", "pyproject.toml: torch<2.6,>=2.1", True),
             ("targets", "lightning", "2.1", "pyproject.toml:14", True),
             ("targets", "transformers", ">=5.0.0", "nothing declared: 5.0 assumed", True),
@@ -593,13 +595,16 @@ class TestCommand:
 
     def test_directories_and_what_is_left_out(self, project: Write, amplint: Run) -> None:
         project({"a/amplint.toml": "exclude = ['x.py']\n", "a/x.py": "", "venv/y.py": ""})
-        assert amplint("config", "a").out.startswith("a: a/amplint.toml\nselect ")
+        marked = "Its project: a (it has amplint.toml).\n"
+        assert amplint("config", "a").out.startswith(f"a: a/amplint.toml\n{marked}select ")
         left_out = "It is left out where a directory is walked.\n"
-        assert amplint("config", "a/x.py").out.startswith(f"a/x.py: a/amplint.toml\n{left_out}")
-        assert amplint("config", "venv/y.py").out.startswith(f"venv/y.py: no configuration file\n{left_out}")
+        assert amplint("config", "a/x.py").out.startswith(f"a/x.py: a/amplint.toml\n{marked}{left_out}")
+        none = amplint("config", "venv/y.py").out.splitlines()
+        assert none[0] == "venv/y.py: no configuration file"
+        assert none[1].startswith("Its project: . (the working directory; no pyproject.toml, ")
+        assert none[2] == left_out.strip()
         project({"amplint.toml": "extend-exclude = ['a']\n", "a/z.py": ""})
-        assert amplint("config", "a/z.py").out.startswith(f"a/z.py: a/amplint.toml\n{left_out}")
-        assert amplint("config").out.startswith("")
+        assert amplint("config", "a/z.py").out.startswith(f"a/z.py: a/amplint.toml\n{marked}{left_out}")
         assert amplint("config", "gone/z.py").code == 0
 
     def test_what_would_act_on_the_terminal(self, project: Write, amplint: Run) -> None:

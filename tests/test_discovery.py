@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from amplint.discovery import Found, discover
 from amplint.settings import Overrides, Resolver
+from tests.conftest import LEGACY, MODERN, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
+Run = Callable[..., Ran]
 
 
 def find(*paths: str | Path) -> Found:
@@ -39,6 +42,26 @@ def test_a_file_comes_once(project: Write) -> None:
     root = project({"a/x.py": "", "b/y.py": ""})
     (root / "link.py").symlink_to("a/x.py")
     assert files("a", ".", "a/x.py", root / "a" / ".." / "a" / "x.py", "b/y.py", "link.py") == ["a/x.py", "b/y.py"]
+
+
+def test_a_link_takes_no_files_place(project: Write, amplint: Run) -> None:
+    """Where both are linted the file is, under its own name, which is where its imports are looked for."""
+    from tests.test_projects import TREE, codes
+
+    root = project({**TREE, "x.py": ""})
+    (root / "aaa.py").symlink_to("train/main.py")
+    for paths in (["."], ["aaa.py", "train/main.py"], ["train/main.py", "aaa.py"]):
+        assert [each for each in files(*paths) if "main" in each or "aaa" in each] == ["train/main.py"]
+        assert codes(amplint("--output-format=json", *paths).out) == ["AMP401"]
+
+
+def test_a_link_imports_what_its_target_does(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.test_projects import TREE, codes
+
+    root = project({**{f"its/{name}": text for name, text in TREE.items()}, "its/setup.cfg": "", "away/x.py": ""})
+    (root / "away/main.py").symlink_to("../its/train/main.py")
+    monkeypatch.chdir(root / "away")
+    assert codes(amplint("--output-format=json", "main.py").out) == ["AMP401"]
 
 
 def test_links_end_no_walk(project: Write) -> None:
@@ -96,6 +119,74 @@ def test_what_is_named_is_taken(project: Write) -> None:
     assert files(".") == []
     assert files("script", ".venv/a.py", "dist/c.txt") == [".venv/a.py", "dist/c.txt", "script"]
     assert files("dist") == ["dist/b.py"]
+
+
+class TestForceExclude:
+    SAID = "force-exclude = true\nextend-exclude = ['third_party/', '*_gen.py']\n"
+    NAMES = ("a.py", "venv/x.py", "third_party/x.py", "third_party/deep/y.py", "a_gen.py", "sub/b.py")
+
+    def test_what_is_named_is_left_out(self, project: Write, amplint: Run) -> None:
+        root = project({"amplint.toml": self.SAID, **dict.fromkeys(self.NAMES, LEGACY)})
+        assert files(".") == files(*self.NAMES) == files(*(root / each for each in self.NAMES)) == ["a.py", "sub/b.py"]
+        assert files("third_party", "venv", "third_party/deep", "sub") == ["sub/b.py"]
+        # The flag prevails, either way.
+        ran = amplint("third_party/x.py", "--no-force-exclude", "--output-format=concise")
+        assert ran.out.startswith("third_party/x.py:5:10: AMP101")
+        project({"amplint.toml": self.SAID.replace("true", "false")})
+        assert amplint("third_party/x.py").code == 1
+        assert amplint("third_party/x.py", "venv", "--force-exclude") == (0, "All checks passed!\n", "")
+        ran = amplint("third_party/x.py", "--force-exclude", "-v")
+        assert ran.err == "amplint: third_party/x.py: not linted: it is excluded, and `force-exclude` holds\n"
+        assert amplint("a.py", "third_party/x.py", "--force-exclude", "--fix").code == 0
+        assert (root / "third_party/x.py").read_text() == LEGACY
+        assert (root / "a.py").read_text() == MODERN
+        # What isn't there is still a mistake.
+        assert amplint("third_party/z.py", "--force-exclude").code == 2
+
+    def test_from_everywhere(self, project: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+        root = project({"dist/amplint.toml": self.SAID, **{f"dist/{each}": "" for each in self.NAMES}})
+        # That the project itself lies in a folder of that name doesn't matter.
+        assert files(root / "dist/a.py", root / "dist/venv/x.py") == ["dist/a.py"]
+        monkeypatch.chdir(root / "dist/third_party/deep")
+        assert files("y.py", ".") == []
+        assert files("../../a.py") == [f"{root}/dist/a.py"]
+
+    def test_a_project_inside(self, project: Write) -> None:
+        """What the repository's configuration excludes is excluded though it is a project, or has settings, itself."""
+        names = ("a.py", "third_party/p/x.py", "third_party/q/x.py")
+        project({".git/HEAD": "", "amplint.toml": self.SAID, **dict.fromkeys(names, "")})
+        project({"third_party/p/setup.cfg": "", "third_party/q/amplint.toml": "force-exclude = true\n"})
+        assert files(*names) == files(".") == ["a.py"]
+
+    def test_standard_input(self, project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        project({"amplint.toml": self.SAID})
+
+        def ran(name: str, *arguments: str) -> Ran:
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(LEGACY.encode())))
+            return amplint("--stdin-filename", name, *arguments)
+
+        assert ran("third_party/x.py") == (0, "All checks passed!\n", "")
+        assert ran("third_party/x.py", "--fix", "-q") == (0, LEGACY, "")
+        assert ran("third_party/x.py", "--diff", "-q") == (0, "", "")
+        assert ran("other/x.py").code == 1
+        assert ran("third_party/x.py", "--no-force-exclude").code == 1
+
+    def test_hosts(self, project: Write, amplint: Run) -> None:
+        pytest.importorskip("flake8")
+        project({"amplint.toml": self.SAID, **dict.fromkeys(self.NAMES, LEGACY)})
+        command = [sys.executable, "-m", "flake8", "--isolated", "--select=AMP", *self.NAMES]
+        out = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        assert [line.partition(":")[0] for line in out.splitlines()] == ["a.py", "sub/b.py"]
+        shown = amplint("config", "third_party/x.py").out
+        assert "\nIt is left out, even where it is named (`force-exclude`).\n" in shown
+        assert "left out" not in amplint("config", "a.py").out
+        assert amplint("verify", "third_party/x.py").out == amplint("verify", "--isolated", "amplint.toml").out
+
+    def test_a_broken_configuration_is_still_told(self, project: Write, amplint: Run) -> None:
+        project({"amplint.toml": "forse-exclude = true\n", "venv/a.py": ""})
+        ran = amplint("venv/a.py", "--force-exclude")
+        assert ran.code == 2
+        assert "did you mean 'force-exclude'?" in ran.err
 
 
 def test_missing_and_empty(project: Write) -> None:
@@ -177,7 +268,7 @@ patterns = st.builds(
 ignore_files = st.lists(patterns, min_size=1, max_size=4).map("\n".join)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @example(root="a\n!**/", nested={})
 @example(root="c.py\n**/", nested={"a": "!*/"})
 @given(root=ignore_files, nested=st.dictionaries(st.sampled_from(["a", "b", "a/b"]), ignore_files, max_size=2))

@@ -60,7 +60,6 @@ def test_what_one_fix_inserts_at_one_place_keeps_its_order() -> None:
     assert text == "azyB"
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 3), st.sampled_from(["", "x", "yy"])), max_size=8))
 def test_applied_fixes_are_apart_and_the_rest_of_the_text_stays(places: list[tuple[int, int, str]]) -> None:
     text = "abcdefghijkl"
@@ -150,7 +149,7 @@ def test_diffs_name_their_file_so_that_the_tools_find_it(tmp_path: Path, tool: l
     assert patched(tool, tmp_path, path, b"a\nb\n", diff) == b"a\nc\n"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     *[st.lists(st.sampled_from([b"a", b"b\n", b"\n", b"c\r\n", b"\r", b"\xe9", b"-- x\n"]), max_size=12).map(b"".join)]
     * 2

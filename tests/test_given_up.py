@@ -37,7 +37,7 @@ def train(loader, model, optimizers, flags):
 def test_a_function_with_too_many_paths_is_named(
     project: Callable[[dict[str, str | bytes]], Path], amplint: Callable[..., Ran]
 ) -> None:
-    project({"many.py": TOO_MANY})
+    project({"many.py": TOO_MANY, "setup.cfg": ""})
     ran = amplint("--verbose", "--isolated", "many.py")
     assert ran.err == "amplint: many.py: line 4: train has too many paths to follow\n"
     assert amplint("--isolated", "many.py").err == ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amplint.model.half import half
@@ -175,7 +175,7 @@ EXPRESSION: st.SearchStrategy[str] = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(st.lists(EXPRESSION, min_size=4, max_size=12), st.sampled_from(["float16", "bfloat16"]))
 def test_whatever_is_composed_is_what_torch_gives(texts: list[str], low: str) -> None:
     (kinds,) = read(texts, low, f"torch.autocast('cpu', dtype=torch.{low})")

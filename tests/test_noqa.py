@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amplint import cli
@@ -163,7 +163,7 @@ def without_comments(source: Source) -> list[str]:
     return lines
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(st.sampled_from(FIXTURES), st.integers(0, 2**32), st.sampled_from(["", "old code", "AMP4, E501: see #12"]))
 def test_nothing_but_comments_differs_and_nothing_is_found(path: Path, seed: int, reason: str) -> None:
     data = disturbed(path.read_text("utf-8"), random.Random(seed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import random
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -253,7 +254,32 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("written", COMMANDS)
+AUTOMAGICS = [
+    "ls data/",
+    "cd ..",
+    "cd my data",
+    "pip install -q torch>=2  # once",
+    "conda install -y torch",
+    "mkdir foo bar",
+    "cat file.txt",
+    "cat 'it's (1).txt",
+    "rm -rf x",
+    "cp a b",
+    "mv a b",
+    "ls *.py | wc -l",
+    "ll ..",
+    "time x = 1; y = 2",
+    "time for x in y: f(x)",
+    "timeit -n 3 f(x)",
+    "run train.py --lr 1",
+    "matplotlib inline",
+    "load_ext autoreload",
+    "set_env CUDA_VISIBLE_DEVICES 0",
+    "pip install \\\n    torch",
+]
+
+
+@pytest.mark.parametrize("written", [*COMMANDS, *AUTOMAGICS])
 def test_commands_of_ipython(written: str) -> None:
     code = as_program(written)
     assert code.refusal is None
@@ -266,12 +292,57 @@ def test_commands_of_ipython(written: str) -> None:
     assert set(kept) <= set(written.splitlines())
 
 
-@pytest.mark.parametrize("written", ["x = 1", "x = 5 %y", "assert x != y", "await f()", "x = a if b else c;", ""])
+@pytest.mark.parametrize("line", AUTOMAGICS)
+def test_a_command_without_its_sign_hides_nothing(line: str) -> None:
+    assert found(as_bytes(IMPORT, line, LEGACY)) == ["AMP101 3:1:6"]
+    row = len(line.splitlines()) + 1
+    for cell, place in (
+        (f"{line}\n{LEGACY}", f"2:{row}:6"),
+        (f"{LEGACY}\n{line}", "2:1:6"),
+        (f"x = 1\n{line}\n", None),
+    ):
+        data = as_bytes(IMPORT, cell)
+        assert found(data) == ([f"AMP101 {place}"] if place else [])
+        assert sources(fixed(data)) == [IMPORT, cell.replace(LEGACY, MODERN)]
+
+
+@pytest.mark.parametrize(
+    ("cell", "row"),
+    [
+        ("print 1", 1),
+        ("lss data/", 1),
+        ("config = = 1", 1),
+        ("cat, = = 1", 1),
+        ("save (x y)", 1),
+        ("env [1", 1),
+        ("ls data/\nx = (", 2),
+        ("ls data/\nprint 1", 2),
+        ("if x:\n    mkdir data", 2),  # neither does IPython take that
+        ("x = [\ncd ..\n]", 2),
+    ],
+)
+def test_errors_of_syntax_beside_commands(cell: str, row: int) -> None:
+    first, *others = found(as_bytes(IMPORT, cell, LEGACY))
+    assert re.match(rf"AMP001 2:{row}:\d+$", first)
+    assert others == ["AMP101 3:1:6"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["ls -la", "time = 1", "cat, rm = 1, 2", "env = {\n'a': 1\n}", "run (\nx\n)", "save [\n0\n]", "config\\\n= 1"],
+)
+def test_python_beside_commands_is_left_as_it_is(line: str) -> None:
+    assert as_program(f"{line}\n!ls").text.startswith(f"{line}\n")
+
+
+@pytest.mark.parametrize(
+    "written", ["x = 1", "x = 5 %y", "assert x != y", "await f()", "x = a if b else c;", "", "ls", "pwd", "ls -la"]
+)
 def test_python_is_left_as_it_is(written: str) -> None:
     assert as_program(written) == (written, (), None)
 
 
-@given(st.lists(st.sampled_from([*COMMANDS, "x = (", "print 1", "f(x)", "'''", "\t", "\\"]), max_size=4))
+@given(st.lists(st.sampled_from([*COMMANDS, *AUTOMAGICS, "x = (", "print 1", "f(x)", "'''", "\t", "\\"]), max_size=4))
 def test_masks_can_be_taken_off(pieces: list[str]) -> None:
     written = "\n".join(pieces)
     code = as_program(written)
@@ -455,7 +526,7 @@ def written_somehow(value: Any, rnd: random.Random, depth: int = 0) -> str:
     return json.dumps(value)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.lists(LINES, max_size=5), st.booleans()), max_size=5),
     st.randoms(use_true_random=False),

@@ -77,7 +77,7 @@ def test_no_process_outlives_the_first_one(tmp_path: Path) -> None:
         time.sleep(0.05)
     first.kill()
     first.wait()
-    end = time.monotonic() + 10
+    end = time.monotonic() + 300  # only if it fails
     while any(Path(f"/proc/{other}").exists() for other in others):
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -44,6 +44,9 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
     (theirs / "old.py").write_text(LEGACY)
     (theirs / "new.pyi").write_text(MODERN)
     (theirs / "notes.txt").write_text(LEGACY)
+    (theirs / "third_party").mkdir()
+    (theirs / "third_party" / "old.py").write_text(LEGACY)
+    (theirs / "amplint.toml").write_text('extend-exclude = ["third_party/"]\n')
     (theirs / "nb.ipynb").write_text(notebook(LEGACY))
     for directory in (ours, theirs):
         git(directory, "init", "-q")
@@ -69,6 +72,7 @@ def test_check(users: tuple[Path, dict[str, str]]) -> None:
     assert "\nold.py:5:10: AMP101 [*] " in output
     assert "\nnb.ipynb:cell 1:5:10: AMP101 [*] " in output
     assert "notes.txt" not in output
+    assert "third_party" not in output
     assert (users[0] / "old.py").read_text() == LEGACY
     code, output = run(users, "amplint", "--files", "new.pyi")
     assert code == 0, output
@@ -82,6 +86,7 @@ def test_fix(users: tuple[Path, dict[str, str]]) -> None:
     assert "files were modified by this hook" in output
     assert (users[0] / "old.py").read_text() == MODERN
     assert (users[0] / "notes.txt").read_text() == LEGACY
+    assert (users[0] / "third_party" / "old.py").read_text() == LEGACY
     assert (users[0] / "nb.ipynb").read_text() == notebook(MODERN)
     code, output = run(users, "amplint-fix", "--all-files")
     assert code == 0, output

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.report import Report, render
 from amplint.rules import all_rules
 from amplint.source import Source
-from tests.conftest import LEGACY, MODERN, Ran
+from tests.conftest import LEGACY, MODERN, Ran, processor_time
 
 Write = Callable[[dict[str, str | bytes]], Path]
 Run = Callable[..., Ran]
@@ -44,7 +43,7 @@ def run(code: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[st
     """Run Python as a user would, with amplint installed elsewhere."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, *(["-m", "amplint"] if code == "-m" else ["-c", code]), *arguments]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=100)
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=600)
 
 
 class TestWhatIsShown:
@@ -203,9 +202,9 @@ class TestWhatIsTooMuch:
     def test_ignored_in_more_ways_than_can_be_tried(self, project: Write, amplint: Run, pattern: str) -> None:
         deep = "a/" * 60
         project({".git/HEAD": "", ".gitignore": pattern, f"{'a' * 200}.py": MODERN, f"{deep}old.py": LEGACY})
-        started = time.monotonic()
-        assert f"old.py:5:10: {FOUND}" in amplint(CONCISE).out
-        assert time.monotonic() - started < 20
+        with processor_time(at_most=60):
+            ran = amplint(CONCISE)
+        assert f"old.py:5:10: {FOUND}" in ran.out
 
     def test_excluded_in_more_ways_than_can_be_tried(self, project: Write, amplint: Run) -> None:
         pattern = "*a" * 40 + "b"
@@ -232,11 +231,10 @@ class TestWhatIsTooMuch:
     )
     def test_requirements(self, project: Write, amplint: Run, name: str, text: str) -> None:
         project({name: text.replace("torch(install", "setup(install") + "\n# torch", "old.py": LEGACY})
-        started = time.monotonic()
-        ran = amplint("old.py", CONCISE, "-q")
+        with processor_time(at_most=60):
+            ran = amplint("old.py", CONCISE, "-q")
         assert (ran.code, ran.err) == (1, "")
         assert ran.out.startswith(f"old.py:5:10: {FOUND}")
-        assert time.monotonic() - started < 20
 
 
 class TestWhatLiesThereIsNotImported:

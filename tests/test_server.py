@@ -21,7 +21,7 @@ from amplint.source import Source
 from tests.conftest import LEGACY, MODERN, UNSAFE
 
 Write = Callable[[dict[str, str | bytes]], Path]
-_WAIT = 60.0
+_WAIT = 600.0  # only if it fails
 _RESOLVES = types.CodeActionClientCapabilities(resolve_support=types.ClientCodeActionResolveOptions(["edit"]))
 
 
@@ -362,6 +362,16 @@ class TestConfiguration:
             assert await editor.diagnostics(editor.open("new/train.py", LEGACY)) != []
 
         session(root, work)
+
+    @pytest.mark.parametrize("force", [False, True])
+    def test_what_is_left_out_above_the_folder_that_is_open(self, project: Write, force: bool) -> None:
+        said = f"[tool.amplint]\nextend-exclude = ['old/']\nforce-exclude = {str(force).lower()}\n"
+        root = project({"pyproject.toml": said, "old/x.py": ""})
+
+        async def work(editor: Editor) -> None:
+            assert (await editor.diagnostics(editor.open("train.py", LEGACY)) == []) == force
+
+        session(root / "old", work)
 
     def test_the_editors_own_settings(self, project: Write) -> None:
         async def work(editor: Editor) -> None:

@@ -4,7 +4,7 @@ import ast
 import codecs
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint.source import Source, SourceError
@@ -57,7 +57,6 @@ def test_what_is_no_text_is_refused_with_its_line(data: bytes, row: int, message
     assert caught.value.row == row
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="ab#é\n\r\f\x0b\x1c\u2028 =", max_size=40), st.sampled_from(["utf-8", "latin-1", "cp1252"]))
 def test_bytes_come_back_as_they_were(text: str, encoding: str) -> None:
     try:
@@ -75,7 +74,6 @@ def test_a_character_that_the_encoding_lacks_is_an_error() -> None:
         source.encode("€")
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="ab\n\r\f\x0b\x1c\x85\u2028", max_size=30))
 def test_places_and_offsets_say_the_same(text: str) -> None:
     source = Source("file.py", text)
@@ -88,7 +86,6 @@ def test_places_and_offsets_say_the_same(text: str) -> None:
     )
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["x = 1", "\n", "\r\n", "\r", "\f", "'\x85'", "'\u2028'", "# \x0b", "'''a\r\nb'''"])))
 def test_rows_are_python_s(parts: list[str]) -> None:
     text = "".join(parts)

@@ -53,6 +53,7 @@ OURS = {
     "amplint.discovery",
     "amplint.gate",
     "amplint.paths",
+    "amplint.project",
     "amplint.report",
     "amplint.report.summary",
     "amplint.rules",

@@ -3,7 +3,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint import check
@@ -187,7 +187,6 @@ def test_no_comment_hides_that_a_file_was_not_checked() -> None:
     assert silenced("# amplint: ignore-file[AMP001]\nMARK\n", "AMP001")
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["# noqa: AMP101", "'''", "(", ")", "\\", "\n", "\t", "  ", "\r", "\x0c", "é", "\0", "$"]))
 )

@@ -203,4 +203,3 @@ def test_the_run_ends_well(run: Run) -> None:
     assert len(list(run.folder.iterdir())) == 2 * len(STATEMENTS)
     seen = [each for each in run.verdicts.values() if each["verdict"] != "not checkable"]
     assert len(seen) > 1.8 * len(STATEMENTS)
-    assert run.seconds < 300

@@ -72,7 +72,7 @@ class Watching:
         """The lines of the next round, without their time stamps, up to its last."""
         found: list[str] = []
         while not found or not (_STAMP.match(found[-1]) and _LAST.match(_STAMP.sub("", found[-1]))):
-            found.append(self.lines.get(timeout=60))
+            found.append(self.lines.get(timeout=600))
         return [_STAMP.sub("", line) for line in found]
 
     def quiet(self, seconds: float = 1.5) -> bool:
@@ -84,7 +84,7 @@ class Watching:
         self.process.send_signal(signal.SIGINT)
         assert self.process.stderr
         said = self.process.stderr.read()
-        return self.process.wait(60), said
+        return self.process.wait(600), said
 
 
 @pytest.fixture

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ast
 import gc
+import os
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from typing import Any
 
 from amplint import __version__
 from amplint.engine import check_bytes
+from amplint.paths import TooLargeError, absolute
 from amplint.rules import all_rules, known
 from amplint.run import describe
 from amplint.selection import Selection, SettingsError
@@ -31,6 +33,7 @@ class Plugin:
     version = __version__
     _config: str | None = None
     _named: tuple[str, ...] = ()  # rules that are off by default
+    _folders: tuple[str, ...] = ()  # that flake8 was given
 
     # flake8 passes what the parameters' names ask for; `tree` is what makes this a plugin for whole files.
     def __init__(self, tree: ast.AST, filename: str, lines: list[str]) -> None:
@@ -60,6 +63,7 @@ class Plugin:
         # any `ignore` or `select` of the user's voids them.
         named = tuple(each for each in (*(options.select or ()), *(options.extend_select or ())) if len(each) > 3)
         cls._named = tuple(code for code, rule in all_rules().items() if not rule.default and code.startswith(named))
+        cls._folders = tuple(each for each in options.filenames or [os.curdir] if os.path.isdir(each))
         _resolver.cache_clear()
 
     def run(self) -> Iterator[Violation]:
@@ -67,7 +71,10 @@ class Plugin:
         for message in known().errors:
             yield 1, 0, f"AMP000 {message}", type(self)
         try:
-            settings = _resolver(self._config, self._named).for_file(self.filename)
+            resolver = _resolver(self._config, self._named, self._folders)
+            if resolver.refuses(absolute(self.filename)):
+                return
+            settings = resolver.for_file(self.filename)
         except SettingsError as error:
             yield 1, 0, f"AMP000 {error}", type(self)
             return
@@ -77,6 +84,9 @@ class Plugin:
             return  # flake8 says so itself
         try:
             result = check_bytes(data, self.filename, settings, noqa=False)
+        except TooLargeError as error:
+            yield 1, 0, f"AMP000 {error}", type(self)
+            return
         except Exception as error:  # which would end flake8's run over the other files
             yield 1, 0, f"AMP000 {describe(error)}", type(self)
             return
@@ -98,5 +108,5 @@ def _freeze() -> None:
 
 
 @lru_cache(maxsize=1)
-def _resolver(config: str | None, named: tuple[str, ...]) -> Resolver:
-    return Resolver(Overrides(config=config, base=Selection(extend_select=named)))
+def _resolver(config: str | None, named: tuple[str, ...], folders: tuple[str, ...]) -> Resolver:
+    return Resolver(Overrides(config=config, base=Selection(extend_select=named), folders=folders))

@@ -93,17 +93,20 @@ class Server(LanguageServer):
 
     def _settings(self, path: str) -> Settings | None:
         """The settings for a file; None where it is left out, or its configuration can't be read."""
+        paths = [to_fs_path(each) for each in self.workspace.folders] or [self.workspace.root_path]
+        folders = [each for each in paths if each]
         try:
             # Anew: a file may have been changed. What the editor's settings name lies in the folder that it has open.
-            resolver = Resolver(self._overrides._replace(directory=self.workspace.root_path))
+            overrides = self._overrides._replace(directory=self.workspace.root_path, folders=tuple(folders))
+            resolver = Resolver(overrides)
             settings = resolver.for_file(path)
         except SettingsError as error:
             self._say_once(path, str(error))
             return None
         self._said.pop(path, None)
-        folders = [to_fs_path(each) for each in self.workspace.folders] or [self.workspace.root_path]
-        root = max((each for each in folders if each and path.startswith(each + os.sep)), key=len, default=None)
-        return None if resolver.leaves_out(path, root or os.path.dirname(path)) else settings
+        root = max((each for each in folders if path.startswith(each + os.sep)), key=len, default=None)
+        left_out = resolver.leaves_out(path, root or os.path.dirname(path)) or resolver.refuses(path)
+        return None if left_out else settings
 
     def configure(self, said: object) -> None:
         """Take what the editor's own settings say: the keys of a configuration file, and `config`, which names one."""

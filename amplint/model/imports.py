@@ -6,8 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-from amplint.model.project import root_of
+from amplint.model.project import look_from, root_of
 from amplint.paths import look_again, remembered
+from amplint.project import Start
 
 # What is installed is no part of a project; nor is what a project calls like it, by mistake or on purpose.
 _ELSEWHERE = {*sys.stdlib_module_names, "torch", "accelerate", "numpy"}
@@ -15,9 +16,12 @@ _ELSEWHERE = {*sys.stdlib_module_names, "torch", "accelerate", "numpy"}
 _src: list[tuple[str, ...] | None] = [None]
 
 
-def look_in(src: tuple[str, ...] | None) -> None:
-    """Resolve imports in these folders (absolute) from now on, behind the importing file's own and those above it."""
-    if src != _src[0]:
+def look_in(src: tuple[str, ...] | None, start: Start) -> None:
+    """Resolve imports in these folders (absolute) from now on, behind the importing file's own and those above it.
+
+    `start` says what the project is where nothing marks one.
+    """
+    if look_from(start) or src != _src[0]:
         _src[0] = src
         look_again()  # what was seen of the project was resolved otherwise
 
@@ -27,13 +31,20 @@ def module_file(filename: str, module: str) -> str | None:
     """The file of a module, as the file `filename` imports it: `module` is dotted, with dots in front if relative.
 
     Looked for as Python does: relative ones in the package, others in the file's folder and in those above, up to the
-    project's, then in those of `look_in`. None where there is none, and for the folder of a package without
-    `__init__.py`.
+    project's, then in those of `look_in`; where the file is a link, then from its target's place too. None where there
+    is none, and for the folder of a package without `__init__.py`.
     """
     path = os.path.abspath(filename)
     if not os.path.isfile(path):
         return None
-    folder = os.path.dirname(path)
+    found = _seen_from(os.path.dirname(path), module)
+    if found is None and os.path.islink(path):
+        found = _seen_from(os.path.dirname(os.path.realpath(path)), module)
+    return found
+
+
+def _seen_from(folder: str, module: str) -> str | None:
+    """The file of a module, as a file in `folder` imports it."""
     root = root_of(folder)
     level = len(module) - len(module.lstrip("."))
     parts = [each for each in module[level:].split(".") if each]

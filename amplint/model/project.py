@@ -9,6 +9,7 @@ import os
 import re
 
 from amplint.paths import contents, remembered
+from amplint.project import Start, project_of
 
 # What a file can be asked for by others; a file that has none of these words imports none of them.
 NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
@@ -17,8 +18,10 @@ _FROM = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|(?:[
 _AS = re.compile(rb"\b(\w+)[ \t]+as[ \t]+(\w+)")
 _ATTRIBUTE = re.compile(rb"\b(\w+)[ \t]*\.[ \t]*(autocast|GradScaler|custom_fwd|custom_bwd)\b")
 _SKIPPED = {"node_modules", "site-packages", "venv", "build", "dist", "__pycache__"}
-# A tree larger than this is no project, but a disk.
-_MOST_FILES = 20_000
+# A tree larger than this is no project, but a disk: Python's files, and all that there is.
+_MOST_FILES, _MOST = 20_000, 200_000
+# Where amplint was started.
+_start: list[Start] = [Start()]
 
 
 def importer_of(filename: str, name: str) -> str | None:
@@ -35,27 +38,27 @@ def importer_of(filename: str, name: str) -> str | None:
     return next((each for each in found if each != path), None)
 
 
-@remembered
+def look_from(start: Start) -> bool:
+    """Take what was given for a project from now on where nothing marks one; whether that is something else."""
+    changed = start != _start[0]
+    _start[0] = start
+    return changed
+
+
 def root_of(folder: str) -> str:
-    """The project's folder: the nearest above with a repository or a pyproject.toml, else the top package."""
-    top = up = folder
-    while True:
-        if os.path.exists(os.path.join(up, ".git")) or os.path.exists(os.path.join(up, "pyproject.toml")):
-            return up
-        if os.path.exists(os.path.join(up, "__init__.py")):
-            top = up
-        parent = os.path.dirname(up)
-        if parent == up:
-            return top
-        up = parent
+    """The folder of the project that a folder (absolute) is in: see `amplint.project`."""
+    return project_of(folder, _start[0]).folder
 
 
 @remembered
 def _index(root: str) -> dict[tuple[str, str], tuple[str, ...]]:
     """For (file's last name, name): the files that import it, or read it as an attribute."""
     found: dict[tuple[str, str], list[str]] = {}
-    count = 0
+    count = seen = 0
     for folder, folders, files in os.walk(root):
+        seen += len(folders) + len(files)
+        if seen > _MOST:
+            return {}
         folders[:] = sorted(each for each in folders if each not in _SKIPPED and not each.startswith("."))
         for file in sorted(files):
             if file.endswith(".py"):

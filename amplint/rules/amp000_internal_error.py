@@ -3,6 +3,8 @@
 ## What it does
 Reports that one of amplint's rules, or amplint's reading of the file, raised an exception. The message names the rule,
 the exception and the place in amplint. Every other rule and every other file is still done; the exit code is 2.
+In flake8, in an editor and from `amplint.check` a file that is too large to be linted is reported here as well, and the
+message says so; the command has an error for that.
 
 ## Why is this bad?
 The file was not checked by the rule that failed: misuse that this rule looks for may be in it. Your code isn't at

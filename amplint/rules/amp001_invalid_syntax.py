@@ -2,16 +2,16 @@
 
 ## What it does
 Reports a file that mentions AMP and can't be parsed: a syntax error, bytes that are not in the encoding that the file
-declares (UTF-8 if it declares none), NUL bytes, or a file that is too large or too deeply nested for amplint. A file
-without any AMP in it is not parsed, so its syntax errors are not reported; that its bytes are no text is.
+declares (UTF-8 if it declares none), NUL bytes, or a file that is too deeply nested for amplint. A file without any AMP
+in it is not parsed, so its syntax errors are not reported; that its bytes are no text is.
 
 ## Why is this bad?
 Nothing else in the file was checked. If Python can't parse it either, importing it raises `SyntaxError`.
 
 amplint parses with the Python that runs it: syntax that is newer than that Python is an error here too, and the message
-names the version. `amplint can't read it yet` means that Python may take the file and amplint doesn't: more than two
-million characters, expressions or `elif`s nested about 1,000 deep, as programs write them, or syntax that the installed
-libcst doesn't know.
+names the version. `amplint can't read it yet` means that Python may take the file and amplint doesn't: expressions or
+`elif`s nested about 1,000 deep, as programs write them, or syntax that the installed libcst doesn't know. That a file
+is too large (more than two million characters of code) is an error of the run, and not this finding.
 
 ## Example
 ```text

@@ -10,6 +10,7 @@ from amplint.analysis import UnreadableError
 from amplint.model import ir
 from amplint.model.dtypes import OLD_SCALER, SCALER, devices, region_devices, regions
 from amplint.model.imports import look_in
+from amplint.project import Start
 from amplint.source import Source
 from amplint.verify.bench import is_there
 from amplint.verify.files import lowered
@@ -27,10 +28,11 @@ class Answers:
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """What is `asked`: the steps of a text, or what running one shows.
 
-        Either has `path`, `text`, `device` (None: the one that the text trains on), `usual` (the project's) and `src`;
-        a run has the step's `name` and `number` among those of that name.
+        Either has `path`, `text`, `device` (None: the one that the text trains on), `usual` (the project's), `src` and
+        `start`; a run has the step's `name` and `number` among those of that name.
         """
-        look_in(None if asked["src"] is None else tuple(asked["src"]))
+        given, working = asked["start"]
+        look_in(None if asked["src"] is None else tuple(asked["src"]), Start(tuple(given), working))
         try:
             code = self._code(asked["path"], asked["text"])
         except UnreadableError as error:

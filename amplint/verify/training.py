@@ -100,7 +100,12 @@ class Verifier:
         if any(each.code == INVALID_SYNTAX for each in found.findings):
             return []
         source = found.source or Source.from_bytes(data, path)
-        file = {"path": os.path.abspath(path), "usual": settings.device, "src": settings.src}
+        file = {
+            "path": os.path.abspath(path),
+            "usual": settings.device,
+            "src": settings.src,
+            "start": settings.start,
+        }
         steps, device = self._steps(file, source.text)
         after_text = Source.from_bytes(fixed.data, path).text
         after_steps = self._steps(file, after_text)[0] if after_text != source.text else []

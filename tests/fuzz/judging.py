@@ -21,6 +21,7 @@ from amplint.edits import apply
 from amplint.engine import Result, check_bytes, fix_bytes
 from amplint.findings import Applicability, Finding, Fix
 from amplint.model import Module
+from amplint.paths import TooLargeError
 from amplint.report import FORMATS, Report, render
 from amplint.rules import all_rules
 from amplint.settings import Settings
@@ -72,6 +73,8 @@ def judge(data: bytes, path: str, *, fold: bool = True, fix: bool = True) -> Out
         if fix and any(_is_made(each.fix) for each in result.findings):
             fixed = True
             problems += _fixing(result, data, path)
+    except TooLargeError:
+        return Outcome()  # nothing is claimed of it
     except Exception as error:
         where = error.__traceback__
         while where and where.tb_next:
