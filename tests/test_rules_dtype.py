@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplint import check
+from amplint import check, fix
 from amplint.settings import Settings
 
 CODES = frozenset({"AMP203", "AMP205", "AMP206", "AMP207", "AMP208", "AMP209", "AMP210", "AMP213"})
@@ -204,6 +204,53 @@ def test_a_dtype_that_is_not_passed(made: str, region: str, wanted: bool) -> Non
 )
 def test_devices_that_disagree(made: str, region: str, wanted: bool) -> None:
     assert ("AMP203" in found(step(made, region))) is wanted
+
+
+REGION = """
+import torch
+class Trainer:
+    def prepare(self, model, backend):
+        {method}
+        return model
+    def run(self, model, x, backend):
+        {before}
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            return model(x)
+def other(model, backend):
+    {other}
+def main(trainer: Trainer, model, x, backend):
+    {caller}
+    Trainer().run(model, x, backend)
+{top}
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "statement", "wanted"),
+    [
+        ("before", 'model = model.to("xpu")', True),
+        ("before", 'if backend == "xpu":\n            model = model.to("xpu")', True),
+        ("before", 'if backend == "xpu":\n            with ctx():\n                return model.xpu()', False),
+        ("before", 'if backend == "xpu":\n            model = model.xpu()\n        else:\n            return x', True),
+        ("method", 'model = model.to("xpu")', True),
+        ("method", 'if backend == "xpu":\n            model = model.to("xpu")', False),
+        ("other", 'return model.to("xpu")', False),
+        ("caller", 'model = model.to("xpu")', True),
+        ("top", 'model = make().to("xpu")', True),
+        ("top", 'if __name__ == "__main__":\n    model = make().to("xpu")', True),
+        ("top", 'if torch.xpu.is_available():\n    model = make().to("xpu")', False),
+        ("top", "import intel_extension_for_pytorch", False),
+        ("top", "import torch_npu, habana_frameworks.torch, torch_xla", False),
+    ],
+)
+def test_a_device_counts_where_it_leads_to_the_region(where: str, statement: str, wanted: bool) -> None:
+    places = dict.fromkeys(("method", "before", "other", "caller", "top"), "pass") | {where: statement}
+    assert ("AMP203" in found(REGION.format(**places))) is wanted
+
+
+def test_a_vendors_import_writes_no_fix() -> None:
+    text = "import torch\nimport torch_npu\nscaler = torch.amp.GradScaler()\nwith torch.autocast():\n    pass\n"
+    assert 'npu"' not in fix(text, unsafe=True)
 
 
 NAMED = """
