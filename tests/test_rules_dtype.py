@@ -306,3 +306,41 @@ class Trainer:
 @pytest.mark.parametrize(("first", "last", "wanted"), [("self.model.half()", "", 1), ("", "self.model.half()", 0)])
 def test_a_cast_comes_before_a_step_that_other_methods_lead_to(first: str, last: str, wanted: int) -> None:
     assert found(TRAINER.format(first=first, last=last)).count("AMP208") == wanted
+
+
+TIMED = """
+import torch
+def run(model, device, loader, latent):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss_fn = torch.nn.CrossEntropyLoss()
+    {made}
+    for i in {loop}:
+        {data}
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = loss_fn(model(x.to(device)), y)
+        loss.backward()
+        optimizer.step()
+{after}
+"""
+MADE = "x = torch.randn(8, 3).to(device); y = torch.randint(0, 10, (8,), device='cuda')"
+
+
+@pytest.mark.parametrize(
+    ("made", "loop", "data", "after", "severity"),
+    [
+        (MADE, "range(20)", "", "", "warning"),
+        ("", "range(20)", MADE, "", "warning"),
+        ("batch = {'x': torch.ones(4)}", "tqdm(range(20))", "x = batch['x']; y = torch.zeros_like(x)", "", "warning"),
+        (MADE, "range(20)", "", "    torch.save(model.state_dict(), 'x.pt')", "error"),
+        (MADE, "range(20)", "", "    model.save_pretrained('x')", "error"),
+        ("", "loader", "x = torch.randn_like(i); y = torch.ones_like(i)", "", "error"),
+        ("", "range(20)", "x, y = next(loader)", "", "error"),
+        ("", "range(20)", "x = loader[torch.randint(0, 9, (4,))]; y = torch.ones(4)", "", "error"),
+        ("", "range(20)", "x = torch.randn(3); y = latent", "", "error"),
+    ],
+)
+def test_float16_without_a_scaler_where_nothing_is_trained(
+    made: str, loop: str, data: str, after: str, severity: str
+) -> None:
+    text = TIMED.format(made=made or "pass", loop=loop, data=data or "pass", after=after)
+    assert [(each.code, each.severity.value) for each in check(text, "train.py", SETTINGS)] == [("AMP207", severity)]
