@@ -29,7 +29,7 @@ _MOVES = ("to", "cuda", "xpu", "npu", "type", "view", "reshape", "expand")
 _FOLLOW = 6
 
 
-def is_rehearsal(module: Module, backward: ir.Call) -> bool:
+def is_rehearsal(module: Module, backward: ir.Node) -> bool:
     """Whether a step computes with data that is all made up, and the file saves nothing.
 
     A loop over something else than numbers is one over data; and with one of several backwards the others are judged.
