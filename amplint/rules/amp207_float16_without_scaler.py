@@ -57,6 +57,7 @@ from amplint.model.formulas import both, possible
 from amplint.model.training import Entered, Trained, runs_in, trained
 from amplint.model.written import has
 from amplint.rules.base import Rule
+from amplint.rules.legacy import scaler_for
 from amplint.rules.rehearsal import is_rehearsal
 from amplint.rules.switching import can_be_float16, plain_steps, said
 
@@ -104,6 +105,6 @@ def _judge(module: Module, found: Trained, entered: Entered) -> Finding | None:
         module.span(backward),
         f"the loss comes out of a float16 region ({where}), and no GradScaler multiplies it: small gradients become "
         "zero, and infinite ones reach the weights",
-        fix=Fix(Applicability.DISPLAY, "Scale the loss and step with a torch.amp.GradScaler, or run in bfloat16"),
+        fix=Fix(Applicability.DISPLAY, f"Scale the loss and step with `{scaler_for(module.target)}`, or run in bfloat16"),
         severity=Severity.WARNING if is_rehearsal(module, backward) else None,
     )
