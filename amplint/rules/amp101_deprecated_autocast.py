@@ -5,7 +5,7 @@ Finds every use of the device's own autocast class: calls, decorators, reference
 annotations, under every form of import and every alias. Code that takes the new name where it exists, and the old one
 only on older releases, is right and stays silent.
 
-Silent where the project admits a release of torch without `torch.autocast` (1.10): the old name is the only one there.
+Silent where the project admits a torch without `torch.autocast` (1.10): the old name is the only one there.
 
 ## Why is this bad?
 Since torch 2.4 each construction prints a `FutureWarning`, and the class will go. The new class takes the device

@@ -5,7 +5,7 @@ Finds every use of the device's own scaler class: calls, references, `functools.
 and `isinstance` tests, under every form of import and every alias. Code that takes the new name where it exists, and
 the old one only on older releases, is right and stays silent.
 
-Silent where the project admits a release of torch without `torch.amp.GradScaler` (2.3): the old name is the only one there.
+Silent where the project admits a torch without `torch.amp.GradScaler` (2.3): the old name is the only one there.
 
 ## Why is this bad?
 Since torch 2.4 each construction prints a `FutureWarning`, and the class will go. A new scaler is no instance of the

@@ -3,7 +3,7 @@
 ## What it does
 Finds every use of the CUDA-only decorators for `torch.autograd.Function`.
 
-Silent where the project admits a release of torch without `torch.amp.custom_fwd` (2.4): the old name is the only one there.
+Silent where the project admits a torch without `torch.amp.custom_fwd` (2.4): the old name is the only one there.
 
 ## Why is this bad?
 Since torch 2.4 each decoration prints a `FutureWarning`. The old decorators look at CUDA's autocast state only: on

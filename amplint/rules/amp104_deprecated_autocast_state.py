@@ -5,7 +5,7 @@ Finds `torch.get_autocast_gpu_dtype`, `torch.set_autocast_gpu_dtype` and `torch.
 `torch.{get,set}_autocast_X_dtype` for X in cpu, xla, ipu. `torch.is_autocast_enabled()` without an argument is not
 deprecated (it speaks of cuda) and stays silent.
 
-Silent where the project admits a release of torch without the new functions (2.4): the old name is the only one there.
+Silent where the project admits a torch without the new functions (2.4): the old name is the only one there.
 
 ## Why is this bad?
 Each call gives a `DeprecationWarning`, which Python hides outside `__main__`; then the functions will be gone. The

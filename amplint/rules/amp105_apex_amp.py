@@ -86,7 +86,7 @@ def check(module: Module) -> Iterator[Finding]:
     if not found:
         return
     first, *others = found
-    message = f"`{first.name}` is unmaintained, and its build breaks with new releases of torch; {_advice(module, first)}"
+    message = f"`{first.name}` is unmaintained and breaks with new releases of torch; {_advice(module, first)}"
     if not module.target.guarantees(FIRST):
         message += f" (needs torch {FIRST})"
     if others:

@@ -105,6 +105,6 @@ def _judge(module: Module, found: Trained, entered: Entered) -> Finding | None:
         module.span(backward),
         f"the loss comes out of a float16 region ({where}), and no GradScaler multiplies it: small gradients become "
         "zero, and infinite ones reach the weights",
-        fix=Fix(Applicability.DISPLAY, f"Scale the loss and step with `{scaler_for(module.target)}`, or run in bfloat16"),
+        fix=Fix(Applicability.DISPLAY, f"Scale the loss, step with `{scaler_for(module.target)}`; or run in bfloat16"),
         severity=Severity.WARNING if is_rehearsal(module, backward) else None,
     )
