@@ -344,3 +344,43 @@ def test_float16_without_a_scaler_where_nothing_is_trained(
 ) -> None:
     text = TIMED.format(made=made or "pass", loop=loop, data=data or "pass", after=after)
     assert [(each.code, each.severity.value) for each in check(text, "train.py", SETTINGS)] == [("AMP207", severity)]
+
+
+CAST = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+linear, norm = nn.Linear(8, 8), nn.BatchNorm2d(8)
+class FrozenBatchNorm(nn.Module):
+    def forward(self, x):
+        return x * self.weight + self.bias
+class Net(nn.Module):
+    def __init__(self):
+        self.bn1 = FrozenBatchNorm()
+    def forward(self, x, w):
+        with torch.autocast("cuda"):
+            {line}
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("y = F.linear(x.half(), w)", True),
+        ("y = x.half() @ w", True),
+        ("h = x.half(); y = torch.einsum('ab,bc->ac', h, w)", True),
+        ("h = x.half(); y = w.matmul(h)", True),
+        ("y = linear(x.half())", True),
+        ("y = self.model(x.half())", True),
+        ("y = F.layer_norm(x.half(), (8,))", False),
+        ("y = norm(x.half())", False),
+        ("y = self.bn1(x.half())", False),
+        ("h = w.half(); y = x * h + h", False),
+        ("h = w.half(); y = torch.mul(x, h)", False),
+        ("y = torch.cat([x, w]).mul(w.half())", False),
+        ("y = x.half()", False),
+    ],
+)
+def test_a_cast_that_a_product_takes(line: str, wanted: bool) -> None:
+    assert found(CAST.format(line=line)) == ["AMP209"] * wanted
