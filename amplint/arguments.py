@@ -93,7 +93,7 @@ def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> arg
     )
     settings = parser.add_argument_group("settings (over those of pyproject.toml or amplint.toml)")
     settings.add_argument("--config", metavar="FILE", help="the configuration file for all that is linted")
-    settings.add_argument("--isolated", action="store_true", help="read no configuration files")
+    settings.add_argument("--isolated", action="store_true", help="read no configuration, nor which torch is required")
     settings.add_argument(
         "--unsafe-fixes", action=argparse.BooleanOptionalAction, help="take in fixes that may change behaviour"
     )

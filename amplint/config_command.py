@@ -118,7 +118,10 @@ def _required(key: str, said: Sequence[Row], settings: Settings, path: str) -> I
     for package in ASSUMED:
         item = None if package == "torch" else package
         if (item is None) == (key == "target-torch") and item not in {each.item for each in said}:
-            lowest, highest, origin = settings.target(path, package)
+            place = os.path.join(path, "any.py") if os.path.isdir(path) else path
+            lowest, highest, origin = settings.target(place, package)
+            if settings.isolated:
+                origin = f"--isolated: {ASSUMED[package]} assumed"
             end = "" if highest is None else f",<={'.'.join(map(str, highest))}"
             yield Row(key, item, f">={'.'.join(map(str, lowest))}{end}", origin)
 

@@ -259,3 +259,13 @@ for x, y in loader:
 )
 def test_the_checkpoint_of_another_optimizer(between: str, codes: list[str]) -> None:
     assert [each.code for each in check(CHECKPOINT.format(between=between))] == codes
+
+
+def test_306_is_decorated_with_what_the_project_has() -> None:
+    text = HEAD + FUNCTION.format(**PLAIN)
+
+    def at(target: str) -> str:
+        return fix(text, settings=only("AMP306")._replace(target_torch=target), unsafe=True)
+
+    assert '@torch.amp.custom_bwd(device_type="cuda")' in at("2.4")
+    assert "    @torch.cuda.amp.custom_bwd\n" in at("2.0")

@@ -28,7 +28,6 @@ def codes(text: str, settings: Settings | None = None) -> list[str]:
         ("torch.autocast('xpu')", Severity.ERROR),
         ("torch.autocast(device.type)", Severity.WARNING),
         ("torch.autocast(device.type, dtype=torch.bfloat16)", Severity.WARNING),
-        ("torch.autocast('cuda', dtype=torch.float16)", Severity.WARNING),
         ("torch.autocast('cpu')", Severity.WARNING),
     ],
 )
@@ -40,15 +39,43 @@ def test_201_is_an_error_where_float16_meets_another_device(region: str, severit
 @pytest.mark.parametrize(
     ("code", "device"),
     [
-        ("model.cuda()\n", '"cuda"'),
-        ('model.to("cuda")\nwith torch.autocast("cuda"):\n    pass\n', '"cuda"'),
         ('with torch.autocast("cpu"):\n    pass\n', '"cpu"'),
-        ("with torch.cuda.amp.autocast():  # noqa: AMP101\n    pass\n", '"cuda"'),
+        ('model.to("cuda")\nx.to("xpu")\nwith torch.autocast("cuda"):\n    pass\n', '"cuda"'),
     ],
 )
 def test_201_safe_device(code: str, device: str) -> None:
     text = f"{HEAD}{code}scaler = torch.amp.GradScaler(enabled=x)\n"
     assert f"GradScaler({device}, enabled=x)" in fix(text)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "model.cuda()\n",
+        'model.to("cuda")\nwith torch.autocast("cuda"):\n    loss.to("cpu")\n',
+        f"{CHOSEN}with torch.autocast('cuda', dtype=torch.float16):\n    pass\n",
+        "with torch.cuda.amp.autocast():  # noqa: AMP101\n    pass\n",
+        f"{CHOSEN}with torch.autocast(device.type, dtype=torch.float16, enabled=device.type == 'cuda'):\n    pass\n",
+        f"{CHOSEN}on = torch.cuda.is_available()\nwith torch.autocast(device.type, torch.float16, on):\n    pass\n",
+        f"{CHOSEN}if args.amp and device.type == 'cuda':\n    with torch.autocast(device.type):\n        pass\n",
+    ],
+)
+def test_201_is_silent_where_all_that_can_be_in_float16_is_on_cuda(code: str) -> None:
+    assert not codes(f"{code}scaler = torch.amp.GradScaler(enabled=x)\n")
+
+
+@pytest.mark.parametrize(
+    ("region", "severity"),
+    [
+        ("device.type, dtype=torch.float16, enabled=args.amp", Severity.ERROR),
+        ("device.type, dtype=torch.float16, enabled=device.type != 'cpu'", Severity.ERROR),
+        ("device.type, dtype=torch.float16 if device.type == 'cuda' else torch.bfloat16", Severity.WARNING),
+    ],
+)
+def test_201_asks_the_region_when_it_is_on_and_in_what(region: str, severity: Severity) -> None:
+    text = f"{HEAD}device = torch.device(args.device)\nscaler = torch.amp.GradScaler()\n"
+    (found,) = check(f"{text}with torch.autocast({region}):\n    pass\n")
+    assert (found.code, found.severity) == ("AMP201", severity)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +99,6 @@ def test_201_unsafe_device(code: str, device: str) -> None:
         ("cpu", "scaler.step(optimizer, closure)", False),
         ("cpu", "scaler.step(optimizer, closure=closure)", False),
         ("cpu", "scaler.step(optimizer)", True),
-        ("cuda", "scaler.load_state_dict(state)", True),
         ("xpu", "scaler.step(optimizer)", False),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplint import check
+from amplint import check, fix
 from amplint.settings import Settings
 
 CODES = frozenset({"AMP203", "AMP205", "AMP206", "AMP207", "AMP208", "AMP209", "AMP210", "AMP213"})
@@ -206,6 +206,53 @@ def test_devices_that_disagree(made: str, region: str, wanted: bool) -> None:
     assert ("AMP203" in found(step(made, region))) is wanted
 
 
+REGION = """
+import torch
+class Trainer:
+    def prepare(self, model, backend):
+        {method}
+        return model
+    def run(self, model, x, backend):
+        {before}
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            return model(x)
+def other(model, backend):
+    {other}
+def main(trainer: Trainer, model, x, backend):
+    {caller}
+    Trainer().run(model, x, backend)
+{top}
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "statement", "wanted"),
+    [
+        ("before", 'model = model.to("xpu")', True),
+        ("before", 'if backend == "xpu":\n            model = model.to("xpu")', True),
+        ("before", 'if backend == "xpu":\n            with ctx():\n                return model.xpu()', False),
+        ("before", 'if backend == "xpu":\n            model = model.xpu()\n        else:\n            return x', True),
+        ("method", 'model = model.to("xpu")', True),
+        ("method", 'if backend == "xpu":\n            model = model.to("xpu")', False),
+        ("other", 'return model.to("xpu")', False),
+        ("caller", 'model = model.to("xpu")', True),
+        ("top", 'model = make().to("xpu")', True),
+        ("top", 'if __name__ == "__main__":\n    model = make().to("xpu")', True),
+        ("top", 'if torch.xpu.is_available():\n    model = make().to("xpu")', False),
+        ("top", "import intel_extension_for_pytorch", False),
+        ("top", "import torch_npu, habana_frameworks.torch, torch_xla", False),
+    ],
+)
+def test_a_device_counts_where_it_leads_to_the_region(where: str, statement: str, wanted: bool) -> None:
+    places = dict.fromkeys(("method", "before", "other", "caller", "top"), "pass") | {where: statement}
+    assert ("AMP203" in found(REGION.format(**places))) is wanted
+
+
+def test_a_vendors_import_writes_no_fix() -> None:
+    text = "import torch\nimport torch_npu\nscaler = torch.amp.GradScaler()\nwith torch.autocast():\n    pass\n"
+    assert 'npu"' not in fix(text, unsafe=True)
+
+
 NAMED = """
 import torch
 from contextlib import nullcontext
@@ -259,3 +306,81 @@ class Trainer:
 @pytest.mark.parametrize(("first", "last", "wanted"), [("self.model.half()", "", 1), ("", "self.model.half()", 0)])
 def test_a_cast_comes_before_a_step_that_other_methods_lead_to(first: str, last: str, wanted: int) -> None:
     assert found(TRAINER.format(first=first, last=last)).count("AMP208") == wanted
+
+
+TIMED = """
+import torch
+def run(model, device, loader, latent):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss_fn = torch.nn.CrossEntropyLoss()
+    {made}
+    for i in {loop}:
+        {data}
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = loss_fn(model(x.to(device)), y)
+        loss.backward()
+        optimizer.step()
+{after}
+"""
+MADE = "x = torch.randn(8, 3).to(device); y = torch.randint(0, 10, (8,), device='cuda')"
+
+
+@pytest.mark.parametrize(
+    ("made", "loop", "data", "after", "severity"),
+    [
+        (MADE, "range(20)", "", "", "warning"),
+        ("", "range(20)", MADE, "", "warning"),
+        ("batch = {'x': torch.ones(4)}", "tqdm(range(20))", "x = batch['x']; y = torch.zeros_like(x)", "", "warning"),
+        (MADE, "range(20)", "", "    torch.save(model.state_dict(), 'x.pt')", "error"),
+        (MADE, "range(20)", "", "    model.save_pretrained('x')", "error"),
+        ("", "loader", "x = torch.randn_like(i); y = torch.ones_like(i)", "", "error"),
+        ("", "range(20)", "x, y = next(loader)", "", "error"),
+        ("", "range(20)", "x = loader[torch.randint(0, 9, (4,))]; y = torch.ones(4)", "", "error"),
+        ("", "range(20)", "x = torch.randn(3); y = latent", "", "error"),
+    ],
+)
+def test_float16_without_a_scaler_where_nothing_is_trained(
+    made: str, loop: str, data: str, after: str, severity: str
+) -> None:
+    text = TIMED.format(made=made or "pass", loop=loop, data=data or "pass", after=after)
+    assert [(each.code, each.severity.value) for each in check(text, "train.py", SETTINGS)] == [("AMP207", severity)]
+
+
+CAST = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+linear, norm = nn.Linear(8, 8), nn.BatchNorm2d(8)
+class FrozenBatchNorm(nn.Module):
+    def forward(self, x):
+        return x * self.weight + self.bias
+class Net(nn.Module):
+    def __init__(self):
+        self.bn1 = FrozenBatchNorm()
+    def forward(self, x, w):
+        with torch.autocast("cuda"):
+            {line}
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("y = F.linear(x.half(), w)", True),
+        ("y = x.half() @ w", True),
+        ("h = x.half(); y = torch.einsum('ab,bc->ac', h, w)", True),
+        ("h = x.half(); y = w.matmul(h)", True),
+        ("y = linear(x.half())", True),
+        ("y = self.model(x.half())", True),
+        ("y = F.layer_norm(x.half(), (8,))", False),
+        ("y = norm(x.half())", False),
+        ("y = self.bn1(x.half())", False),
+        ("h = w.half(); y = x * h + h", False),
+        ("h = w.half(); y = torch.mul(x, h)", False),
+        ("y = torch.cat([x, w]).mul(w.half())", False),
+        ("y = x.half()", False),
+    ],
+)
+def test_a_cast_that_a_product_takes(line: str, wanted: bool) -> None:
+    assert found(CAST.format(line=line)) == ["AMP209"] * wanted

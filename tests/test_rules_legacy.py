@@ -20,12 +20,27 @@ def at(target: str) -> Settings:
 def test_a_project_that_never_reaches_2_4_has_nothing_deprecated() -> None:
     decorated = "import torch\nf = torch.cuda.amp.custom_fwd(g)\ntorch.get_autocast_gpu_dtype()\n"
     assert not check(BOTH + decorated, settings=at(">=1.10,<2.4"))
-    assert {each.code for each in check(BOTH + decorated, settings=at(">=1.10"))} == {
+    assert {each.code for each in check(BOTH + decorated, settings=at(">=2.4"))} == {
         "AMP101",
         "AMP102",
         "AMP103",
         "AMP104",
     }
+
+
+@pytest.mark.parametrize(
+    ("target", "codes"),
+    [
+        (">=1.9", set()),
+        (">=1.10", {"AMP101"}),
+        (">=2.0,<3", {"AMP101"}),
+        ("2.3", {"AMP101", "AMP102"}),
+        ("2.4", {"AMP101", "AMP102", "AMP103", "AMP104"}),
+    ],
+)
+def test_what_an_admitted_release_can_only_call_by_the_old_name_is_not_found(target: str, codes: set[str]) -> None:
+    decorated = "import torch\nf = torch.cuda.amp.custom_fwd(g)\ntorch.get_autocast_gpu_dtype()\n"
+    assert {each.code for each in check(BOTH + decorated, settings=at(target))} == codes
 
 
 def test_each_name_is_decided_by_itself() -> None:
@@ -34,10 +49,7 @@ def test_each_name_is_decided_by_itself() -> None:
         "from torch.amp import autocast\nfrom torch.cuda.amp import GradScaler\n"
         'scaler = GradScaler(2.0)\nwith autocast("cuda", enabled=True):\n    pass\n'
     )
-    (scaler,) = (each for each in check(BOTH, settings=settings) if each.code == "AMP102")
-    assert scaler.withheld is not None
-    assert "torch.amp.GradScaler needs torch 2.3" in scaler.withheld
-    assert "--target-torch 2.0" in scaler.withheld
+    assert [each.code for each in check(BOTH, settings=settings)] == ["AMP101"]
 
 
 @pytest.mark.parametrize("target", ["1.10", "1.11"])
@@ -54,12 +66,12 @@ def test_1_12_has_torch_amp() -> None:
 
 def test_below_1_10_there_is_no_new_class() -> None:
     assert fix(BOTH, settings=at("1.9")) == BOTH
-    assert all(each.withheld for each in check(BOTH, settings=at("1.9")))
+    assert not check(BOTH, settings=at("1.9"))
 
 
 def test_scaler_at_2_3_and_decorators_at_2_4() -> None:
     text = "import torch\nscaler = torch.cuda.amp.GradScaler()\n\n\n@torch.cuda.amp.custom_fwd\ndef f(ctx):\n    pass\n"
-    assert [each.fix is not None for each in check(text, settings=at("2.3"))] == [True, False]
+    assert [each.fix is not None for each in check(text, settings=at("2.3"))] == [True]
     assert [each.fix is not None for each in check(text, settings=at("2.4"))] == [True, True]
 
 
@@ -283,3 +295,58 @@ def test_what_is_imported_twice_is_not_rewritten_by_halves(text: str) -> None:
 def test_torch_may_be_imported_twice() -> None:
     text = "import torch\nimport torch.cuda.amp\ns = torch.cuda.amp.GradScaler()\nimport torch\n"
     assert fix(text) == 'import torch\ns = torch.amp.GradScaler("cuda")\nimport torch\n'
+
+
+APEX = """
+from apex import amp
+model, optimizer = amp.initialize(model, optimizer)
+with amp.scale_loss(loss, optimizer) as scaled:
+    scaled.backward()
+torch.nn.utils.clip_grad_norm_(amp.master_params(optimizer), 1.0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("2.4", 'wrap the forward in `torch.autocast("cuda")` and make a `torch.amp.GradScaler("cuda")`'),
+        ("1.10", 'wrap the forward in `torch.autocast("cuda")` and make a `torch.cuda.amp.GradScaler()`'),
+        ("1.6", "wrap the forward in `torch.cuda.amp.autocast()` and make a `torch.cuda.amp.GradScaler()`"),
+        (">=1.4", "make a `torch.cuda.amp.GradScaler()` (needs torch 1.6)"),
+        ("==1.4.*", None),
+        ("<1.6", None),
+    ],
+)
+def test_apex_is_replaced_by_what_the_project_has(target: str, said: str | None) -> None:
+    found = check(APEX, settings=at(target))
+    assert [each.code for each in found] == (["AMP105"] if said else [])
+    assert all(said in each.message for each in found if said)
+
+
+def test_apex_is_found_once_a_file_with_the_other_places() -> None:
+    (found,) = check(APEX, settings=at("2.4"))
+    assert found.location.row == 3
+    assert found.message.endswith("apex.amp is also used on lines 4 and 6")
+    assert found.fix is not None
+    assert "`scale_loss`: call `scaler.scale(loss).backward()`" in found.fix.message
+    assert not check(APEX.replace("optimizer)\nwith", "optimizer)  # noqa: AMP105\nwith"), settings=at("2.4"))
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "said"),
+    [
+        ("2.0", "import torch\nscaler = torch.cuda.GradScaler()\n", "it is called `torch.cuda.amp.GradScaler`"),
+        ("2.4", "import torch\nscaler = torch.cuda.GradScaler()\n", "it is called `torch.amp.GradScaler`"),
+        ("1.9", "from torch.cuda import autocast\n", "import it from `torch.cuda.amp`"),
+        ("2.0", "scaler = GradScaler()\n", "import it from `torch.cuda.amp`"),
+    ],
+)
+def test_a_wrong_name_is_told_one_that_the_project_has(target: str, text: str, said: str) -> None:
+    (found,) = (each for each in check(text, settings=at(target)) if each.code == "AMP107")
+    assert said in found.message
+
+
+def test_a_vendors_name_is_not_found_where_torch_has_none() -> None:
+    text = "import torch\nwith torch.xpu.amp.autocast(enabled=True, dtype=torch.bfloat16):\n    pass\n"
+    assert [each.code for each in check(text, settings=at("2.4"))] == ["AMP106"]
+    assert not check(text, settings=at(">=2.0"))

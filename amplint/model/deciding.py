@@ -37,6 +37,10 @@ def conditions_between(child: ir.Node, up: ir.Node) -> Iterator[tuple[ir.Value, 
 def block_leaves(block: ir.Block) -> bool:
     """Whether control never gets past a suite, going by its last statement."""
     last = block.statements[-1] if block.statements else None
+    if isinstance(last, ir.With):
+        return block_leaves(last.body)
+    if isinstance(last, ir.If):
+        return last.orelse is not None and block_leaves(last.then) and block_leaves(last.orelse)
     return isinstance(last, (ir.Return, ir.Raise)) or (isinstance(last, ir.Jump) and last.kind in ("break", "continue"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
-from amplint.model.compat import may_be_missing, tests_of
+from amplint.model.compat import tests_of
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, devices
 from amplint.model.nodes import call_of
 from amplint.model.reaching import reaching
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 ACCELERATORS = frozenset(("cuda", "xpu", "npu", "mps", "hpu", "mlu", "musa"))
-# Imports of what makes torch run on a device.
-_VENDORS = {"intel_extension_for_pytorch": "xpu", "torch_npu": "npu", "torch_mlu": "mlu", "torch_musa": "musa"}
 # Imports that make the names of cuda mean a vendor's device.
 _SHIMS = ("transfer_to_npu", "torch_mlu.utils.gpu_migration")
 _MAKES_DEVICE = {"torch.device", "torch.accelerator.current_accelerator"}
@@ -25,19 +23,18 @@ _FOLLOW = 6
 
 
 class Evidence(NamedTuple):
-    """The devices that a file shows its tensors and modules to be on, without autocast's and the scaler's arguments."""
+    """The devices that a file shows its tensors and modules to be on, without autocast's and the scaler's arguments.
 
-    places: dict[str, ir.Node]  # each device with the first place that shows it
+    What is put or made on a device counts. An import does not: intel_extension_for_pytorch is for CPUs, too.
+    """
+
+    places: dict[str, list[ir.Value]]  # each device with the places that show it
     chosen: tuple[ir.Value, ...]  # devices that are chosen at run time, as written
 
     @property
     def types(self) -> frozenset[str]:
         """The devices."""
         return frozenset(self.places)
-
-    def line(self, module: Module, device: str) -> str:
-        """The line that shows a device, as messages say it."""
-        return module.line(self.places[device])
 
 
 def evidence(module: Module) -> Evidence:
@@ -46,7 +43,7 @@ def evidence(module: Module) -> Evidence:
 
 
 def _evidence(module: Module) -> Evidence:
-    places: dict[str, ir.Node] = {}
+    places: dict[str, list[ir.Value]] = {}
     chosen: list[ir.Value] = []
     if any(word in module.source.text for word in _SHIMS):
         return Evidence(places, ())
@@ -54,22 +51,15 @@ def _evidence(module: Module) -> Evidence:
     for call in module.whole.near("device", *map(call_of, sorted(words))).calls:
         func = call.func
         if isinstance(func, ir.Attribute) and func.attr in ACCELERATORS and not _is_module(module, func):
-            places.setdefault(func.attr, call)
+            places.setdefault(func.attr, []).append(call)
             continue
         for value in _device_arguments(module, call):
             found = devices(module, value)
             for each in found:
                 if each.type:
-                    places.setdefault(each.type, value)
+                    places.setdefault(each.type, []).append(value)
             if len({each.type for each in found}) > 1 or any(each.type is None for each in found):
                 chosen.append(value)
-    for statement in module.whole.near(*_VENDORS).statements:
-        if not isinstance(statement, ir.Import) or may_be_missing(statement) or any(tests_of(statement)):
-            continue  # under a try or a test it is for those who have it
-        for alias in statement.aliases:
-            root = (statement.module or alias.name).partition(".")[0]
-            if root in _VENDORS:
-                places.setdefault(_VENDORS[root], statement)
     return Evidence(places, tuple(chosen))
 
 
@@ -96,19 +86,33 @@ def _device_arguments(module: Module, call: ir.Call) -> list[ir.Value]:
     return found
 
 
-def asks_for_device(module: Module, test: ir.Value, depth: int = _FOLLOW) -> bool:
-    """Whether a condition asks for the device: `device.type == "cuda"`, `torch.cuda.is_available()`, a name for it."""
+def device_is_asked(module: Module, call: ir.Call) -> bool:
+    """Whether the code decides by the device whether what a call makes is there or on: in `enabled`, or in a test."""
+    enabled = call.keyword("enabled")
+    if enabled is not None and asks_for_device(module, enabled):
+        return True
+    return any(asks_for_device(module, test) for test in tests_of(call))
+
+
+def asks_for_device(module: Module, test: ir.Value, *types: str) -> bool:
+    """Whether a condition asks for the device, or one of some `types`: `device.type == "cuda"`, `cuda.is_available()`.
+
+    Variables and attributes are followed.
+    """
+    return _asks(module, test, types or ("cuda", "cpu"), _FOLLOW)
+
+
+def _asks(module: Module, test: ir.Value, types: tuple[str, ...], depth: int) -> bool:
     for value in ir.walk_values(test):
-        if isinstance(value, ir.Constant) and isinstance(value.value, str) and value.value.startswith(("cuda", "cpu")):
+        if isinstance(value, ir.Constant) and isinstance(value.value, str) and value.value.startswith(types):
             return True
         if isinstance(value, ir.Attribute) and "torch.cuda.is_available" in module.names.of(value):
             return True
+        kept: list[ir.Value | None] = []
         if isinstance(value, ir.Attribute) and owner_class(value) is not None and depth:
-            stored = module.names.stored(value)
-            if any(each is not None and asks_for_device(module, each, depth - 1) for each in stored):
-                return True
+            kept += module.names.stored(value)
         if isinstance(value, ir.Name) and depth:
-            for binding in reaching(module.names, value):
-                if isinstance(binding, Assigned) and asks_for_device(module, binding.value, depth - 1):
-                    return True
+            kept += [each.value for each in reaching(module.names, value) if isinstance(each, Assigned)]
+        if any(each is not None and _asks(module, each, types, depth - 1) for each in kept):
+            return True
     return False

@@ -5,6 +5,8 @@ Finds every use of the device's own autocast class: calls, decorators, reference
 annotations, under every form of import and every alias. Code that takes the new name where it exists, and the old one
 only on older releases, is right and stays silent.
 
+Silent where the project admits a torch without `torch.autocast` (1.10): the old name is the only one there.
+
 ## Why is this bad?
 Since torch 2.4 each construction prints a `FutureWarning`, and the class will go. The new class takes the device
 first, so an import that is changed without its calls raises: `autocast(True)` becomes a `ValueError`, `autocast()` a
@@ -34,9 +36,8 @@ on, while the new one takes dtype and cache from an outer region and from `torch
 shows another dtype to inherit, the fix writes `dtype=torch.float16`, or is unsafe if it can't name torch.
 
 An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
-function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string), and not where the project admits
-a release of torch without the new name. Then the finding says why. The names that one statement imports are rewritten
-together, whichever of them was selected. Nor is it rewritten where
+function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string). Then the finding says why. The
+names that one statement imports are rewritten together, whichever of them was selected. Nor is it rewritten where
 another file of the project imports the name from this one.
 
 ## Proof

@@ -5,6 +5,8 @@ Finds every use of the device's own scaler class: calls, references, `functools.
 and `isinstance` tests, under every form of import and every alias. Code that takes the new name where it exists, and
 the old one only on older releases, is right and stays silent.
 
+Silent where the project admits a torch without `torch.amp.GradScaler` (2.3): the old name is the only one there.
+
 ## Why is this bad?
 Since torch 2.4 each construction prints a `FutureWarning`, and the class will go. A new scaler is no instance of the
 old class, so mixing both breaks `isinstance` tests. The new class takes the device first: `GradScaler(1024.0)` with
@@ -28,9 +30,8 @@ scaler = GradScaler("cuda", 1024.0)
 Safe: the device is put in front, every other argument keeps its meaning.
 
 An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
-function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string), and not where the project admits
-a release of torch without the new name. Then the finding says why. The names that one statement imports are rewritten
-together, whichever of them was selected. Nor is it rewritten where
+function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string). Then the finding says why. The
+names that one statement imports are rewritten together, whichever of them was selected. Nor is it rewritten where
 another file of the project imports the name from this one. Subclasses are rewritten only where their
 constructor hands on keywords. Constructions stay as long as the file tests for the old class in a way that stays.
 

@@ -3,6 +3,8 @@
 ## What it does
 Finds every use of the CUDA-only decorators for `torch.autograd.Function`.
 
+Silent where the project admits a torch without `torch.amp.custom_fwd` (2.4): the old name is the only one there.
+
 ## Why is this bad?
 Since torch 2.4 each decoration prints a `FutureWarning`. The old decorators look at CUDA's autocast state only: on
 another device, `cast_inputs` does nothing.
@@ -33,9 +35,8 @@ class Scale(torch.autograd.Function):
 Safe: `device_type="cuda"` says what the old decorators did.
 
 An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
-function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string), and not where the project admits
-a release of torch without the new name. Then the finding says why. The names that one statement imports are rewritten
-together, whichever of them was selected. Nor is it rewritten where
+function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string). Then the finding says why. The
+names that one statement imports are rewritten together, whichever of them was selected. Nor is it rewritten where
 another file of the project imports the name from this one.
 
 ## Proof

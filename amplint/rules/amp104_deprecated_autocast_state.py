@@ -5,6 +5,8 @@ Finds `torch.get_autocast_gpu_dtype`, `torch.set_autocast_gpu_dtype` and `torch.
 `torch.{get,set}_autocast_X_dtype` for X in cpu, xla, ipu. `torch.is_autocast_enabled()` without an argument is not
 deprecated (it speaks of cuda) and stays silent.
 
+Silent where the project admits a torch without the new functions (2.4): the old name is the only one there.
+
 ## Why is this bad?
 Each call gives a `DeprecationWarning`, which Python hides outside `__main__`; then the functions will be gone. The
 new ones take the device, so one piece of code serves every device.
@@ -29,9 +31,8 @@ with a function all that this one calls: no fix in the functions of a file that 
 `torch.jit.ignore` or `torch.jit.unused`. None either where the function itself is handed on.
 
 An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
-function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string), and not where the project admits
-a release of torch without the new name. Then the finding says why. The names that one statement imports are rewritten
-together, whichever of them was selected.
+function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string). Then the finding says why. The
+names that one statement imports are rewritten together, whichever of them was selected.
 
 ## Proof
 The fixed fixtures run under torch without the `DeprecationWarning` and return the same state, inside and outside a

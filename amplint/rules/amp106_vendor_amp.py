@@ -3,7 +3,7 @@
 ## What it does
 Finds `torch.xpu.amp`, `torch.mlu.amp` and `torch.musa.amp` (`autocast`, `GradScaler`, `custom_fwd`, `custom_bwd`), the
 same of `intel_extension_for_pytorch.xpu`, and `torch.npu.amp.autocast`. Silent under a test of a release or with
-`hasattr`, in a try that catches a missing name, and where the project admits no torch from 2.4 on. Silent about
+`hasattr`, in a try that catches a missing name, and where the project admits a torch before 2.4. Silent about
 `torch.npu.amp.GradScaler`, which finds overflows in a way of its own on devices that saturate.
 
 ## Why is this bad?
@@ -92,8 +92,8 @@ _VENDORS = {
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Imports of a vendor's names, and calls and decorators that get there from a module."""
-    if not module.target.reaches(_SINCE):
-        return
+    if not module.target.guarantees(_SINCE):
+        return  # the vendor's is the only one there
     for statement in module.own.near("autocast", "GradScaler", "custom_fwd", "custom_bwd").near(IMPORTS).statements:
         if isinstance(statement, ir.Import) and statement.module is not None:
             for alias in statement.aliases:
@@ -127,8 +127,6 @@ def _fix(module: Module, value: ir.Attribute, name: str) -> tuple[Fix | None, st
     torch, device, last = module_name(module, "torch"), _VENDORS[name], name.rpartition(".")[2]
     if torch is None:
         return None, "torch is not imported by its name"
-    if not module.target.guarantees(_SINCE):
-        return None, f"`torch.amp.{last}` takes this device since torch {_SINCE}, and the project admits older ones"
     call = value.parent if isinstance(value.parent, ir.Call) else None
     if last.startswith("custom"):
         given = f'device_type="{device}"'

@@ -100,13 +100,21 @@ def _missing_names(module: Module) -> Iterator[Finding]:
             for alias in statement.aliases:
                 full = f"{statement.module}.{alias.name}"
                 if full in _MISSING and not _optional(module, statement, full):
-                    message = f"`{full}` exists in no release of torch: ImportError; import it from `torch.amp`"
+                    home = _instead(module, full).rpartition(".")[0]
+                    message = f"`{full}` exists in no release of torch: ImportError; import it from `{home}`"
                     yield rule.finding(module.layout.span(alias), message, fix=_import_fix(module, statement, full))
-    for full, new in _MISSING.items():
+    for full in _MISSING:
         for value in module.references(full):
             if isinstance(value, ir.Attribute) and not _optional(module, value, full):
-                message = f"`{full}` exists in no release of torch: AttributeError; the class is `{new}`"
+                instead = _instead(module, full)
+                message = f"`{full}` exists in no release of torch: AttributeError; it is called `{instead}`"
                 yield rule.finding(module.span(value), message, fix=_name_fix(module, value, full))
+
+
+def _instead(module: Module, full: str) -> str:
+    """The right name, in every release that the project admits: that for cuda, where there is none for every device."""
+    new = _MISSING[full]
+    return new if module.target.guarantees(_NEW[new]) else f"torch.cuda.amp.{new.rpartition('.')[2]}"
 
 
 def _optional(module: Module, node: ir.Node, full: str) -> bool:
@@ -162,7 +170,8 @@ def _unbound_names(module: Module) -> Iterator[Finding]:
             decorates = isinstance(value.parent, ir.Function) and value in value.parent.decorators
             if (called is not None or decorates) and not may_be_missing(value) and not _binds_unseen(module):
                 fix = _import_it(module, called, word, new) if called is not None else None
-                message = f"`{word}` is bound nowhere in this file: NameError; import it from `torch.amp`"
+                home = "torch.amp" if module.target.guarantees(_NEW[new]) else "torch.cuda.amp"
+                message = f"`{word}` is bound nowhere in this file: NameError; import it from `{home}`"
                 yield rule.finding(module.span(value), message, fix=fix)
 
 

@@ -1,8 +1,10 @@
 """A `torch.amp.GradScaler` is made without its device, which then is cuda.
 
 ## What it does
-Finds `torch.amp.GradScaler(...)` without `device`. Silent where the arguments are unpacked (`**kwargs`), where the
-scaler is switched off by a literal `enabled=False`, and where `enabled` or a test around it asks for the device.
+Finds `torch.amp.GradScaler(...)` without `device`. Silent where everything in the file is on cuda, or its regions can
+be on with cuda only (`enabled=device.type == "cuda"`): there the default is right. Silent also where the arguments are
+unpacked (`**kwargs`), where the scaler is switched off by a literal `enabled=False`, and where `enabled` or a test
+around it asks for the device.
 
 ## Why is this bad?
 The default device is cuda whatever the code trains on. Where CUDA is not available the scaler only warns and switches
@@ -26,17 +28,15 @@ scaler = torch.amp.GradScaler(device.type)
 ```
 
 ## Fix safety
-Safe where the fix writes the literal device of the file's regions, or "cuda" because all evidence is cuda. Unsafe
-where the device is chosen at run time: there the scaler was off on other devices and now is on, so that a checkpoint
-saved before (an empty state) no longer loads, and `scaler.step(optimizer, closure=...)` raises. Unsafe also where the
-literal is another device than cuda and the file does one of these, and for xpu and (before torch 2.8) mps, where
-`unscale_` can raise for want of float64. Where the file shows no device, the configuration's `device` is written: safe
-for cuda, unsafe for others.
+Safe where the fix writes the literal device of the file's regions. Unsafe where the device is chosen at run time: there
+the scaler was off on other devices and now is on, so that a checkpoint saved before (an empty state) no longer loads,
+and `scaler.step(optimizer, closure=...)` raises. Unsafe also where the literal is another device than cuda and the file
+does one of these, and for xpu and (before torch 2.8) mps, where `unscale_` can raise for want of float64. Where the
+file shows no device, the configuration's `device` is written: safe for cuda, unsafe for others.
 
 ## Proof
 Without CUDA the fixture's scaler switches itself off with a warning and its gradients underflow; with the device
-named, gradients agree with the float32 reference within float16's noise. Where everything is on cuda, nothing shows
-(`shows=none`): the default is right there.
+named, gradients agree with the float32 reference within float16's noise.
 
 ## References
 - [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
@@ -52,8 +52,10 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.compat import tests_of
-from amplint.model.dtypes import DEFAULT_DTYPE, SCALER, is_false, region_devices, regions
-from amplint.model.evidence import asks_for_device
+from amplint.model.decided import ON_CUDA, decided
+from amplint.model.dtypes import DEFAULT_DTYPE, SCALER, Region, is_false, region_devices, regions
+from amplint.model.evidence import asks_for_device, device_is_asked, evidence
+from amplint.model.formulas import TRUE, both, negated, possible
 from amplint.model.objects import objects
 from amplint.model.precision import dtypes
 from amplint.rules.base import Rule
@@ -79,7 +81,7 @@ def check(module: Module) -> Iterator[Finding]:
             or is_false(call.keyword("enabled"))
         ):
             continue  # device_type is AMP107's
-        if _device_is_asked(module, call):
+        if device_is_asked(module, call) or _is_for_cuda(module):
             continue
         other = _float16_elsewhere(module)
         message = "`GradScaler` without a device is for cuda; on any other device it switches itself off"
@@ -106,12 +108,29 @@ def _only_device(module: Module) -> str | None:
     return types.pop() if len(types) == 1 and "cuda" not in types else None
 
 
-def _device_is_asked(module: Module, call: ir.Call) -> bool:
-    """Whether the code itself decides by the device whether there is a scaler: in `enabled`, or in a test around it."""
-    enabled = call.keyword("enabled")
-    if enabled is not None and asks_for_device(module, enabled):
+def _is_for_cuda(module: Module) -> bool:
+    """Whether all that the scaler can scale is on cuda alone, as far as the file shows: it is, too, by default."""
+    shown = evidence(module)
+    if shown.types - {"cuda", "cpu"}:
+        return False
+    on = [each for each in regions(module) if not is_false(each.enabled)]
+    if on:
+        return all(_is_on_cuda(module, each) for each in on)
+    return "cuda" in shown.types and not shown.chosen
+
+
+def _is_on_cuda(module: Module, region: Region) -> bool:
+    """Whether a region can be on with cuda only: by its device, by `enabled`, or by the tests around it."""
+    types = {each.type for each in region_devices(module, region)}
+    if types == {"cuda"}:
         return True
-    return any(asks_for_device(module, test) for test in tests_of(call))
+    known = decided(module)
+    on = both(known.of(region.enabled), known.around(region.call))
+    if region.opaque or possible(on, negated(ON_CUDA)) is not None:
+        return False
+    # What is not the CPU is cuda only where it can be nothing else.
+    tests = [*tests_of(region.call), *([region.enabled] if region.enabled is not None else [])]
+    return types <= {"cuda", "cpu"} or any(asks_for_device(module, each, "cuda") for each in tests)
 
 
 def _fix(module: Module, call: ir.Call) -> tuple[Fix | None, str | None]:
@@ -147,8 +166,12 @@ def _float16_elsewhere(module: Module) -> ir.Call | None:
         if region.device is not None or region.opaque or is_false(region.enabled):
             continue
         given = dtypes(module, region.dtype) if region.dtype is not None else []
-        half = any(each.name == "float16" for each in given)
-        for device in region_devices(module, region):
-            if device.type != "cuda" and (half or (not given and DEFAULT_DTYPE.get(device.type or "") == "float16")):
-                return region.call
+        types = [each.type for each in region_devices(module, region) if each.type != "cuda"]
+        if given:
+            half = any(each.name == "float16" for each in given)
+            runs = decided(module).runs_in(given, "float16")
+        else:
+            half, runs = any(DEFAULT_DTYPE.get(each or "") == "float16" for each in types), TRUE
+        if types and half and possible(runs, negated(ON_CUDA)) is not None and not _is_on_cuda(module, region):
+            return region.call
     return None

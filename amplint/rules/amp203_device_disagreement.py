@@ -2,11 +2,13 @@
 
 ## What it does
 Finds a region for a device, by its literal, where all that the file shows of its tensors and modules is on another one:
-`.to("xpu")`, `.cuda()`, `device="mps"`, `torch.device(...)`. And a scaler that names cuda where the regions, and all
-else, are for another accelerator. (One that names none is AMP201.)
+`.to("xpu")`, `.cuda()`, `device="mps"`, `torch.device(...)`, in the region's function or class, in what calls it, or at
+the top of the file. And a scaler that names cuda where the regions, and all else, are for another accelerator. (One
+that names none is AMP201.)
 
-It is silent where the device is chosen at run time, where a test decides on the region, where the file shows several
-accelerators or none, for islands that are off, and for a region for the CPU beside tensors that are made there.
+It is silent where the device is chosen at run time, where a test decides on the region or, in another function, on what
+is put on the device, where the file shows several accelerators or none, for islands that are off, and for a region for
+the CPU beside tensors that are made there. An import of a vendor's package is no evidence: it may be there for the CPU.
 
 ## Why is this bad?
 autocast for one device does nothing to tensors of another, and says nothing: the code runs in float32. Where CUDA is
@@ -49,14 +51,17 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.calls import callers
 from amplint.model.compat import tests_of
 from amplint.model.dtypes import OLD_SCALER, SCALER, Region, devices, is_false, region_devices, regions
-from amplint.model.evidence import ACCELERATORS, Evidence, evidence
+from amplint.model.evidence import ACCELERATORS, Evidence, device_is_asked, evidence
 from amplint.model.precision import region_dtypes
 from amplint.rules.base import Rule
 
 if TYPE_CHECKING:
     from amplint.model import Module
+
+_MANY = 16  # functions from which a region is looked for
 
 rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast", "GradScaler"))
 
@@ -72,7 +77,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
     # One in a test may be for where the other device isn't.
-    sure = [(each, _device(module, each)) for each in every if not each.opaque and not any(tests_of(each.call))]
+    sure = [(each, _device(module, each)) for each in every if not each.opaque and not any(_tests(each.call))]
     known = [(region, device) for region, device in sure if device in {"cpu", *ACCELERATORS}]
     if not known:
         return  # the evidence takes longer
@@ -82,16 +87,43 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
         return
     (other,) = types
     for region, device in known:
-        if device == other or (device == "cpu" and _may_be_on_cpu(module, shown, other)):
+        if device == other or (device == "cpu" and _may_be_on_cpu(module, shown)):
+            continue
+        place = next((each for each in shown.places[other] if _leads_to(module, each, region.call)), None)
+        if place is None or (device == "cpu" and any(_tests(place))):
             continue
         fix, withheld = _fix(module, region.device_type, other)
         yield rule.finding(
             module.span(region.call),
-            f"autocast is for {device}, and {shown.line(module, other)} puts the code on {other}, where it does "
+            f"autocast is for {device}, and {module.line(place)} puts the code on {other}, where it does "
             f"nothing; make it for {other}",
             fix=fix,
             withheld=withheld,
         )
+
+
+def _tests(node: ir.Node) -> Iterator[ir.Value]:
+    """The tests that decide on a node, but for `if __name__ == "__main__"`."""
+    for test in tests_of(node):
+        if not any(ir.last_name(part) == "__name__" for part in ir.walk_values(test)):
+            yield test
+
+
+def _leads_to(module: Module, place: ir.Value, region: ir.Call) -> bool:
+    """Whether what is put on a device at `place` can be what runs in a region: by its function, class or callers."""
+    home = ir.function_of(place)
+    if any(_tests(place)):  # elsewhere the region may be for when the test fails
+        return home is ir.function_of(region) and place.id < region.id
+    if home is None:
+        return True
+    around: list[ir.Function | None] = [ir.function_of(region)]
+    for each in around:  # grows
+        if each is home or (each is not None and home.cls is not None and each.cls is home.cls):
+            return True
+        calling = [ir.function_of(call) for call in callers(module, each)] if len(around) < _MANY else []
+        outer = each.outer if each is not None else None
+        around += [one for one in dict.fromkeys([*calling, outer]) if one not in around]
+    return False
 
 
 def _device(module: Module, region: Region) -> str | None:
@@ -100,9 +132,9 @@ def _device(module: Module, region: Region) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _may_be_on_cpu(module: Module, shown: Evidence, other: str) -> bool:
-    """Whether something stands on the CPU as well, or the code goes to the other device only where a test says so."""
-    return ".cpu(" in module.source.text or "cpu" in shown.types or any(tests_of(shown.places[other]))
+def _may_be_on_cpu(module: Module, shown: Evidence) -> bool:
+    """Whether something is on the CPU as well."""
+    return ".cpu(" in module.source.text or "cpu" in shown.types
 
 
 def _scalers(module: Module, every: list[Region]) -> Iterator[Finding]:
@@ -115,7 +147,7 @@ def _scalers(module: Module, every: list[Region]) -> Iterator[Finding]:
     for call in module.calls_of(SCALER, *OLD_SCALER):
         name = module.names.only(call.func)
         literal = call.positional[0] if call.positional else call.keyword("device")
-        if name not in (SCALER, *OLD_SCALER) or is_false(call.keyword("enabled")):
+        if name not in (SCALER, *OLD_SCALER) or is_false(call.keyword("enabled")) or device_is_asked(module, call):
             continue
         if name == SCALER:
             if literal is None or {each.type for each in devices(module, literal)} != {"cuda"}:

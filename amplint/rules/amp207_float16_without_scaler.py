@@ -3,7 +3,7 @@
 ## What it does
 Finds a plain `loss.backward()`, with a plain `optimizer.step()` behind it, whose loss comes out of a float16 region:
 by its dtype, or by the default of cuda, xpu and mps. The whole step has to be in sight, and no scaler anywhere in the
-file.
+file. It is a warning where nothing is trained: where all data is random and nothing is saved, as in a benchmark.
 
 It is silent for bfloat16, for dtypes that come from elsewhere, for regions that run frozen models only, where the file
 multiplies the loss itself (loss scales, `scale_loss`, gradients that are divided), and in files that use Accelerate,
@@ -57,6 +57,8 @@ from amplint.model.formulas import both, possible
 from amplint.model.training import Entered, Trained, runs_in, trained
 from amplint.model.written import has
 from amplint.rules.base import Rule
+from amplint.rules.legacy import scaler_for
+from amplint.rules.rehearsal import is_rehearsal
 from amplint.rules.switching import can_be_float16, plain_steps, said
 
 if TYPE_CHECKING:
@@ -103,5 +105,6 @@ def _judge(module: Module, found: Trained, entered: Entered) -> Finding | None:
         module.span(backward),
         f"the loss comes out of a float16 region ({where}), and no GradScaler multiplies it: small gradients become "
         "zero, and infinite ones reach the weights",
-        fix=Fix(Applicability.DISPLAY, "Scale the loss and step with a torch.amp.GradScaler, or run in bfloat16"),
+        fix=Fix(Applicability.DISPLAY, f"Scale the loss, step with `{scaler_for(module.target)}`; or run in bfloat16"),
+        severity=Severity.WARNING if is_rehearsal(module, backward) else None,
     )

@@ -4,9 +4,9 @@
 Finds `.half()`, `.bfloat16()` and `.to(torch.float16)` in the body of an autocast region, and on a whole model where
 the file has regions.
 
-It is silent for casts to float32, for what is stored or handed to functions of other packages, for casts of a model
-behind its training, for those under a condition within the region, for values that are written to
-(`out[:] = x.half()`), and where the region is off.
+It is silent for casts to float32, for what no product takes (the region casts nothing for a norm or a sum), for what is
+stored or handed to functions of other packages, for casts of a model behind its training, for those under a condition
+within the region, for values that are written to (`out[:] = x.half()`), and where the region is off.
 
 ## Why is this bad?
 It changes nothing at best: the region casts what its matrix products take. At worst it takes away what the region keeps
@@ -48,8 +48,11 @@ from amplint.model.decided import decided
 from amplint.model.dtypes import is_false, opened_by, regions
 from amplint.model.formulas import possible
 from amplint.model.objects import objects
+from amplint.model.oplists import OP_LISTS
+from amplint.model.oplists import Cast as Casting
 from amplint.model.precision import HALF
 from amplint.model.scopes import NOTHING, UNKNOWN
+from amplint.model.spellings import SPELLINGS, spelled
 from amplint.rules.base import Rule
 from amplint.rules.kept import near_regions
 from amplint.rules.switching import comes_before
@@ -69,6 +72,8 @@ rule = Rule(
 _KEEPS = ("append", "extend", "add", "put", "save", "copy_", "update", "index_copy_", "write", "send")
 # Integers have to be cast to something.
 _TARGET = re.compile(r"(?i)target|label|mask|one_?hot|soft|^y$|^gt|^t$")
+_LAYER = re.compile(r"Linear|Conv|Bilinear|RNN|LSTM|GRU|Attention|Transformer|Sequential|Module")
+_NORM = re.compile(r"(?i)norm|(^|_)(bn|ln|gn)(\d|_|$)")  # no product, whoever wrote it
 _DISPLAY = Fix(Applicability.DISPLAY, "Leave it in float32; the region casts what it needs")
 
 
@@ -115,21 +120,56 @@ def _meets_region(module: Module, cast: Cast) -> bool:
 
 
 def _is_read(module: Module, call: ir.Call) -> bool:
-    """Whether the result is an argument of a call, or kept in a variable: no item or attribute of something else."""
+    """Whether what takes the result may be a product, at once or by a variable: what the region casts for."""
     up = call.parent
-    if isinstance(up, ir.Call):
-        return next(iter(up.positional), None) is call and not _wants_half(module, up)
-    if not isinstance(up, ir.Assign) or not all(isinstance(each, ir.Name) for each in up.targets):
+    if not isinstance(up, ir.Assign):
+        return _is_taken(module, call) and not (isinstance(up, ir.Call) and _wants_half(module, up))
+    if not all(isinstance(each, ir.Name) for each in up.targets):
         return False
     names, function = {ir.last_name(each) for each in up.targets}, ir.function_of(call)
     if any(_TARGET.search(each) for each in names) or "one_hot" in module.text(call):
         return False
-    return not any(
+    nodes = module.whole.within(function)
+    if any(
         _wants_half(module, each)
         and any(ir.last_name(arg.value) in names for arg in each.args if isinstance(arg.value, ir.Name))
-        for each in module.whole.within(function).calls
+        for each in nodes.calls
+        if ir.function_of(each) is function
+    ):
+        return False
+    return any(
+        isinstance(each, ir.Name) and each.name in names and not each.bound and _is_taken(module, each)
+        for each in nodes.values
         if ir.function_of(each) is function
     )
+
+
+def _is_taken(module: Module, value: ir.Value) -> bool:
+    """Whether a value is an operand of a matrix product, or an argument of what may make one."""
+    up = value.parent
+    if isinstance(up, ir.Binary):
+        return up.op == "MatrixMultiply"
+    if not isinstance(up, ir.Call) or up.func is value:
+        return False
+    if not any(each is value for each in up.positional):
+        return False
+    names = module.names.of(up.func) - {UNKNOWN, NOTHING}
+    made = objects(module).classes_of(objects(module).key(up.func)) or names
+    layers = {name for name in made if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()}
+    if layers:
+        return any(_LAYER.search(name) for name in layers)
+    if any(name.startswith("torch.") for name in names):
+        return any(_casts(spelled(name) or "") for name in names)
+    if isinstance(up.func, ir.Attribute) and up.func.attr in SPELLINGS:
+        return _casts(up.func.attr)
+    return not _NORM.search(ir.last_name(up.func))
+
+
+def _casts(spelling: str) -> bool:
+    """Whether some device's region casts a function's arguments to its half type."""
+    ops = SPELLINGS[spelling].ops if spelling in SPELLINGS else ()
+    low = {op.partition(".")[0] for listed in OP_LISTS.values() for op, cast in listed.items() if cast is Casting.LOW}
+    return not low.isdisjoint(ops)
 
 
 def _wants_half(module: Module, call: ir.Call) -> bool:

@@ -3,7 +3,8 @@
 ## What it does
 Finds a loss that comes out of a region that is on and in float16 on some path on which the scaler is off or isn't
 there. It follows `enabled` of both, and the conditions under which a scaler is made, to the flags and tests that
-decide, and compares those: whether they have the same name doesn't matter.
+decide, and compares those: whether they have the same name doesn't matter. It is a warning where nothing is trained:
+where all data is random and nothing is saved.
 
 The reverse, a scaler that is on round float32, is harmless and isn't told. It is silent where the two hang on
 different flags of which it can't be told that they are independent: two options of one set of options are.
@@ -55,6 +56,7 @@ from amplint.model.formulas import FALSE, TRUE, Formula, both, likely, negated, 
 from amplint.model.training import Entered, Trained, runs_in, trained
 from amplint.rules.base import Rule
 from amplint.rules.order import receiver
+from amplint.rules.rehearsal import is_rehearsal
 from amplint.rules.switching import (
     about_amp,
     can_be_float16,
@@ -109,6 +111,7 @@ def _scaled(module: Module, found: Trained, entered: Entered) -> Finding | None:
         "small gradients become zero; switch both by the same condition",
         fix=offered,
         withheld=withheld,
+        severity=_severity(module, found),
     )
 
 
@@ -135,7 +138,13 @@ def _plain(module: Module, found: Trained, entered: Entered) -> Finding | None:
         f"{module.line(found.event.call)} is not scaled, so that small gradients become zero; switch both by the same "
         "condition",
         withheld="which of the two is meant can't be told",
+        severity=_severity(module, found),
     )
+
+
+def _severity(module: Module, found: Trained) -> Severity | None:
+    """A warning where nothing is trained."""
+    return Severity.WARNING if is_rehearsal(module, found.event.call) else None
 
 
 def _is_other_arm(module: Module, other: Trained, found: Trained, arm: Formula) -> bool:

@@ -339,10 +339,13 @@ def _is_plain_number(module: Module, value: ir.Value) -> bool:
 def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
     """The missing decorators, below `@staticmethod`."""
     torch, device = module_name(module, "torch"), _device(module, function)
-    if torch is None or not module.target.guarantees(_SINCE):
-        return None, f"it takes `torch.amp.custom_fwd`, which torch has since {_SINCE}, and torch imported by its name"
+    if torch is None:
+        return None, "torch is not imported by its name"
     if device is None:
         return None, "the file does not show which device it trains on"
+    new = module.target.guarantees(_SINCE)
+    if not new and device != '"cuda"':
+        return None, f"torch has custom_fwd for other devices than cuda since {_SINCE} ({module.target.origin})"
     edits: list[Edit] = []
     for method, name, there in (
         (function.forward, _FWD, function.fwd),
@@ -355,7 +358,8 @@ def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
         at = line_start(module, module.layout.name(method)[0])
         line = module.source.line(module.source.row(at))
         indent = line[: len(line) - len(line.lstrip())]
-        edits.append(insert(at, f"{indent}@{torch}.amp.{name}(device_type={device}){module.source.newline}"))
+        made = f"{torch}.amp.{name}(device_type={device})" if new else f"{torch}.cuda.amp.{name}"
+        edits.append(insert(at, f"{indent}@{made}{module.source.newline}"))
     return Fix(Applicability.UNSAFE, f"Decorate it for {device}", tuple(edits)), None
 
 

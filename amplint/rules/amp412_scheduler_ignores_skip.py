@@ -4,7 +4,8 @@
 Finds `scheduler.step()` in the same innermost loop as `scaler.step(optimizer)`, or in the same function where there is
 no loop, where nothing in between asks whether the optimizer has stepped.
 
-It is silent where the function reads the scale (`scaler.get_scale()`), where the scheduler's step depends on a variable
+It is silent where no region in sight can be float16: nothing is skipped there. Silent also where the function reads the
+scale (`scaler.get_scale()`), where the scheduler's step depends on a variable
 of the iteration, where non-finite gradients don't get to the step, where the scheduler is told the epoch or a metric,
 once an epoch, and where the scaler is switched off.
 
@@ -55,6 +56,7 @@ from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.clips import reads_scale
 from amplint.rules.guards import guarded
+from amplint.rules.lives import overflows
 from amplint.rules.order import always_off, calls_of, receiver
 from amplint.rules.schedulers import Pair, asks_for, pairs
 from amplint.rules.standing import loop_of, skipping
@@ -77,7 +79,7 @@ _NAME = "scale_before"
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each step of a scheduler that counts the steps that were left out, too."""
-    for flow in flows(module):
+    for flow in flows(module) if overflows(module) else ():
         for pair in pairs(module, flow, certain=False):
             if reads_scale(module, pair.call) or _is_decided(module, pair) or _never_overflows(flow, pair):
                 continue
@@ -104,7 +106,7 @@ def _is_decided(module: Module, pair: Pair) -> bool:
     What the function or the loop assigns may say whether the optimizer has stepped.
     """
     known = objects(module)
-    first, second = sorted((pair.step.call, pair.call), key=lambda call: call.id)
+    first, second = sorted((pair.place, pair.call), key=lambda each: each.id)
     around = loop_of(pair.call) or ir.function_of(pair.call)
     changing = set(known.assigned_in(around)) if around is not None else set()
     for each in skipping(first, second, "continue", "break", "return", "raise"):
@@ -119,7 +121,7 @@ def _is_decided(module: Module, pair: Pair) -> bool:
 def _never_overflows(flow: Flow, pair: Pair) -> bool:
     """Whether what overflowed never gets to the step: the function leaves where the gradients are not finite."""
     return any(
-        isinstance(each, ir.If) and each.id < pair.step.call.id and block_leaves(each.then) and _asks_gradients(each)
+        isinstance(each, ir.If) and each.id < pair.place.id and block_leaves(each.then) and _asks_gradients(each)
         for each in ir.walk_statements(flow.container.body, into=False)
     )
 

@@ -65,15 +65,15 @@ def check(module: Module) -> Iterator[Finding]:
     """Each step of a scheduler that comes before the step whose learning rate it sets."""
     for flow in flows(module):
         for pair in pairs(module, flow, certain=True):
-            if pair.call.id > pair.step.call.id or _stepped_before(module, flow, pair):
+            if pair.call.id > pair.place.id or _stepped_before(module, flow, pair):
                 continue
-            tests = [each.test for each in conditions(pair.call, pair.step.call)]
+            tests = [each.test for each in conditions(pair.call, pair.place)]
             if not all(asks_for(module, test, pair.call) for test in tests):
                 continue
             offered, withheld = _fix(module, flow, pair)
             yield rule.finding(
                 module.span(pair.call),
-                f"the scheduler steps before the optimizer's step on {module.line(pair.step.call)}, which takes "
+                f"the scheduler steps before the optimizer's step on {module.line(pair.place)}, which takes "
                 "the learning rate of the next one; call it behind the step",
                 fix=offered,
                 withheld=withheld,
@@ -91,12 +91,12 @@ def _stepped_before(module: Module, flow: Flow, pair: Pair) -> bool:
 def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None]:
     """The line goes behind the update, or behind the step where none follows it."""
     statement: ir.Statement | None = own_statement(pair.call)
-    step = own_statement(pair.step.call)
+    step = own_statement(pair.place)
     if statement is None or step is None:
         return None, "the calls are parts of other statements"
     if conditions(step, statement):
         return None, "the optimizer steps under a condition: let the scheduler step under it too, behind the step"
-    for each in conditions(pair.call, pair.step.call):  # `if scheduler is not None:` moves with it
+    for each in conditions(pair.call, pair.place):  # `if scheduler is not None:` moves with it
         if each.orelse is not None or each.elif_ or each.then.statements != [statement]:
             return None, "move it behind the step"
         statement = each

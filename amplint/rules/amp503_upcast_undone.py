@@ -52,8 +52,7 @@ from amplint.model.spellings import SPELLINGS
 from amplint.model.where import ON
 from amplint.rules.base import Rule
 from amplint.rules.halves import met, shown
-from amplint.rules.island import wrapped
-from amplint.rules.pins import module_name
+from amplint.rules.island import switched_off, wrapped
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -111,14 +110,16 @@ def _above(value: ir.Value) -> Iterator[ir.Value]:
 
 def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
     """Put the statement into an island."""
-    torch, statement = module_name(module, "torch"), ir.statement_of(seen.node)
-    if torch is None or len(seen.where.devices) != 1:
+    statement = ir.statement_of(seen.node)
+    if len(seen.where.devices) != 1:
         return None, "which device the region is for is not in sight"
     if any(kind.what != FLOAT32 for _, kind in seen.tensors()) or not _is_all_written(module, seen):
         return None, "an operand is not known to be float32: outside autocast a product of two dtypes raises"
     if not isinstance(statement, (ir.Assign, ir.Expr, ir.Return)):
         return None, "it stands in the head of a compound statement"
-    header = f'with {torch}.autocast(device_type="{seen.where.devices[0]}", enabled=False):'
+    header = switched_off(module, f'"{seen.where.devices[0]}"')
+    if header is None:
+        return None, "torch is not imported by its name, or a release that the project admits has no `torch.autocast`"
     edits = wrapped(module, statement, header)
     if edits is None:
         return None, "it shares its line with other code"

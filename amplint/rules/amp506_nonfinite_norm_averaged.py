@@ -4,8 +4,8 @@
 Finds the norm that a clip or `get_total_norm` returned, in the step of a scaler that may be on, where it goes into a
 meter (`meter.update(norm)`), a sum, a list whose mean is taken, or a moving average.
 
-It is silent where NaN and infinity are asked for or replaced on the way, where all regions are bfloat16, where the
-scaler is off or none is in sight.
+It is silent where NaN and infinity are asked for or replaced on the way, where no region in sight can be float16, where
+the scaler is off or none is in sight.
 
 ## Why is this bad?
 A step whose gradients overflow, as the first ones do by design, is left out; its norm is infinite, or NaN. One of them
@@ -56,6 +56,7 @@ from amplint.model.sinks import reads_of
 from amplint.rules.base import Rule
 from amplint.rules.clips import FINITE
 from amplint.rules.finite import gradients_in, made_of
+from amplint.rules.lives import overflows
 from amplint.rules.skipped import is_plain, step_round
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Averaged(NamedTuple):
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each norm that goes into a mean as it is."""
-    for at, number in _averaged(module):
+    for at, number in _averaged(module) if overflows(module) else ():
         norm = _norm_here(module, at, number)
         if norm is None or norm.id > number.id or _is_looked_at(module, norm, at):
             continue

@@ -11,14 +11,12 @@ from amplint.rules.dedent import last_offset, shift
 from amplint.rules.devices import as_device_type
 from amplint.rules.editing import indentation, insert, line_end, line_start
 from amplint.rules.guards import unit
+from amplint.rules.legacy import autocast_for
 from amplint.rules.pins import module_name
 from amplint.rules.statements import stands_alone
 
 if TYPE_CHECKING:
     from amplint.model import Module
-
-# The autocast that an island is written with, as `torch.autocast`.
-_SINCE = "1.10"
 
 
 def island(module: Module, statement: ir.Statement, region: Region) -> list[Edit] | None:
@@ -39,17 +37,23 @@ def wrapped(module: Module, statement: ir.Statement, header: str) -> list[Edit] 
 
 
 def _header(module: Module, statement: ir.Statement, region: Region) -> str | None:
-    torch, func = module_name(module, "torch"), region.call.func
-    if torch is not None and module.target.guarantees(_SINCE):
-        made = f"{torch}.autocast"
-    elif (
-        isinstance(func, ir.Name) and module.names.only(func) == AUTOCAST and func.name in module.program.scope.bindings
-    ):
-        made = func.name
-    else:
+    device, func = _device(module, statement, region), region.call.func
+    if device is None:
         return None
-    device = _device(module, statement, region)
-    return f"with {made}({device}, enabled=False):" if device is not None else None
+    header = switched_off(module, device)
+    if header is not None:
+        return header
+    if isinstance(func, ir.Name) and module.names.only(func) == AUTOCAST:
+        if func.name in module.program.scope.bindings:
+            return f"with {func.name}({device}, enabled=False):"
+    return None
+
+
+def switched_off(module: Module, device: str) -> str | None:
+    """The line that opens an island for a device, which is source text; None where torch isn't imported by its name."""
+    torch = module_name(module, "torch")
+    made = autocast_for(module.target, device, off=True, torch=torch) if torch is not None else None
+    return f"with {made}:" if made is not None else None
 
 
 def _device(module: Module, statement: ir.Statement, region: Region) -> str | None:

@@ -1,11 +1,14 @@
-"""The old names of AMP: what each is called now, since when, and how its arguments move.
+"""The old names of AMP: what each is called now, since when, how its arguments move, and what a release of torch has.
 
 Signatures and releases: torch/amp/autocast_mode.py, torch/amp/grad_scaler.py and torch/cuda/amp/ of torch 1.6 to 2.13.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from amplint.target import Target
 
 
 class Legacy(NamedTuple):
@@ -64,3 +67,23 @@ LEGACY_MODULES = {
     "torch.cuda.amp": "torch.amp",
     "torch.cpu.amp": "torch.amp",
 }
+
+# The first release with an autocast and a GradScaler of its own, and those that first have the names for every device.
+FIRST = "1.6"
+_AUTOCAST, _SCALER = "1.10", "2.3"
+
+
+def autocast_for(target: Target, device: str = '"cuda"', *, off: bool = False, torch: str = "torch") -> str | None:
+    """How autocast for a device, which is source text, is made in every release that a project admits; None: it isn't.
+
+    `off`: with `enabled=False`. `torch` is what the file calls torch.
+    """
+    enabled = "enabled=False" if off else ""
+    if target.guarantees(_AUTOCAST):
+        return f"{torch}.autocast({', '.join(filter(None, (device, enabled)))})"
+    return f"{torch}.cuda.amp.autocast({enabled})" if device == '"cuda"' else None
+
+
+def scaler_for(target: Target) -> str:
+    """How a GradScaler for cuda is made in every release that a project admits."""
+    return 'torch.amp.GradScaler("cuda")' if target.guarantees(_SCALER) else "torch.cuda.amp.GradScaler()"

@@ -161,8 +161,13 @@ def float16_possible(module: Module) -> bool:
 
 
 def _float16_possible(module: Module) -> bool:
+    return overflows(module) or all(is_false(each.enabled) for each in regions(module))
+
+
+def overflows(module: Module) -> bool:
+    """Whether some region in sight can be float16, so that gradients overflow and steps are skipped."""
     found = [region for region in regions(module) if not is_false(region.enabled)]
-    return not found or any(each.name != "bfloat16" for region in found for each in region_dtypes(module, region))
+    return any(each.name in ("float16", None) for region in found for each in region_dtypes(module, region))
 
 
 def linked(module: Module, life: Life, optimizer: str) -> bool:

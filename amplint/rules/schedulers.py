@@ -12,7 +12,7 @@ from amplint.model.objects import objects
 from amplint.model.scopes import NOTHING
 from amplint.model.unseen import MAKES_SCHEDULER
 from amplint.rules.kept import near_kept
-from amplint.rules.order import visits
+from amplint.rules.order import places, visits
 from amplint.rules.standing import exclusive, loop_of
 
 if TYPE_CHECKING:
@@ -28,10 +28,14 @@ def _is_known(name: str) -> bool:
 
 
 class Pair(NamedTuple):
-    """A scheduler's step without arguments, and the scaler's step of the same iteration, for the same optimizer."""
+    """A scheduler's step without arguments, and the scaler's step of the same iteration, for the same optimizer.
+
+    `place` is that step in the scheduler's function, or the call there that leads to it.
+    """
 
     call: ir.Call
     step: Event
+    place: ir.Node
 
 
 class Schedulers:
@@ -101,9 +105,15 @@ def pairs(module: Module, flow: Flow, *, certain: bool) -> Iterator[Pair]:
             continue
         for step in steps:
             own = not known or step.optimizer in schedulers.optimizers[str(key)]
-            if own and loop_of(step.call) is loop_of(call) and not exclusive(call, step.call):
-                yield Pair(call, step)
+            place = next((each for each in places(flow, step.call, call) if _is_beside(each, call)), None)
+            if own and place is not None:
+                yield Pair(call, step, place)
                 break
+
+
+def _is_beside(place: ir.Node, call: ir.Call) -> bool:
+    """Whether two calls are made equally often: in the same innermost loop, and not in different arms."""
+    return loop_of(place) is loop_of(call) and not exclusive(call, place)
 
 
 def asks_for(module: Module, test: ir.Value, call: ir.Call) -> bool:
