@@ -32,7 +32,14 @@ MAX_WORK = 30_000
 class Expressions:
     """Takes states through the expressions of one function, and of those that it calls."""
 
-    def __init__(self, module: Module, run: Callable[[ir.Block, list[State]], Paths], depth: int, effort: int) -> None:
+    def __init__(
+        self,
+        module: Module,
+        run: Callable[[ir.Block, list[State]], Paths],
+        depth: int,
+        effort: int,
+        several: bool,
+    ) -> None:
         self._module = module
         self._depth = depth  # how many levels of calls are followed
         self._effort = effort  # what the function is worth
@@ -43,7 +50,7 @@ class Expressions:
         self.conditions = Conditions(self._objects)
         self.regions = Regions(module)
         self.tensors = Tensors(module, self.conditions)
-        self.transfer = Transfer(module, self.conditions, self.tensors)
+        self.transfer = Transfer(module, self.conditions, self.tensors, several)
         self._containers = module.once(Containers)
         self._acting = module.once(Acting)
         self._active: list[ir.Function] = []

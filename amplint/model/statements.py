@@ -26,12 +26,12 @@ FEW_APART = 4  # behind an if, where they differ in what is known of conditions 
 class Statements:
     """Takes states through the statements of one function, and of those that it calls."""
 
-    def __init__(self, module: Module, depth: int, effort: int) -> None:
+    def __init__(self, module: Module, depth: int, effort: int, several: bool) -> None:
         self._module = module
         self._events = events(module)
         self._objects = objects(module)
         self._arms = module.once(Arms)
-        self.expressions = self._expressions = Expressions(module, self.block, depth, effort)
+        self.expressions = self._expressions = Expressions(module, self.block, depth, effort, several)
         self.loops = Loops(module, self._expressions, self.block)
         self._transfer = self._expressions.transfer
         self._regions = self._expressions.regions
