@@ -115,6 +115,8 @@ class Conditions:
             return value.value if type(value.value) is int else None
         if isinstance(value, ir.Binary) and value.op in COMPUTES:
             left, right = self._number(value.left, state), self._number(value.right, state)
+            if left == 0 and right is None and value.op == "Modulo":
+                return 0
             if left is None or right is None or (value.op == "Modulo" and right < 1):
                 return None
             found: int = COMPUTES[value.op](left, right)

@@ -190,10 +190,8 @@ class Statements:
             return bound
         if by == "1" and state.known(f"Equal({key},0)"):
             bound = bound.with_fact(f"Equal({key},1)", True)
-        for fact, truth in state.facts:
-            renamed = fact.replace(f"Add({key},{by})", "#")
-            if renamed != fact and key not in renamed:
-                bound = bound.with_fact(renamed.replace("#", key), truth)
+        for fact, truth in state.known_of_sum(key, by):
+            bound = bound.with_fact(fact, truth)
         return bound
 
     def _branch(self, statement: ir.If, states: list[State]) -> Paths:
