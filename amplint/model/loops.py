@@ -53,13 +53,12 @@ class Loops:
         counter, advancing = self._counter(loop, asked), self._advancing(loop)
         counts = self._counts(loop)
         counted = {key for key in counts if key in asked}  # what they are before the loop is so in its first iteration
-        kept = counts & self._asked_behind(loop) if counts else counts
-        first = [key for key in assigned if key not in counted]
-        assigned = [key for key in assigned if key not in kept and key != advancing]
         limits = self._limits(loop, {*counts, advancing})
-        todo = [_at(state.forget(first), counter, first=True) for state in states]
-        for limit in limits:  # it lets the first iteration through
-            todo = [self._expressions.conditions.assume(limit, False, state) for state in todo]
+        asked_behind = self._asked_behind(loop) if counts or advancing else set[str]()
+        kept = counts & asked_behind
+        advancing = advancing if advancing in asked_behind else None
+        todo = self._started(states, [key for key in assigned if key not in counted], counter, limits)
+        assigned = [key for key in assigned if key not in kept and key != advancing]
         held_back: list[State] = []
         again = self._is_repeated(loop)
         for is_first in (True, *(False,) * (MAX_ROUNDS - 1)):
@@ -89,6 +88,15 @@ class Loops:
         paths.then(self._block, loop.orelse, joined(done))
         paths.normal = joined(paths.normal)
         return paths
+
+    def _started(
+        self, states: list[State], assigned: list[str], counter: str | None, limits: list[ir.Value]
+    ) -> list[State]:
+        """The states in which a loop's first iteration starts: its limits let it through."""
+        states = [_at(state.forget(assigned), counter, first=True) for state in states]
+        for limit in limits:
+            states = [self._expressions.conditions.assume(limit, False, state) for state in states]
+        return states
 
     def _is_repeated(self, loop: ir.For | ir.While) -> bool:
         """Whether a loop runs more than once, if nothing leaves it: `for epoch in range(10)`."""
