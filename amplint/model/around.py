@@ -47,7 +47,7 @@ class Around:
         self._module = module
         self._objects = objects(module)
         self._regions = Regions(module)
-        self._conditions = Conditions(self._objects)
+        self._conditions = Conditions(module)
         self._known: dict[tuple[int, int], list[_Way]] = {}
 
     def inside(self, node: ir.Node) -> Iterator[Inside]:

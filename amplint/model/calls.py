@@ -88,6 +88,18 @@ class Calls:
             return self._method(func, call)
         return None
 
+    def find_property(self, value: ir.Attribute) -> Callee | None:
+        """What reading an attribute runs, where that is certain: a property of this file's."""
+        if not self._module.whole.defines(value.attr):
+            return None
+        cls = owner_class(value)
+        found = (
+            self._of_self(value, cls)
+            if cls is not None
+            else self._of_instance(self._objects.key(value.base), value.attr)
+        )
+        return found if found is not None and _is(self._module, found.function, "builtins.property") else None
+
     def run_by(self, call: ir.Call) -> ir.Function | None:
         """The function that a call surely runs; of a module of torch's kind, its `forward`."""
         callee = self.find(call)

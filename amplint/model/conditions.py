@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from amplint.model import ir
-from amplint.model.objects import Objects
+from amplint.model.objects import objects
 from amplint.model.operators import COMPARES, COMPUTES
+from amplint.model.predicates import Predicates
 from amplint.model.scopes import Assigned
 from amplint.model.state import Abstract, State
+
+if TYPE_CHECKING:
+    from amplint.model import Module
 
 # Words in the names of flags that decide about something else than AMP.
 _OTHER = re.compile(r"(?i)clip|norm|accum|step|iter|epoch|batch|log|finite|nan|skip|warm|sync|boundary|last|first")
@@ -21,8 +26,9 @@ _ZERO_IS = {"isfinite": True, "isinf": False, "isnan": False}
 class Conditions:
     """Reads conditions of one module. A fact is a condition as text (`Objects.render`) and its truth."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
+    def __init__(self, module: Module) -> None:
+        self._objects = objects(module)
+        self._predicates = module.once(Predicates)
         self._by_flag: dict[ir.Value, bool] = {}  # whether a test may be about AMP's own flag
         self._periods: dict[ir.Value, list[ir.Value]] = {}  # what something is taken modulo in a test
         self.asked: dict[str, tuple[ir.Value, bool]] = {}  # fact -> a test that asks for it, and what it is then
@@ -115,11 +121,15 @@ class Conditions:
             return value.value if type(value.value) is int else None
         if isinstance(value, ir.Binary) and value.op in COMPUTES:
             left, right = self._number(value.left, state), self._number(value.right, state)
+            if left == 0 and right is None and value.op == "Modulo":
+                return 0
             if left is None or right is None or (value.op == "Modulo" and right < 1):
                 return None
             found: int = COMPUTES[value.op](left, right)
             return found
         key = self._objects.render(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
+        if key is not None and key.isdigit():
+            return int(key)  # a literal that was passed
         return next((number for number in (0, 1) if state.known(f"Equal({key},{number})")), None)
 
     def divides_by_zero(self, test: ir.Value, state: State) -> bool:
@@ -188,7 +198,7 @@ class Conditions:
         """Whether a test is about a counter (`(i + 1) % k == 0`), so that it is no flag of AMP's."""
         if isinstance(test, ir.Bool):
             return self.counts(test.left, depth) and self.counts(test.right, depth)
-        for value in ir.walk_values(test):
+        for value in self._predicates.parts(test):
             if isinstance(value, ir.Binary) and value.op == "Modulo":
                 return True
             if isinstance(value, ir.Call) and isinstance(value.func, ir.Name) and value.func.name == "len":

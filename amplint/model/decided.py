@@ -376,9 +376,9 @@ class Decided:
 
     # --- places ------------------------------------------------------------------------------------------------------
 
-    def inside(self, node: ir.Node) -> Formula:
-        """What has to hold for a node to be run, once its function is called."""
-        return both(*(self._test(test, holds) for test, holds in conditions_round(node)))
+    def inside(self, node: ir.Node, within: ir.Node | None = None) -> Formula:
+        """What has to hold for a node to be run, once its function is called, or once what it is `within` is run."""
+        return both(*(self._test(test, holds) for test, holds in conditions_round(node, within)))
 
     def around(self, node: ir.Node, depth: int = 3) -> Formula:
         """What has to hold for a node to be run: also for one of the file's calls of its function to be made."""

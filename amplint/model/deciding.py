@@ -8,11 +8,14 @@ from amplint.model import ir
 from amplint.model.scopes import Assigned
 
 
-def conditions_round(node: ir.Node) -> list[tuple[ir.Value, bool]]:
-    """The tests that decide whether a node is run, and how they have to come out, within its function."""
+def conditions_round(node: ir.Node, within: ir.Node | None = None) -> list[tuple[ir.Value, bool]]:
+    """The tests that decide whether a node is run, and how they have to come out, within its function.
+
+    Only those inside of `within`, where that is given.
+    """
     found: list[tuple[ir.Value, bool]] = []
     child, up = node, node.parent
-    while up is not None and (child is node or not isinstance(child, ir.Function)):
+    while up is not None and child is not within and (child is node or not isinstance(child, ir.Function)):
         found += conditions_between(child, up)
         child, up = up, up.parent
     return found
@@ -32,13 +35,16 @@ def conditions_between(child: ir.Node, up: ir.Node) -> Iterator[tuple[ir.Value, 
                 break
             if isinstance(before, ir.If) and block_leaves(before.then):
                 yield before.test, False
+            elif isinstance(before, ir.If) and before.orelse is not None and block_leaves(before.orelse):
+                yield before.test, True
 
 
 def block_leaves(block: ir.Block) -> bool:
     """Whether control never gets past a suite, going by its last statement."""
     last = block.statements[-1] if block.statements else None
     if isinstance(last, ir.With):
-        return block_leaves(last.body)
+        calls = (each.context for each in last.items if isinstance(each.context, ir.Call))
+        return block_leaves(last.body) and not any(ir.last_name(each.func) == "suppress" for each in calls)
     if isinstance(last, ir.If):
         return last.orelse is not None and block_leaves(last.then) and block_leaves(last.orelse)
     return isinstance(last, (ir.Return, ir.Raise)) or (isinstance(last, ir.Jump) and last.kind in ("break", "continue"))

@@ -15,6 +15,7 @@ from amplint.model.events import events
 from amplint.model.frames import Frame
 from amplint.model.objects import objects
 from amplint.model.paths import Outcome, Paths, joined
+from amplint.model.predicates import Predicates
 from amplint.model.reads import read_of
 from amplint.model.regions import Regions
 from amplint.model.slices import is_asked, makes_loss
@@ -32,7 +33,14 @@ MAX_WORK = 30_000
 class Expressions:
     """Takes states through the expressions of one function, and of those that it calls."""
 
-    def __init__(self, module: Module, run: Callable[[ir.Block, list[State]], Paths], depth: int, effort: int) -> None:
+    def __init__(
+        self,
+        module: Module,
+        run: Callable[[ir.Block, list[State]], Paths],
+        depth: int,
+        effort: int,
+        several: bool,
+    ) -> None:
         self._module = module
         self._depth = depth  # how many levels of calls are followed
         self._effort = effort  # what the function is worth
@@ -40,10 +48,11 @@ class Expressions:
         self._events = events(module)
         self._objects = objects(module)
         self.calls = module.once(Calls)
-        self.conditions = Conditions(self._objects)
+        self.conditions = Conditions(module)
+        self.predicates = module.once(Predicates)
         self.regions = Regions(module)
         self.tensors = Tensors(module, self.conditions)
-        self.transfer = Transfer(module, self.conditions, self.tensors)
+        self.transfer = Transfer(module, self.conditions, self.tensors, several)
         self._containers = module.once(Containers)
         self._acting = module.once(Acting)
         self._active: list[ir.Function] = []
@@ -126,7 +135,33 @@ class Expressions:
         if isinstance(test, ir.Unary) and test.op == "Not":
             for each in self.outcomes(test.operand, state):
                 yield each._replace(holds=not each.holds)
-        elif isinstance(test, ir.Bool):
+            return
+        # How it came out as a whole outlives what is known of its parts, where paths are joined.
+        whole = self._as_a_whole(test)
+        known = state.known(whole) if whole is not None else None
+        if known is not None:
+            yield Outcome(state, known, self.conditions.may_ask_for_amp(test))
+            return
+        for each in self._taken_apart(test, state):
+            yield each if whole is None else each._replace(state=each.state.with_fact(whole, each.holds))
+
+    def _as_a_whole(self, test: ir.Value) -> str | None:
+        """A fact for a test of several parts that its function asks for more than once."""
+        asks = isinstance(test, (ir.Call, ir.Attribute)) and self.predicates.find(test) is not None
+        if not (asks or isinstance(test, ir.Bool)) or not self.predicates.is_asked_again(test):
+            return None
+        if any(self._does_something(each) for each in ir.walk_values(test)):
+            return None
+        rendered = self._objects.render(test)
+        return f"call({rendered};)" if rendered is not None and isinstance(test, ir.Attribute) else rendered
+
+    def _does_something(self, value: ir.Value) -> bool:
+        if isinstance(value, ir.Call):
+            return self._events.of(value) is not None
+        return isinstance(value, (ir.Walrus, ir.Suspend))
+
+    def _taken_apart(self, test: ir.Value, state: State) -> Iterator[Outcome]:
+        if isinstance(test, ir.Bool):
             for left in self.outcomes(test.left, state):
                 if left.holds is (test.op == "or"):
                     yield left
@@ -134,10 +169,11 @@ class Expressions:
                     for right in self.outcomes(test.right, left.state):
                         yield right._replace(by_flag=left.by_flag or right.by_flag)
         elif (found := self._predicate(test, state)) is not None:
-            expression, frame = found
-            with self.within(frame):
-                outcomes = list(self.outcomes(expression, state))
-            yield from outcomes
+            function, frame, bound = found
+            with self.within(frame, function):
+                outcomes = list(self._decisions(function.body.statements, bound))
+            own = self._objects.prefix(function.scope)
+            yield from (each._replace(state=each.state.without(own)) for each in outcomes)
         else:
             by_flag = self.conditions.may_ask_for_amp(test)
             raises = self.conditions.divides_by_zero(test, state)
@@ -147,23 +183,48 @@ class Expressions:
                     if truth is None or truth is holds:
                         yield Outcome(self.conditions.assume(test, holds, after), holds, by_flag)
 
-    def _predicate(self, test: ir.Value, state: State) -> tuple[ir.Value, Frame] | None:
-        """The condition that a function of this file computes in one expression: `if self.is_boundary():`."""
-        callee = self.calls.find(test) if isinstance(test, ir.Call) else None
-        if callee is None or len(self._active) > self._depth or callee.function in self._active:
+    def _predicate(self, test: ir.Value, state: State) -> tuple[ir.Function, Frame, State] | None:
+        """The function of this file that only decides how a test comes out, its frame and the state at its head."""
+        callee = self.predicates.find(test) if len(self._active) <= self._depth else None
+        if callee is None or callee.function in self._active:
             return None
-        body = [each for each in callee.function.body.statements if not _is_text(each)]
-        only = body[0] if len(body) == 1 else None
-        if not isinstance(only, ir.Return) or only.value is None or callee.function.decorators:
-            return None
-        assert isinstance(test, ir.Call)
-        arguments = self.calls.arguments(test, callee)
+        arguments = self.calls.arguments(test, callee) if isinstance(test, ir.Call) else {}
         if arguments is None or any(value is None for value in arguments.values()):
             return None
-        aliases, bound = self._bound(callee.function, arguments, state)
-        if bound != state:
-            return None  # what is passed has no name
-        return only.value, self._frame(callee, aliases)
+        written = {name: text for name, value in arguments.items() if value and (text := self._written(value))}
+        others = {name: value for name, value in arguments.items() if name not in written}
+        aliases, bound = self._bound(callee.function, others, state)
+        own = callee.function.scope
+        aliases.update((self._objects.raw_variable(own, name), text) for name, text in written.items())
+        return callee.function, self._frame(callee, aliases), bound
+
+    def _written(self, value: ir.Value) -> str | None:
+        """A number, or what is computed, as a condition has it that asks for it."""
+        named = isinstance(value, (ir.Name, ir.Attribute, ir.Subscript))
+        literal = isinstance(value, ir.Constant) and type(value.value) is not int
+        return self._objects.render(value) if not named and not literal else None
+
+    def _decisions(self, statements: list[ir.Statement], state: State) -> Iterator[Outcome]:
+        """The ways in which a function comes out that only decides."""
+        for number, statement in enumerate(statements):
+            rest = statements[number + 1 :]
+            if isinstance(statement, ir.Return):
+                if statement.value is not None:
+                    yield from self.outcomes(statement.value, state)
+                    return
+                break
+            if isinstance(statement, ir.If):
+                for each in self.outcomes(statement.test, state):
+                    arm = statement.then if each.holds else statement.orelse
+                    for after in self._decisions([*(arm.statements if arm is not None else ()), *rest], each.state):
+                        yield after._replace(by_flag=each.by_flag or after.by_flag)
+                return
+            if isinstance(statement, ir.Assign):
+                block = ir.Block(statement.block.owner, statement.block.role, [statement])
+                for bound in self._run(block, [state]).normal:
+                    yield from self._decisions(rest, bound)
+                return
+        yield Outcome(state, holds=False, by_flag=False)
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
@@ -395,7 +456,3 @@ class Expressions:
         if key is None or not (self._objects.is_scalers(key) or self._objects.is_optimizers(key)):
             return None
         return Abstract("object", state.object_of(key))
-
-
-def _is_text(statement: ir.Statement) -> bool:
-    return isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Constant)

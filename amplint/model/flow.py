@@ -58,9 +58,12 @@ class Flow:
         self.lost = self.work if effort > 0 and not followed else 0
         self.given_up = not followed and not self._run(0, MAX_WORK)
 
-    def _run(self, depth: int, effort: int) -> bool:
-        """Run the function, following calls `depth` levels; whether its paths were few enough for an effort."""
-        statements = Statements(self._module, depth, effort)
+    def _run(self, depth: int, effort: int, several: bool = False) -> bool:
+        """Run the function, following calls `depth` levels; whether its paths were few enough for an effort.
+
+        `several`: a run before has met several optimizers, so that a backward need not be that of the one met first.
+        """
+        statements = Statements(self._module, depth, effort, several)
         self._expressions, self._loops = statements.expressions, statements.loops
         self._transfer = self._expressions.transfer
         self.conditions = self._expressions.conditions
@@ -75,6 +78,8 @@ class Flow:
         except TooManyPathsError:
             self._transfer.visits, self._transfer.issues = {}, {}
             return False
+        if self._transfer.met_several and not several:
+            return self._run(depth, effort, several=True)
         for state in (*paths.normal, *paths.exits, *paths.raises):
             self._transfer.end(state)
         self.ends = [*paths.normal, *paths.exits]

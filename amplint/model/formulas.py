@@ -100,6 +100,12 @@ def possible(*formulas: Formula) -> World | None:
     return next(worlds(*formulas), None)
 
 
+def contradict(*formulas: Formula) -> bool:
+    """Whether formulas can't hold at once, as far as that can be found out."""
+    facts = frozenset[str]().union(*(each.facts() for each in formulas))
+    return len(facts) <= _MANY and possible(*formulas) is None
+
+
 def likely(*formulas: Formula) -> World | None:
     """As `possible`, where what is compared with several literals is one of them: mostly it can be no other."""
     return next(filter(_is_one_of, worlds(*formulas)), None)

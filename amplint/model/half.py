@@ -16,7 +16,6 @@ from amplint.model.conditions import Conditions
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, regions
 from amplint.model.half_statements import Run
 from amplint.model.made import constructions
-from amplint.model.objects import objects
 from amplint.model.regions import Regions
 from amplint.model.sites import calls_among
 from amplint.model.state import State
@@ -84,7 +83,7 @@ class _Opens:
     def __init__(self, module: Module) -> None:
         self._module = module
         self.regions = Regions(module)
-        self.conditions = Conditions(objects(module))
+        self.conditions = Conditions(module)
 
     def may_open(self) -> Iterable[_Container]:
         """Where a region, what holds one, or what returns one stands."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from amplint.model import ir
 from amplint.model.containers import Containers
+from amplint.model.events import events
 from amplint.model.expressions import Expressions
 from amplint.model.objects import objects
 from amplint.model.paths import Paths, joined
@@ -27,6 +28,7 @@ class Loops:
         self._module = module
         self._objects = objects(module)
         self._containers = module.once(Containers)
+        self._events = events(module)
         self._expressions = expressions
         self._block = run
         self.counters: set[str] = set()  # variables of which it is known whether they are at 0
@@ -48,10 +50,15 @@ class Loops:
             states = [state.unknown() for state in states]
         seen: set[State] = set()
         asked = self._asked_numbers(loop)
-        counter = self._counter(loop, asked)
-        counted = self._counted_from_outside(loop, asked)
-        first = [key for key in assigned if key not in counted]
-        todo = [_at(state.forget(first), counter, first=True) for state in states]
+        counter, advancing = self._counter(loop, asked), self._advancing(loop)
+        counts = self._counts(loop)
+        counted = {key for key in counts if key in asked}  # what they are before the loop is so in its first iteration
+        limits = self._limits(loop, {*counts, advancing})
+        asked_behind = self._asked_behind(loop) if counts or advancing else set[str]()
+        kept = counts & asked_behind
+        advancing = advancing if advancing in asked_behind else None
+        todo = self._started(states, [key for key in assigned if key not in counted], counter, limits)
+        assigned = [key for key in assigned if key not in kept and key != advancing]
         held_back: list[State] = []
         again = self._is_repeated(loop)
         for is_first in (True, *(False,) * (MAX_ROUNDS - 1)):
@@ -71,14 +78,25 @@ class Loops:
             paths.raises += inner.raises
             left = [*inner.normal, *inner.continues]
             if isinstance(loop, ir.For):  # behind it, what the last iteration has bound is still so
-                behind = [state.unknown() if drives else state.behind_loop(loop.id) for state in left]
+                ends = [_advanced(state, advancing) for state in left] if limits else left
+                behind = [state.unknown() if drives else state.behind_loop(loop.id) for state in ends]
                 (held_back if is_first and again else done).extend(behind)
+            left = [_advanced(state, advancing) for state in left]
             todo = [_at(state.forget(assigned).next_iteration(loop.id), counter, first=False) for state in left]
             if drives:
                 todo = [state.unknown() for state in todo]
         paths.then(self._block, loop.orelse, joined(done))
         paths.normal = joined(paths.normal)
         return paths
+
+    def _started(
+        self, states: list[State], assigned: list[str], counter: str | None, limits: list[ir.Value]
+    ) -> list[State]:
+        """The states in which a loop's first iteration starts: its limits let it through."""
+        states = [_at(state.forget(assigned), counter, first=True) for state in states]
+        for limit in limits:
+            states = [self._expressions.conditions.assume(limit, False, state) for state in states]
+        return states
 
     def _is_repeated(self, loop: ir.For | ir.While) -> bool:
         """Whether a loop runs more than once, if nothing leaves it: `for epoch in range(10)`."""
@@ -105,17 +123,56 @@ class Loops:
             self.counters.add(key)
         return key if key in asked else None
 
-    def _counted_from_outside(self, loop: ir.For | ir.While, asked: dict[str, set[object]]) -> set[str]:
-        """The variables that a loop adds 1 to, if its conditions compare them with numbers.
+    def _advancing(self, loop: ir.For | ir.While) -> str | None:
+        """The variable that is one more in each iteration of a loop: of `enumerate`, or `range` without a step."""
+        source = loop.iter if isinstance(loop, ir.For) else None
+        if not isinstance(loop, ir.For) or not isinstance(source, ir.Call):
+            return None
+        names, target = self._module.names.of(source.func), loop.target
+        if names == {"builtins.enumerate"} and isinstance(target, ir.Sequence):
+            target = target.items[0]
+        elif names != {"builtins.range"} or len(source.args) > 2:
+            return None
+        return self._objects.own_key(target) if isinstance(target, ir.Name) else None
 
-        What they are before the loop is so still in its first iteration.
-        """
-        return {
-            self._objects.own_key(each.target)
+    def _counts(self, loop: ir.For | ir.While) -> set[str]:
+        """The variables and attributes that a loop adds to."""
+        targets = [
+            each.target
             for each in ir.walk_statements(loop.body, into=False)
-            if isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name)
-            if self._objects.own_key(each.target) in asked
-        }
+            if isinstance(each, ir.AugAssign) and each.op == "Add"
+        ]
+        keys = (
+            self._objects.own_key(each) if isinstance(each, ir.Name) else self._objects.key(each) for each in targets
+        )
+        return {key for key in keys if key is not None}
+
+    def _asked_behind(self, loop: ir.For | ir.While) -> set[str]:
+        """What the conditions ask for that stand behind a loop."""
+        function = ir.function_of(loop)
+        body = function.body if function is not None else self._module.program.body
+        inside = {each.id for each in ir.walk_statements(loop.body, into=False)}
+        tests = (
+            each.test
+            for each in ir.walk_statements(body, into=False)
+            if isinstance(each, (ir.If, ir.While)) and each.id > loop.id and each.id not in inside
+        )
+        return {key for test in tests for key in self._objects.names_in(test)}
+
+    def _limits(self, loop: ir.For | ir.While, counters: set[str | None]) -> list[ir.Value]:
+        """The tests by which a loop ends before it does anything, once it has counted far enough."""
+        found: list[ir.Value] = []
+        for statement in loop.body.statements if isinstance(loop, ir.For) else ():
+            if isinstance(statement, ir.If):
+                last = statement.then.statements[-1]
+                ends = isinstance(last, ir.Jump) and last.kind == "break" and statement.orelse is None
+                if not ends or not isinstance(statement.test, ir.Compare):
+                    break
+                if self._objects.names_in(statement.test) & counters:
+                    found.append(statement.test)
+            elif any(True for _ in statement.blocks()) or any(True for _ in self._events.in_statement(statement)):
+                break
+        return found
 
     def _asked_numbers(self, loop: ir.For | ir.While) -> dict[str, set[object]]:
         """The variables that conditions in a loop compare with numbers, with these: `i == 0`, `(i + 1) % 4 == 0`."""
@@ -184,6 +241,17 @@ class Loops:
 def _at(state: State, counter: str | None, first: bool) -> State:
     """A state at the first iteration of a loop, or at a later one."""
     return state.with_fact(f"Equal({counter},0)", first) if counter is not None else state
+
+
+def _advanced(state: State, counter: str | None) -> State:
+    """A state where a loop's variable has become one more: what was known of that number is known of it."""
+    if counter is None:
+        return state
+    known = state.known_of_sum(counter, "1")
+    state = state.forget((counter,))
+    for fact, truth in known:
+        state = state.with_fact(fact, truth)
+    return state
 
 
 def _counting(value: ir.Value) -> Iterator[ir.Name]:

@@ -20,16 +20,19 @@ _CUT = ("detach", "item", "data", "shape", "size", "no_grad", "numpy", "cpu")
 
 
 class Ownership:
-    """Reads the owners of parameters in one module. An optimizer's key "" stands for all that is not known."""
+    """Reads the owners of parameters in one module. An optimizer's key "" stands for all that is not known.
 
-    def __init__(self, module: Module) -> None:
+    `several`: there are several optimizers where it is asked, whether or not the file makes them.
+    """
+
+    def __init__(self, module: Module, several: bool) -> None:
         self._module = module
         self._objects = objects(module)
         # The models whose parameters some optimizer owns.
         self._roots = {root for roots in self._objects.owns.values() for root in roots}
         self._called: dict[int, list[ir.Value]] = {}  # function -> what its calls call
         self._last: tuple[State, Frame, set[str]] | None = None
-        self.is_single = len(self._objects.constructed) <= 1
+        self.is_single = not several and len(self._objects.constructed) <= 1
 
     def is_optimizer(self, key: str) -> bool:
         """Whether a key is one of an optimizer that the file makes or steps."""

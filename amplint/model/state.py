@@ -304,6 +304,12 @@ class State(NamedTuple):
         """The truth of a rendered condition on this path."""
         return _truths(self.facts).get(key)
 
+    def known_of_sum(self, key: str, by: str) -> list[tuple[str, bool]]:
+        """What is known of `key + by`, said of `key` as if that were its value, if it asks for nothing else of it."""
+        added = f"Add({key},{by})"
+        found = ((fact.replace(added, "\n"), truth) for fact, truth in self.facts if added in fact)
+        return [(fact.replace("\n", key), truth) for fact, truth in found if key not in fact]
+
     def with_fact(self, key: str, truth: bool) -> State:
         """The condition `key` holds (or doesn't) from here on."""
         facts = {fact for fact in self.facts if fact[0] != key}

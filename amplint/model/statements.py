@@ -26,12 +26,12 @@ FEW_APART = 4  # behind an if, where they differ in what is known of conditions 
 class Statements:
     """Takes states through the statements of one function, and of those that it calls."""
 
-    def __init__(self, module: Module, depth: int, effort: int) -> None:
+    def __init__(self, module: Module, depth: int, effort: int, several: bool) -> None:
         self._module = module
         self._events = events(module)
         self._objects = objects(module)
         self._arms = module.once(Arms)
-        self.expressions = self._expressions = Expressions(module, self.block, depth, effort)
+        self.expressions = self._expressions = Expressions(module, self.block, depth, effort, several)
         self.loops = Loops(module, self._expressions, self.block)
         self._transfer = self._expressions.transfer
         self._regions = self._expressions.regions
@@ -190,10 +190,8 @@ class Statements:
             return bound
         if by == "1" and state.known(f"Equal({key},0)"):
             bound = bound.with_fact(f"Equal({key},1)", True)
-        for fact, truth in state.facts:
-            renamed = fact.replace(f"Add({key},{by})", "#")
-            if renamed != fact and key not in renamed:
-                bound = bound.with_fact(renamed.replace("#", key), truth)
+        for fact, truth in state.known_of_sum(key, by):
+            bound = bound.with_fact(fact, truth)
         return bound
 
     def _branch(self, statement: ir.If, states: list[State]) -> Paths:

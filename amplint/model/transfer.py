@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _USED = ("unscaled", "none", "zeros", "maybe")
+_OF_AN_OPTIMIZER = ("unscale_", "step", "optimizer_step")
 _UPDATE, _STEP = "#update", "#step"  # in the place of an optimizer, where the last update and step are remembered
 _NO_CHECKS = "No inf checks were recorded"
 
@@ -29,9 +30,10 @@ _NO_CHECKS = "No inf checks were recorded"
 class Transfer:
     """Takes states through the events of one function, and of those that it calls."""
 
-    def __init__(self, module: Module, conditions: Conditions, tensors: Tensors) -> None:
+    def __init__(self, module: Module, conditions: Conditions, tensors: Tensors, several: bool) -> None:
         self._objects = objects(module)
-        self.ownership = module.once(Ownership)
+        self.ownership = module.once(Ownership, several)
+        self.met_several = False  # a path has met more optimizers than one, though the file makes no more
         self._tensors = tensors
         self.switches = Switches(self._objects, conditions)
         self.visits: dict[int, Visit] = {}
@@ -49,6 +51,8 @@ class Transfer:
             visit.states.append(state)
             if len(visit.states) > MAX_VISITS:
                 raise TooManyPathsError
+        if event.kind in _OF_AN_OPTIMIZER and event.optimizer and self.ownership.is_single:
+            self.met_several |= any(key != event.optimizer for key, _ in state.groups)
         return self._after(event, state)
 
     def end(self, state: State) -> None:
@@ -328,17 +332,24 @@ class Transfer:
         elif held.kind in ("plain", "mixed"):
             found += self._plain(held, call, scaler, optimizer)
             if held.updated and held.sure:
-                found.append(Issue("AMP410", held.updated, call, call, scaler, optimizer, held.kind))
+                found.append(self._updated_early(held, call, scaler, optimizer))
         elif held.kind == "over":
             found.append(Issue("AMP411", held.by, held.origin, call, scaler, optimizer))
         elif held.updated and held.sure:
             if held.kind == "unscaled" and event.kind == "unscale_" and held.used:
                 found.append(Issue("AMP406", call, held.used, call, scaler, optimizer, "late"))
             else:
-                found.append(Issue("AMP410", held.updated, call, call, scaler, optimizer, held.kind))
+                found.append(self._updated_early(held, call, scaler, optimizer))
+        elif held.updated and held.kind == "scaled":
+            self._tell(self._updated_early(held, call, scaler, optimizer), state)
         for each in found:
             self._tell(each, state)
         return state.with_gradients(optimizer, held._replace(told=call)) if found else state
+
+    @staticmethod
+    def _updated_early(held: Gradients, call: int, scaler: str, optimizer: str) -> Issue:
+        """The update that came between gradients' backward and what unscales them."""
+        return Issue("AMP410", held.updated, call, call, scaler, optimizer, held.kind if held.sure else "unsure")
 
     def _is_used_by_scaler(self, held: Gradients) -> bool:
         """Whether the scaler has had the gradients: then it isn't their misuse that leaves it nothing to check."""

@@ -50,14 +50,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.decided import decided
+from amplint.model.deciding import conditions_round
 from amplint.model.dtypes import Region, is_false, opened_by, region_of
 from amplint.model.events import CLIPS, events
+from amplint.model.formulas import contradict
 from amplint.model.frozen import frozen
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.kept import near_regions
 from amplint.rules.pins import module_name
-from amplint.rules.standing import exclusive, upwards
+from amplint.rules.standing import exclusive, loops_round, upwards
 from amplint.rules.statements import line_behind, says_the_same
 from amplint.target import nothing_declared
 
@@ -99,7 +102,7 @@ def check(module: Module) -> Iterator[Finding]:
         for first in runs:
             if first.without is None or first.identity in told:
                 continue
-            same = [each for each in runs if each.identity == first.identity and not exclusive(first.call, each.call)]
+            same = [each for each in runs if each.identity == first.identity and not _apart(module, owner, first, each)]
             before = [each for each in same if each.without is None and each.call.id < first.call.id]
             later = [each for each in same if each.without is None and each.call.id > first.call.id]
             if later and not before and _is_met(module, first, later[0]):
@@ -113,6 +116,20 @@ def check(module: Module) -> Iterator[Finding]:
                     fix=offered,
                     withheld=withheld,
                 )
+
+
+def _apart(module: Module, owner: ir.Statement, one: _Run, other: _Run) -> bool:
+    """Whether no run of a region makes both calls, by the tests inside of it."""
+    tests = [test for each in (one, other) for test, _ in conditions_round(each.call, owner)]
+    loops = [each for each in loops_round(one.call) if each is not owner and owner in upwards(each)]
+    known = objects(module)
+    asked = {key for test in tests for key in known.names_in(test)}
+    if any(not asked.isdisjoint(known.assigned_in(loop)) for loop in loops):
+        return False  # another round may be the other's
+    if exclusive(one.call, other.call):
+        return True
+    decisions = decided(module)
+    return contradict(*(decisions.inside(each.call, owner) for each in (one, other)))
 
 
 def _is_met(module: Module, first: _Run, second: _Run) -> bool:

@@ -54,6 +54,7 @@ from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
+from amplint.model.predicates import Predicates
 from amplint.model.protocol import Stage
 from amplint.model.visits import Issue, Visit
 from amplint.rules.base import Rule
@@ -229,7 +230,7 @@ def _is_dynamic(module: Module, each: Found, tests: list[ir.If]) -> bool:
 
     return any(
         known.names_in(test.test) & changing
-        or any(_is_modulo(value) for value in ir.walk_values(test.test))
+        or any(_is_modulo(value) for value in module.once(Predicates).parts(test.test))
         or is_flag(test.test)
         for test in tests
     )

@@ -72,7 +72,6 @@ from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.accelerators import accelerators
 from amplint.model.conditions import Conditions
-from amplint.model.objects import objects
 from amplint.model.precision import dtypes
 from amplint.model.scopes import owner_class
 from amplint.rules.base import Rule
@@ -326,7 +325,7 @@ def _counted(module: Module, step: Step, clip: Met) -> ir.Value | None:
     use = step.behind(clip)
     if use is None or use.kind != "step":
         return None
-    conditions = Conditions(objects(module))
+    conditions = Conditions(module)
     return next((test for test, holds in tests_of(use, clip) if holds and conditions.counts(test)), None)
 
 

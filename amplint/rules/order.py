@@ -14,7 +14,7 @@ from amplint.model.objects import objects
 from amplint.model.state import State
 from amplint.model.visits import Issue, Visit
 from amplint.rules.kept import near_kept
-from amplint.rules.standing import conditions, exclusive, ifs_round, loop_of, loops_round, skipping, upwards
+from amplint.rules.standing import conditions, dominates, exclusive, ifs_round, loop_of, loops_round, skipping, upwards
 
 if TYPE_CHECKING:
     from amplint.findings import Finding, Fix
@@ -62,7 +62,7 @@ def _found(module: Module, code: str) -> list[Found]:
     if "_per_optimizer_states" in module.source.text:
         return []  # the program looks into the scaler's books itself
     every = [Found(flow, issue, states) for flow in flows(module) for issue, states in flow.found(code)]
-    every = [each for each in every if not _is_refuted(module, each)]
+    every = [each for each in every if not _is_doubtful(each) and not _is_refuted(module, each)]
     return sorted(every, key=lambda each: (each.issue.at, not each.here))
 
 
@@ -98,6 +98,15 @@ def _is_refuted(module: Module, each: Found) -> bool:
         (flow.sees_scaler(each.issue.at) if of_order else flow.sees_gradients(each.issue.at))
         and not any(issue.at == each.issue.at and _is_of_order(issue) is of_order for issue, _ in flow.found(code))
         for flow in outer
+    )
+
+
+def _is_doubtful(each: Found) -> bool:
+    """Whether an update comes too early only if one of the backwards before it is that of the gradients it meets, and
+    they may have another one."""
+    backwards = (event.call for event in each.flow.events if event.kind == "backward")
+    return (each.issue.code, each.issue.how) == ("AMP410", "unsure") and not all(
+        any(dominates(*pair) for pair in side_by_side(each.flow, backward, each.issue_node)) for backward in backwards
     )
 
 

@@ -76,7 +76,7 @@ def is_bfloat16(module: Module, region: Region) -> bool:
 
 
 def _conditions(module: Module) -> Conditions:
-    return Conditions(objects(module))
+    return Conditions(module)
 
 
 def said(module: Module, world: World, formula: Formula) -> str:

@@ -97,7 +97,7 @@ class _Reader:
         self._module = module
         self._known = objects(module)
         self._events = events(module)
-        self._conditions = Conditions(self._known)
+        self._conditions = Conditions(module)
         self._losses: dict[str, str] = {}  # `scaled = scaler.scale(loss)`
         self.does: dict[str, ir.Node] = {}
         self.may_do: set[str] = set()

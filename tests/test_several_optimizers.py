@@ -1,0 +1,168 @@
+"""Training steps with two optimizers, put together from parts: the right ones are silent, the wrong ones found."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import NamedTuple
+
+import pytest
+
+from amplint import check
+
+UPDATE = ["scaler.update()"]
+CLEAR = {each: [f"optimizer_{each}.zero_grad()"] for each in "ab"}
+STEP = {each: [f"scaler.step(optimizer_{each})"] for each in "ab"}
+PARTS = "model_a, model_b, optimizer_a, optimizer_b, criterion, scaler"
+
+
+class Form(NamedTuple):
+    """Where the objects come from."""
+
+    name: str
+    parameters: str  # of the function
+    made: list[str]  # at its head
+    before: list[str]  # at the head of the file
+
+
+FORMS = [
+    Form("parameters", f"{PARTS}, loader", [], []),
+    Form(
+        "made in the function",
+        "loader",
+        [
+            "model_a = nn.Linear(4, 4)",
+            "model_b = nn.Linear(4, 4)",
+            "optimizer_a = torch.optim.SGD(model_a.parameters(), lr=0.1)",
+            "optimizer_b = torch.optim.SGD(model_b.parameters(), lr=0.1)",
+            "criterion = nn.MSELoss()",
+            'scaler = torch.amp.GradScaler("cuda")',
+        ],
+        [],
+    ),
+    Form(
+        "built elsewhere",
+        "model_a, model_b, loader",
+        [
+            "optimizer_a = build_optimizer(model_a)",
+            "optimizer_b = build_optimizer(model_b)",
+            "criterion = nn.MSELoss()",
+            'scaler = torch.amp.GradScaler("cuda")',
+        ],
+        ["from building import build_optimizer"],
+    ),
+    Form(
+        "attributes of another object",
+        "trainer, loader",
+        [
+            "model_a, model_b = trainer.models",
+            "optimizer_a = trainer.optimizer_a",
+            "optimizer_b = trainer.optimizer_b",
+            "criterion, scaler = trainer.criterion, trainer.scaler",
+        ],
+        [],
+    ),
+]
+
+
+def forward(loss: str, outputs: str) -> list[str]:
+    """The lines that compute a loss."""
+    return ['with torch.autocast("cuda"):', f"    {loss} = criterion({outputs}, y)"]
+
+
+def shared(clears: str, each_updates: bool) -> list[str]:
+    """One loss, of both models."""
+    lines = [*CLEAR["a"], *CLEAR["b"]] if clears == "before" else []
+    lines += [*forward("loss", "model_b(model_a(x))"), "scaler.scale(loss).backward()"]
+    return [*lines, *steps(clears, each_updates)]
+
+
+def two_losses(clears: str, each_updates: bool) -> list[str]:
+    """A loss of each model, and both backwards before both steps."""
+    lines = [*CLEAR["a"], *CLEAR["b"]] if clears == "before" else []
+    for each in "ab":
+        lines += forward(f"loss_{each}", f"model_{each}(x)")
+    lines += [f"scaler.scale(loss_{each}).backward()" for each in "ab"]
+    return [*lines, *steps(clears, each_updates)]
+
+
+def steps(clears: str, each_updates: bool) -> list[str]:
+    """Both steps, with their clears and updates."""
+    lines = []
+    for each in "ab":
+        lines += STEP[each]
+        lines += CLEAR[each] if clears == "after" else []
+        lines += UPDATE if each_updates else []
+    return lines if each_updates else [*lines, *UPDATE]
+
+
+def one_by_one(clears: str, each_updates: bool) -> list[str]:
+    """Backward and step of one, then of the other."""
+    lines = []
+    for each in "ab":
+        lines += CLEAR[each] if clears == "before" else []
+        lines += [*forward(f"loss_{each}", f"model_{each}(x)"), f"scaler.scale(loss_{each}).backward()", *STEP[each]]
+        lines += CLEAR[each] if clears == "after" else []
+        lines += UPDATE if each_updates else []
+    return lines if each_updates else [*lines, *UPDATE]
+
+
+def adversarial(clears: str, each_updates: bool) -> list[str]:
+    """A discriminator's step, then that of a generator, whose backward reaches the discriminator too."""
+    lines = CLEAR["b"] if clears == "before" else []
+    lines = [*lines, *forward("loss_b", "model_b(model_a(x).detach())"), "scaler.scale(loss_b).backward()", *STEP["b"]]
+    lines += UPDATE if each_updates else []
+    lines += CLEAR["a"] if clears == "before" else []
+    lines += [*forward("loss_a", "model_b(model_a(x))"), "scaler.scale(loss_a).backward()", *STEP["a"], *UPDATE]
+    return [*lines, *CLEAR["a"], *CLEAR["b"]] if clears == "after" else lines
+
+
+def indented(lines: list[str], by: int) -> list[str]:
+    """Lines inside of something."""
+    return [" " * by + line for line in lines]
+
+
+def written(form: Form, body: list[str], in_loop: bool) -> str:
+    """A program whose training step is `body`, in the loop or in a function that the loop calls."""
+    head = ["import torch", "from torch import nn", *form.before, "", ""]
+    if in_loop:
+        loop = ["for x, y in loader:", *indented(body, 4)]
+        return "\n".join([*head, f"def train({form.parameters}):", *indented([*form.made, *loop], 4), ""])
+    step = [f"def step({PARTS}, x, y):", *indented(body, 4), "", ""]
+    loop = ["for x, y in loader:", f"    step({PARTS}, x, y)"]
+    return "\n".join([*head, *step, f"def train({form.parameters}):", *indented([*form.made, *loop], 4), ""])
+
+
+KINDS = (shared, two_losses, one_by_one, adversarial)
+RIGHT_WITH_AN_UPDATE_EACH = (one_by_one, adversarial)
+
+
+def programs(right: bool) -> list[object]:
+    """The programs that are right, or those that are wrong."""
+    found: list[object] = []
+    for form, kind, clears, each_updates, in_loop in product(
+        FORMS, KINDS, ("after", "before"), (True, False), (True, False)
+    ):
+        if (not each_updates or kind in RIGHT_WITH_AN_UPDATE_EACH) is right:
+            name = f"{kind.__name__}, {form.name}, clears {clears}, "
+            name += f"{'an update each' if each_updates else 'one update'}, {'loop' if in_loop else 'function'}"
+            found.append(pytest.param(written(form, kind(clears, each_updates), in_loop), id=name))
+    return found
+
+
+@pytest.mark.parametrize("text", programs(right=True))
+def test_right_programs_are_silent(text: str) -> None:
+    assert [(each.code, each.location.row) for each in check(text)] == []
+
+
+@pytest.mark.parametrize("text", programs(right=False))
+def test_an_update_between_the_steps_on_gradients_that_were_scaled_before_is_found(text: str) -> None:
+    first = text.splitlines().index(next(line for line in text.splitlines() if line.strip() == UPDATE[0])) + 1
+    assert [(each.code, each.location.row) for each in check(text)] == [("AMP410", first)]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_gradients_that_are_cleared_before_their_step_are_found(form: Form) -> None:
+    lines = ["optimizer_a.zero_grad()", *forward("loss", "model_b(model_a(x))"), "scaler.scale(loss).backward()"]
+    lines += ["optimizer_b.zero_grad()", *STEP["a"], *STEP["b"], *UPDATE]
+    text = written(form, lines, in_loop=True)
+    assert [each.code for each in check(text)] == ["AMP407"]
