@@ -51,13 +51,11 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.compat import tests_of
 from amplint.model.dtypes import DEFAULT_DTYPE, SCALER, is_false, region_devices, regions
-from amplint.model.evidence import asks_for_device
 from amplint.model.objects import objects
 from amplint.model.precision import dtypes
 from amplint.rules.base import Rule
-from amplint.rules.devices import choose
+from amplint.rules.devices import choose, device_is_asked
 from amplint.rules.editing import add_first_argument
 
 if TYPE_CHECKING:
@@ -79,7 +77,7 @@ def check(module: Module) -> Iterator[Finding]:
             or is_false(call.keyword("enabled"))
         ):
             continue  # device_type is AMP107's
-        if _device_is_asked(module, call):
+        if device_is_asked(module, call):
             continue
         other = _float16_elsewhere(module)
         message = "`GradScaler` without a device is for cuda; on any other device it switches itself off"
@@ -104,14 +102,6 @@ def _only_device(module: Module) -> str | None:
     """The device that all regions of the file are for, where it is another one than cuda."""
     types = {each.type for region in regions(module) for each in region_devices(module, region)}
     return types.pop() if len(types) == 1 and "cuda" not in types else None
-
-
-def _device_is_asked(module: Module, call: ir.Call) -> bool:
-    """Whether the code itself decides by the device whether there is a scaler: in `enabled`, or in a test around it."""
-    enabled = call.keyword("enabled")
-    if enabled is not None and asks_for_device(module, enabled):
-        return True
-    return any(asks_for_device(module, test) for test in tests_of(call))
 
 
 def _fix(module: Module, call: ir.Call) -> tuple[Fix | None, str | None]:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Applicability
 from amplint.model import ir
+from amplint.model.compat import tests_of
 from amplint.model.dtypes import devices, is_old_first, region_devices, regions
-from amplint.model.evidence import evidence
+from amplint.model.evidence import asks_for_device, evidence
 from amplint.model.scopes import Assigned, Scope
 
 if TYPE_CHECKING:
@@ -51,6 +52,14 @@ def choose(module: Module, at: ir.Node) -> Choice | None:
         safe = module.device == "cuda"
         return Choice(f'"{module.device}"', Applicability.SAFE if safe else Applicability.UNSAFE)
     return None
+
+
+def device_is_asked(module: Module, call: ir.Call) -> bool:
+    """Whether the code itself decides by the device whether there is a scaler: in `enabled`, or in a test around it."""
+    enabled = call.keyword("enabled")
+    if enabled is not None and asks_for_device(module, enabled):
+        return True
+    return any(asks_for_device(module, test) for test in tests_of(call))
 
 
 def as_device_type(module: Module, value: ir.Value, at: ir.Node) -> str | None:
