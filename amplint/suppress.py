@@ -41,17 +41,40 @@ class Suppressions:
         return any(each.kind == "ignore-file" and each.codes is None for each in self.directives)
 
     def keep(self, findings: Iterable[Finding]) -> list[Finding]:
-        """The findings that no comment silences, without the fixes that would reach into what is off."""
+        """The findings that no comment silences, without the fixes that would change what comments keep as it is."""
         left: list[Finding] = []
         reaching: dict[tuple[Edit, ...], str] = {}
         for each in findings:
             reached = self._reached(each.code, each.fix) if each.fix else []
             if each.fix and reached:
                 reaching[each.fix.edits] = "it would change lines on which amplint is off"
-            if not self._silenced(each):
+            silenced = self._silenced(each)
+            if silenced and each.fix and each.fix.edits:
+                # It belongs to others too, as the fix of an import does to all that is imported.
+                at = self._source.named(each.start)
+                reaching.setdefault(each.fix.edits, f"it would also change {at}, where a comment silences {each.code}")
+            if not silenced:
                 self._used.update(part.code for part in reached if part.covers(each.code))
                 left.append(each)
+        for each in left if self.directives else ():
+            if each.fix and each.code != UNUSED:
+                for start, codes in self._protected(each.code, each.fix):
+                    self._used.update(codes)
+                    why = f"it would change {self._source.named(start)}, where a comment silences {each.code}"
+                    reaching.setdefault(each.fix.edits, why)
         return withhold(left, reaching)
+
+    def _protected(self, code: str, fix: Fix) -> Iterator[tuple[int, list[Code]]]:
+        """Where a fix of the rule `code` changes what is written, although a comment there silences that rule."""
+        for edit in fix.edits:
+            if edit.start == edit.end:
+                continue  # what is inserted in a line is at what was found
+            for row in range(self._source.row(edit.start), self._source.row(edit.end - 1) + 1):
+                for each in self._holding.get(self.layout.statement(row).start, ()):
+                    if each.codes is None:
+                        yield edit.start, []
+                    elif named := [of for of in each.codes if _names(of.text, code)]:
+                        yield edit.start, named
 
     def _silenced(self, finding: Finding) -> bool:
         if finding.code == _INTERNAL_ERROR or not self.directives:

@@ -290,3 +290,45 @@ def step(model, batch):
         loss.backward()
 """
     assert [each.code for each in check(code)] == ["AMP301"]
+
+
+@pytest.mark.parametrize("new", ["torch.amp.GradScaler()", 'torch.amp.GradScaler("cuda")'])
+@pytest.mark.parametrize(
+    "region",
+    [
+        "torch.autocast(device.type, dtype=torch.float16)",
+        "torch.autocast('cpu', dtype=torch.float16)",
+        "torch.autocast('xpu')",
+        "torch.autocast('mps')",
+    ],
+)
+def test_what_is_known_of_a_new_scaler_is_known_of_an_old_one(region: str, new: str) -> None:
+    made = CHOSEN if "device" in region else ""
+    text = f"{HEAD}{made}scaler = NEW\nwith {region}:\n    pass\n"
+
+    def about_device(text: str) -> list[str]:
+        return [each.code for each in check(text) if each.code in ("AMP201", "AMP203")]
+
+    assert len(about_device(text.replace("NEW", new))) == 1
+    old = text.replace("NEW", "torch.cuda.amp.GradScaler()")
+    assert about_device(old) == ["AMP203"]
+    assert about_device(fix(old)) == ["AMP203"]  # the fix of AMP102 hides nothing
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "scaler = torch.cuda.amp.GradScaler()\nwith torch.autocast(device.type):\n    pass\n",
+        "scaler = torch.cuda.amp.GradScaler(enabled=device.type == 'cuda')\n"
+        "with torch.autocast(device.type, dtype=torch.float16):\n    pass\n",
+        "scaler = torch.cuda.amp.GradScaler()\ndtype = torch.float16 if device.type == 'cuda' else torch.bfloat16\n"
+        "with torch.autocast(device.type, dtype=dtype):\n    pass\n",
+        "scaler = torch.cpu.amp.GradScaler()\nwith torch.autocast(device.type, dtype=torch.float16):\n    pass\n",
+        "scaler = torch.cuda.amp.GradScaler()\n"
+        "with torch.autocast(device.type, torch.float16, device.type == 'cuda'):\n    pass\n",
+        "scaler = torch.cuda.amp.GradScaler()\nwith torch.autocast('cuda'):\n    pass\n"
+        "with torch.autocast('cpu', dtype=torch.float16):\n    pass\n",
+    ],
+)
+def test_203_an_old_scaler_silent(code: str) -> None:
+    assert "AMP203" not in codes(CHOSEN + code)

@@ -342,3 +342,53 @@ def test_its_finding_is_a_warning_with_a_place() -> None:
 @pytest.mark.parametrize("comment", ["# amplint: off[AMP101", "# amplint: off [AMP101", "# amplint: ignore-file[AMP4"])
 def test_a_bracket_that_is_not_closed_silences_nothing(comment: str) -> None:
     assert [each.code for each in check(f"{comment}\n{LEGACY}\n")] == ["AMP102"]
+
+
+_TWO_USES = """\
+from torch.cuda.amp import GradScaler, autocast{import_comment}
+
+
+def compared(x):
+    with autocast():{use_comment}
+        return x
+
+
+def new(x):
+    with autocast():
+        return x, GradScaler()
+"""
+
+
+@pytest.mark.parametrize(
+    ("import_comment", "use_comment"),
+    [
+        ("", "  # noqa: AMP101 - what the new one is compared with"),
+        ("", "  # noqa"),
+        ("", "  # amplint: ignore[AMP101]"),
+        ("  # noqa: AMP101", ""),
+        ("  # noqa: AMP102", ""),
+        ("  # amplint: ignore[AMP1]", ""),
+        ("  # noqa", ""),
+    ],
+)
+def test_a_fix_leaves_silenced_lines_as_they_are(import_comment: str, use_comment: str) -> None:
+    text = _TWO_USES.format(import_comment=import_comment, use_comment=use_comment)
+    result = fix_bytes(text.encode(), "file.py", EVERYTHING, unsafe=True)
+    assert result.data.decode() == text
+    found = [each for each in result.result.findings if each.code in ("AMP101", "AMP102")]
+    assert {each.code for each in found} == {"AMP101", "AMP102"}
+    assert all("where a comment silences" in str(each.withheld) for each in found)
+    assert not any(each.code == "AMP002" for each in result.result.findings)
+
+
+@pytest.mark.parametrize("comment", ["  # noqa: E501", "  # noqa: F401 AMP4", "  # type: ignore"])
+def test_a_comment_about_something_else_keeps_no_fix_away(comment: str) -> None:
+    text = _TWO_USES.format(import_comment=comment, use_comment="")
+    fixed = fix_bytes(text.encode(), "file.py", Settings(frozenset({"AMP101", "AMP102"}), isolated=True)).data.decode()
+    assert f"from torch.amp import GradScaler, autocast{comment}\n" in fixed
+
+
+def test_each_use_by_the_module_is_silenced_by_itself() -> None:
+    text = "import torch\n\na = torch.cuda.amp.GradScaler()  # noqa: AMP102\nb = torch.cuda.amp.GradScaler()\n"
+    fixed = fix_bytes(text.encode(), "file.py", EVERYTHING).data.decode()
+    assert fixed == text[: text.index("b =")] + 'b = torch.amp.GradScaler("cuda")\n'

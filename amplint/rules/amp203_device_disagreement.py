@@ -3,12 +3,13 @@
 ## What it does
 Finds a region for a device, by its literal, where all that the file shows of its tensors and modules is on another one:
 `.to("xpu")`, `.cuda()`, `device="mps"`, `torch.device(...)`, in the region's function or class, in what calls it, or at
-the top of the file. And a scaler that names cuda where the regions, and all else, are for another accelerator. (One
-that names none is AMP201.)
+the top of the file. And a scaler that names cuda where the regions, and all else, are for another accelerator, or can
+run in float16 on another device; the old `torch.cuda.amp.GradScaler` names cuda too. (One that names none is AMP201.)
 
-It is silent where the device is chosen at run time, where a test decides on the region or, in another function, on what
-is put on the device, where the file shows several accelerators or none, for islands that are off, and for a region for
-the CPU beside tensors that are made there. An import of a vendor's package is no evidence: it may be there for the CPU.
+It is silent where the device is chosen at run time, where a test decides on the region, on the scaler or, in another
+function, on what is put on the device, where the file shows several accelerators or none, for islands that are off, and
+for a region for the CPU beside tensors that are made there. An import of a vendor's package is no evidence: it may be
+there for the CPU.
 
 ## Why is this bad?
 autocast for one device does nothing to tensors of another, and says nothing: the code runs in float32. Where CUDA is
@@ -53,10 +54,20 @@ from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.calls import callers
 from amplint.model.compat import tests_of
-from amplint.model.dtypes import OLD_SCALER, SCALER, Region, devices, is_false, region_devices, regions
-from amplint.model.evidence import ACCELERATORS, Evidence, device_is_asked, evidence
-from amplint.model.precision import region_dtypes
+from amplint.model.dtypes import (
+    DEFAULT_DTYPE,
+    OLD_SCALER,
+    SCALER,
+    Region,
+    devices,
+    is_false,
+    region_devices,
+    regions,
+)
+from amplint.model.evidence import ACCELERATORS, Evidence, asks_for_device, device_is_asked, evidence
+from amplint.model.precision import dtypes, region_dtypes
 from amplint.rules.base import Rule
+from amplint.rules.devices import choose
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -92,7 +103,7 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
         place = next((each for each in shown.places[other] if _leads_to(module, each, region.call)), None)
         if place is None or (device == "cpu" and any(_tests(place))):
             continue
-        fix, withheld = _fix(module, region.device_type, other)
+        fix, withheld = _fix(module, region.device_type, f'"{other}"')
         yield rule.finding(
             module.span(region.call),
             f"autocast is for {device}, and {module.line(place)} puts the code on {other}, where it does "
@@ -138,12 +149,16 @@ def _may_be_on_cpu(module: Module, shown: Evidence) -> bool:
 
 
 def _scalers(module: Module, every: list[Region]) -> Iterator[Finding]:
-    """Scalers that name cuda beside regions for one other accelerator."""
+    """Scalers that name cuda beside regions for one other accelerator, or that run in float16 on another device."""
     found = {str(each.type) for region in every for each in region_devices(module, region)}
-    if len(found) != 1 or not found <= ACCELERATORS - {"cuda"} or "cuda" in evidence(module).types:
+    only = next(iter(found)) if len(found) == 1 and found <= ACCELERATORS - {"cuda"} else None
+    if only is not None and "cuda" in evidence(module).types:
         return
-    (other,) = found
-    half = any(each.name == "float16" for region in every for each in region_dtypes(module, region))
+    others = {only} if only is not None else _float16_elsewhere(module, every)
+    if not others:
+        return
+    half = only is None or any(each.name == "float16" for region in every for each in region_dtypes(module, region))
+    effect = "so that gradients underflow" if half else "which float16 would need"
     for call in module.calls_of(SCALER, *OLD_SCALER):
         name = module.names.only(call.func)
         literal = call.positional[0] if call.positional else call.keyword("device")
@@ -154,21 +169,42 @@ def _scalers(module: Module, every: list[Region]) -> Iterator[Finding]:
                 continue
         elif OLD_SCALER[str(name)] != "cuda":
             continue
-        fix, withheld = _fix(module, literal if name == SCALER else None, other)
-        effect = "so that gradients underflow" if half else "which float16 would need"
+        choice = choose(module, call) if only is None else None
+        device = choice.text if choice is not None else f'"{only}"' if only is not None else None
+        fix, withheld = _fix(module, literal if name == SCALER else None, device)
+        there = " or ".join(sorted(others))
+        verb = "is" if only is not None or len(found) == 1 else "can be"
         yield rule.finding(
             module.span(call),
-            f"autocast is for {other} ({module.line(every[0].call)}), the scaler for cuda: without CUDA it "
-            f"switches itself off, {effect}; make it for {other}",
+            f"autocast {verb} for {there} ({module.line(every[0].call)}), the scaler for cuda: without CUDA it "
+            f"switches itself off, {effect}; make it for {there if verb == 'is' else 'the device of the region'}",
             fix=fix,
             withheld=withheld,
             severity=Severity.ERROR if half else None,
         )
 
 
-def _fix(module: Module, device: ir.Value | None, other: str) -> tuple[Fix | None, str | None]:
-    """The other device in the place of the literal one."""
-    if not isinstance(device, ir.Constant):
+def _float16_elsewhere(module: Module, every: list[Region]) -> set[str]:
+    """The devices other than cuda on which the regions can run, where each can be on one, always in float16."""
+    found: set[str] = set()
+    for region in every:
+        types = {each.type for each in region_devices(module, region)} - {None, "cuda"}
+        if not types or region.opaque or any(tests_of(region.call)):
+            return set()
+        if region.enabled is not None and asks_for_device(module, region.enabled):
+            return set()
+        if region.dtype is not None:
+            if {each.name for each in dtypes(module, region.dtype)} != {"float16"}:
+                return set()
+        elif any(DEFAULT_DTYPE.get(str(each)) != "float16" for each in types):
+            return set()
+        found |= set(map(str, types))
+    return found
+
+
+def _fix(module: Module, device: ir.Value | None, other: str | None) -> tuple[Fix | None, str | None]:
+    """The other device, as it is written, in the place of the literal one."""
+    if not isinstance(device, ir.Constant) or other is None:
         return None, "the device is in the class's name, or kept elsewhere"
-    edit = Edit(*module.layout.outer(device), f'"{other}"')
-    return Fix(Applicability.UNSAFE, f'Make it for "{other}"', (edit,)), None
+    edit = Edit(*module.layout.outer(device), other)
+    return Fix(Applicability.UNSAFE, f"Make it for {other}", (edit,)), None

@@ -34,13 +34,14 @@ scaler.update()
 ```
 
 ## Fix safety
-Safe where every path from the clip reaches `update()` before the next scaled backward: `unscale_` goes right before
-the clip, under the condition under which the gradients are scaled, for the optimizer that owns the clipped
-parameters. Unsafe where clipping on each micro step has to move to the step; where the bound exceeds 1,000 (tuned to
-scaled gradients, it would no longer clip); where the function reads the scale itself; where a fused optimizer may
-hold half parameters (unscale_ raises on them); and where an exception behind the clip is caught. No fix where the
-optimizer can't be told, where the clip's result is divided by the scale, where the parameters are half, and where a
-path goes on without `update()`, as one that skips a step by hand: the next `unscale_` would raise.
+Safe where every path from the clip reaches `update()` before the next scaled backward: `unscale_` goes right before the
+clip, under the condition under which the gradients are scaled, for the optimizer that owns the clipped parameters; an
+`unscale_` after the clip moves before it. Unsafe where clipping on each micro step has to move to the step; where the
+bound exceeds 1,000 (tuned to scaled gradients, it would no longer clip); where the function reads the scale itself;
+where a fused optimizer may hold half parameters (unscale_ raises on them); and where an exception behind the clip is
+caught. No fix where the optimizer can't be told, where the clip's result is divided by the scale, where the parameters
+are half, and where a path goes on without `update()`, as one that skips a step by hand: the next `unscale_` would
+raise.
 
 ## Proof
 The fixtures compare with a float32 reference step: the norm that clipping sees is 65,536 times too large before and

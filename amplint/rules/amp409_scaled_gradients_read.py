@@ -57,9 +57,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.findings import Applicability, Finding, Fix, Severity
+from amplint.findings import Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.events import Event
 from amplint.model.objects import objects
 from amplint.model.reads import is_reported
 from amplint.model.sinks import Sinks
@@ -68,9 +67,7 @@ from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import LARGE_NORM
 from amplint.rules.clip_fix import ClipFix
 from amplint.rules.clips import clips_scaled, is_compensated, only_measures, reads_scale, unscale_first
-from amplint.rules.order import Found, backward_between, calls_of, found, receiver, stepping, where
-from amplint.rules.standing import exclusive, loop_of
-from amplint.rules.statements import line_before, own_statement, removed, says_the_same, text_with_comment
+from amplint.rules.order import Found, found, where
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -149,57 +146,16 @@ class ReadFix(ClipFix):
 
     kept_out = (ir.Conditional, ir.Bool, ir.Lambda)
 
-    def build(self) -> tuple[Fix | None, str | None]:
-        """The fix, or why there is none."""
-        unscale = self._unscale_behind()
-        return super().build() if unscale is None else self._bring_up(unscale)
-
-    def _unscale_behind(self) -> Event | None:
-        """The first `unscale_` behind the read, of the scaler that scaled and the optimizer that owns what is read."""
-        call = self._visit.event.call
-        found = [
-            each
-            for each in calls_of(self._flow, self._issue.scaler, "unscale_")
-            if each.call.id > call.id and not exclusive(each.call, call)
-        ]
-        if len(stepping(self._flow)) > 1:
-            found = [each for each in found if each.optimizer in self._owners()]
-        return found[0] if found else None
-
-    def _bring_up(self, unscale: Event) -> tuple[Fix | None, str | None]:
-        module, statement = self._module, own_statement(unscale.call)
-        assert isinstance(unscale.call, ir.Call)
-        refusal = f"this belongs behind `{module.text(unscale.call)}`, or that before it"
-        place = self._place(unscale.call)
-        if statement is None or isinstance(place, str) or place.block is not statement.block:
-            return None, refusal
-        if backward_between(self._module, self._flow, place, statement) or _leaves_between(place, statement):
-            return None, refusal
-        names = receiver(unscale), unscale.call.args[0].value
-        gone = removed(module, statement)
-        before = line_before(module, place, text_with_comment(module, statement))
-        if gone is None or before is None or not all(says_the_same(module, each, place, statement) for each in names):
-            return None, refusal
-        return Fix(Applicability.SAFE, f"Call `{module.text(unscale.call)}` before it", (before, gone)), None
-
     def _insert(self, call: str, place: ir.Statement, guard: str, against: str) -> tuple[Fix | None, str | None]:
+        return super()._insert(call, place, guard, self._tuned() or against)
+
+    def _tuned(self) -> str:
         read = self._visit.event.call
         bounds = [read] if isinstance(read, ir.Compare) else Sinks(self._module, read).bounds
         numbers = [each.value for bound in bounds for each in ir.walk_values(bound) if isinstance(each, ir.Constant)]
         if any(isinstance(each, (int, float)) and each > LARGE_NORM for each in numbers):
-            against = "the number that it is compared with may have been tuned to scaled gradients"
-        return super()._insert(call, place, guard, against)
+            return "the number that it is compared with may have been tuned to scaled gradients"
+        return ""
 
     def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:
         return None, f"on micro steps unscale_ would raise: read where the optimizer steps, after `{call}`"
-
-
-def _leaves_between(first: ir.Statement, last: ir.Statement) -> bool:
-    """Whether a path leaves a suite, or the iteration, between two of its statements."""
-    for each in ir.walk_statements(first.block, into=False):
-        if first.id < each.id < last.id:
-            loop = loop_of(each)
-            inside = loop is not None and loop.id >= first.id
-            if isinstance(each, ir.Return) or (isinstance(each, ir.Jump) and each.kind != "pass" and not inside):
-                return True
-    return False

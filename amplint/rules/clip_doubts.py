@@ -30,15 +30,22 @@ def doubt(module: Module, visit: Visit, optimizer: str | None) -> str:
 
 
 def _doubt(module: Module, clip: ir.Value, optimizer: str | None) -> str:
-    bounds = [arg.value for arg in clip.args] if isinstance(clip, ir.Call) else []
-    if any(number > LARGE_NORM for bound in bounds for number in _numbers(module, bound)):
-        return "the bound may have been tuned to scaled gradients"
+    if against := tuned(module, clip):
+        return against
     if reads_scale(module, clip):
         return "the function also reads the scale itself"
     if _may_step_half(module, optimizer) and any(_makes_half(module, call) for call in _near_half(module).calls):
         return "on half parameters it raises"
     if _is_caught(module, clip):
         return "after an exception that is caught here it raises, as no update() came"
+    return ""
+
+
+def tuned(module: Module, clip: ir.Value) -> str:
+    """Why `unscale_` before a clip may switch that off; "" where it can't."""
+    bounds = [arg.value for arg in clip.args] if isinstance(clip, ir.Call) else []
+    if any(number > LARGE_NORM for bound in bounds for number in _numbers(module, bound)):
+        return "the bound may have been tuned to scaled gradients"
     return ""
 
 

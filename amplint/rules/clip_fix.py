@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Fix
 from amplint.model import ir
+from amplint.model.events import Event
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned
 from amplint.model.state import State
 from amplint.model.visits import Visit
-from amplint.rules.clip_doubts import doubt, ends, half_parameters, leaves_without_update, rescales_result
+from amplint.rules.clip_doubts import doubt, ends, half_parameters, leaves_without_update, rescales_result, tuned
 from amplint.rules.clips import clips_scaled, unscale_for
 from amplint.rules.dedent import last_offset
 from amplint.rules.editing import indentation, insert, line_end, line_start
-from amplint.rules.order import Found, found
-from amplint.rules.standing import loops_round, upwards
-from amplint.rules.statements import says_the_same
+from amplint.rules.order import Found, backward_between, calls_of, found, receiver, stepping
+from amplint.rules.standing import exclusive, loop_of, loops_round, upwards
+from amplint.rules.statements import line_before, own_statement, removed, says_the_same, text_with_comment
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -32,7 +33,7 @@ class ClipFix:
         self._module = module
         self._flow = clip.flow
         self._visit = visit = clip.visit
-        self._bad = clip.states
+        self._bad = _bad(module, clip)
         self._issue = clip.issue
         self._statement = ir.statement_of(visit.event.call)
 
@@ -40,6 +41,9 @@ class ClipFix:
         """The fix, or why there is none."""
         if self._visit.event.how == "norm":
             return None, "the norm was read further up, so unscale_ belongs before that"
+        unscale = self._unscale_behind()
+        if unscale is not None:
+            return self._bring_up(unscale)
         scalers = {scaler for scaler, _ in self._visit.stepped}
         if not self._visit.steps or len(scalers) != 1:
             return None, "no step of the scaler follows in this function, so the optimizer to unscale is not known"
@@ -77,6 +81,49 @@ class ClipFix:
         served = [self._visit, *self._siblings()]
         doubts = [doubt(self._module, each, self._optimizer_key(step)) for each in served]
         return self._insert(call, place, guard, next(filter(None, doubts), ""))
+
+    # --- an unscale_ that comes too late ----------------------------------------------------------------------------
+
+    def _unscale_behind(self) -> Event | None:
+        """The first `unscale_` after it, of the scaler that scaled and the optimizer that owns the gradients."""
+        call = self._visit.event.call
+        found = [
+            each
+            for each in calls_of(self._flow, self._issue.scaler, "unscale_")
+            if each.call.id > call.id and self._flow.contains(each.call) and not exclusive(each.call, call)
+        ]
+        if len(stepping(self._flow)) > 1:
+            found = [each for each in found if each.optimizer in self._owners()]
+        return found[0] if found else None
+
+    def _bring_up(self, unscale: Event) -> tuple[Fix | None, str | None]:
+        module, statement = self._module, own_statement(unscale.call)
+        assert isinstance(unscale.call, ir.Call)
+        text = module.text(unscale.call)
+        refusal = f"this belongs after `{text}`, or that before it"
+        at = self._place(unscale.call)
+        if statement is None or isinstance(at, str):
+            return None, refusal
+        place = next((each for each in upwards(at) if each.block is statement.block), None)
+        if place is None or place.id > statement.id:
+            return None, refusal
+        if backward_between(module, self._flow, place, statement) or _leaves_between(place, statement):
+            return None, refusal
+        if self._visit.event.kind == "clip" and rescales_result(module, self._visit):
+            return None, f"its result is divided by the scale: with `{text}` before it that division has to go"
+        names = receiver(unscale), unscale.call.args[0].value
+        gone = removed(module, statement)
+        before = line_before(module, place, text_with_comment(module, statement))
+        if gone is None or before is None or not all(says_the_same(module, each, place, statement) for each in names):
+            return None, refusal
+        against = self._tuned()
+        kind = Applicability.UNSAFE if against else Applicability.SAFE
+        title = f"Call `{text}` before it" + (f" ({against})" if against else "")
+        return Fix(kind, title, (before, gone)), None
+
+    def _tuned(self) -> str:
+        """Which number may have been tuned to scaled gradients; "" for none."""
+        return tuned(self._module, self._visit.event.call)
 
     # --- what and where ---------------------------------------------------------------------------------------------
 
@@ -287,6 +334,27 @@ class ClipFix:
             line = self._module.source.line(self._module.row(outer))
             return inner.removeprefix(line[: len(line) - len(line.lstrip())]) or "    "
         return "    "
+
+
+def _leaves_between(first: ir.Statement, last: ir.Statement) -> bool:
+    """Whether a path leaves a suite, or the iteration, between two of its statements."""
+    for each in ir.walk_statements(first.block, into=False):
+        if first.id < each.id < last.id:
+            loop = loop_of(each)
+            inside = loop is not None and loop.id >= first.id
+            if isinstance(each, ir.Return) or (isinstance(each, ir.Jump) and each.kind != "pass" and not inside):
+                return True
+    return False
+
+
+def _bad(module: Module, clip: Found) -> list[State]:
+    """The states in which a clip is wrong: paths on which its parameters are another's by now are an issue each."""
+    issues = [each for each in found(module, clip.issue.code) if each.flow is clip.flow]
+    return [
+        state
+        for state in clip.visit.states
+        if any(each.issue.at == clip.issue.at and state in each.states for each in issues)
+    ]
 
 
 def _no_update(call: str) -> str:
