@@ -79,9 +79,13 @@ class Interpreter(Statements):
         except (Jumped, Returned):  # at module level, which ast refuses
             pass
 
-    @staticmethod
-    def _unknown_arguments(function: ir.Function, *, bound: bool) -> dict[str, Any]:
-        return {each.name: Unknown(each.name) for each in function.params[bound:] if each.kind != "*"}
+    def _unknown_arguments(self, function: ir.Function, *, bound: bool) -> dict[str, Any]:
+        """Values for a function's parameters, but for those whose default is a scaler or a region."""
+        return {
+            each.name: Unknown(each.name)
+            for each in function.params[bound:]
+            if each.kind != "*" and not (each.default is not None and self._code.naming(each.default))
+        }
 
     def _callers_arguments(self, function: ir.Function, *, bound: bool, depth: int = 3) -> dict[str, Any]:
         """The models and optimizers that the one call of a function in this file gives it."""
@@ -138,9 +142,16 @@ class Interpreter(Statements):
             key = 0, f"{code.where(node)}: {code.text(node)}"
         else:
             self.touched.add((code.known(_home, node), code.row(node)))
+            if isinstance(node, ir.Value):
+                self.read(code, node)
             key = code.row(node), code.text(node)
         if what or key not in self.notes:
             self.notes[key] = what
+
+    def read(self, code: Code, value: ir.Value) -> None:
+        """Remember that a run has taken something from code that isn't run, where that names a region or scaler."""
+        for each in code.naming(value) if code is self._code else ():
+            self.touched.add((code.known(_home, each), code.row(each)))
 
     def run_body(self, function: ir.Function, frame: Frame) -> Any:
         """Run a function's suite; its value."""

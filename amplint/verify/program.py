@@ -11,6 +11,7 @@ from amplint.model.accelerators import LIBRARY
 from amplint.model.calls import Calls
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, region_of
 from amplint.model.events import Event
+from amplint.model.scopes import Assigned
 from amplint.model.unseen import local_class
 from amplint.rules.standing import loops_round, upwards
 from amplint.verify.files import Files
@@ -90,6 +91,10 @@ class Code(Texts):
         if any(self.function_matters(each) for each in self._by_name.get(ir.last_name(call.func), ())):
             return True
         return any(self.function_matters(each) for each in self.files.called(self, call))
+
+    def naming(self, value: ir.Value) -> list[ir.Value]:
+        """An expression that names what makes a region or scaler, and those that its names are assigned; else none."""
+        return self.known(_naming, value)
 
     def function_matters(self, function: ir.Function) -> bool:
         """The same of a function, whoever calls it."""
@@ -369,6 +374,21 @@ class Code(Texts):
                 parts.append(up.name)
             up = up.parent
         return ".".join(reversed(parts)) or "<module>"
+
+
+def _naming(code: Code, value: ir.Value) -> list[ir.Value]:
+    found: dict[int, ir.Value] = {}
+    todo = [value]
+    while todo:
+        one = todo.pop()
+        named = [each for each in ir.walk_values(one) if code.module.names.of(each) & _MAKES]
+        if not named or one.id in found:
+            continue
+        found[one.id] = one
+        for each in named:
+            if isinstance(each, ir.Name):
+                todo += [bound.value for bound in code.module.names.bindings(each) if isinstance(bound, Assigned)]
+    return [*found.values()]
 
 
 def _stores_gradient(statement: ir.Statement) -> bool:

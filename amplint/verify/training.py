@@ -7,11 +7,13 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from amplint.analysis import INVALID_SYNTAX
 from amplint.engine import FixResult, Wanted, fix_bytes
+from amplint.findings import Finding
 from amplint.settings import Settings
 from amplint.source import Source
 from amplint.verify.judge import UNKNOWN, Fault, Judged
@@ -104,7 +106,8 @@ class Verifier:
         steps, device = self._steps(file, source.text)
         after_text = Source.from_bytes(fixed.data, path).text
         after_steps = self._steps(file, after_text)[0] if after_text != source.text else []
-        left = [(each.code, _name_at(after_text, each.start)) for each in fixed.result.findings]
+        changes = _changes(source.text, after_text)
+        left = [_placed(each, after_text) for each in fixed.result.findings]
         rows = []
         for at, known in enumerate(steps):
             number = sum(each["name"] == known["name"] for each in steps[:at])
@@ -114,10 +117,10 @@ class Verifier:
             step = _with_touched(known, told)
             after = None
             same = [each for each in after_steps if each["name"] == step["name"]]
-            if len(same) > number and _text_of(known, source.text) != _text_of(same[number], after_text):
+            if len(same) > number and _touches(changes, step, same[number]):
                 after, _ = self._run(file, after_text, step, number, device)
             inside = [each for each in found.findings if _contains(step, source.row(each.start))]
-            remaining = [code for code, name in left if name in step["functions"] or step["name"] == _MODULE]
+            remaining = [each.code for each in left if _is_left(each, step, changes)]
             gone = fewer([each.code for each in inside], remaining)
             verdict = decide(before, after, gone, remaining)
             listed = compared(
@@ -226,10 +229,64 @@ def _contains(step: dict[str, Any], row: int) -> bool:
     return any(first <= row <= last for first, last in step["rows"])
 
 
-def _text_of(step: dict[str, Any], text: str) -> list[str]:
-    """The lines that a step consists of."""
-    lines = text.splitlines()
-    return [line for first, last in step["rows"] for line in lines[first - 1 : last]]
+class _Left(NamedTuple):
+    """A finding that a fix leaves: its line in the new text, and the innermost function around it."""
+
+    code: str
+    row: int
+    function: str
+
+
+def _placed(finding: Finding, text: str) -> _Left:
+    return _Left(finding.code, text.count("\n", 0, finding.start) + 1, _name_at(text, finding.start))
+
+
+def _is_left(finding: _Left, step: dict[str, Any], changes: _Changes) -> bool:
+    """Whether a finding that is left is one of a step: of the module's own code only the lines that its run reads."""
+    if finding.function == _MODULE and step["name"] != _MODULE:
+        before = changes.same.get(finding.row)
+        return before is None or _contains(step, before)
+    return finding.function in step["functions"] or step["name"] == _MODULE
+
+
+class _Changes(NamedTuple):
+    """What a fix changes: the lines that go, the lines that come, and the functions that those come in.
+
+    `same` has the other lines of the new text, each with its number in the old one.
+    """
+
+    gone: list[int]
+    come: list[int]
+    functions: set[str]
+    same: dict[int, int]
+
+
+def _changes(before: str, after: str) -> _Changes:
+    """The lines that differ between two texts, by their numbers in each."""
+    old, new = before.split("\n"), after.split("\n")
+    if before == after:
+        return _Changes([], [], set(), {row: row for row in range(1, len(new) + 1)})
+    gone: list[int] = []
+    come: list[int] = []
+    same: dict[int, int] = {}
+    for what, first, last, start, end in SequenceMatcher(None, old, new).get_opcodes():
+        if what == "equal":
+            same |= zip(range(start + 1, end + 1), range(first + 1, last + 1), strict=True)
+        else:
+            gone += range(first + 1, last + 1)
+            come += range(start + 1, end + 1)
+    body = ast.parse(after).body
+    return _Changes(gone, come, {_named(body, row, ()) for row in come} - {""}, same)
+
+
+def _touches(changes: _Changes, before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether a fix changes a step: its functions, or what they take from a line elsewhere, as a scaler's making.
+
+    `before` has the lines and functions that its run has read, `after` only its own.
+    """
+    if any(_contains(before, row) for row in changes.gone) or any(_contains(after, row) for row in changes.come):
+        return True
+    return not changes.functions.isdisjoint(before["functions"])
 
 
 def _name_at(text: str, offset: int) -> str:
