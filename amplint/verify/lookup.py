@@ -51,6 +51,10 @@ class Lookup:
         """What a call of a value returns."""
         raise NotImplementedError
 
+    def constructed(self, function: ir.Function) -> dict[str, Any]:
+        """What a constructor is given where its instance comes from out of sight."""
+        raise NotImplementedError
+
     def read(self, code: Code, value: ir.Value) -> None:
         """Remember that a run has taken something from code that isn't run, where that names a region or scaler."""
         raise NotImplementedError
@@ -103,7 +107,7 @@ class Lookup:
 
     def _bound(self, frame: Frame, name: str, bindings: list[Binding]) -> Any:
         values = [each.value for each in bindings if isinstance(each, Assigned)]
-        matters = any(map(frame.code.value_matters, values))
+        matters = any(map(frame.code.is_tool, values))
         for each in reversed(bindings):
             if isinstance(each, Defined):
                 again = len(bindings) > 1 and isinstance(each.what, ir.Function) and each.what.decorators
@@ -244,7 +248,7 @@ class Lookup:
         for each in self.bases(cls):
             code = each.frame.code
             values = _telling(each.cls.stored(name))[::-1]
-            matters = any(map(code.value_matters, values))
+            matters = any(map(code.is_tool, values))
             ordered = sorted(values, key=lambda value: _method_name(value) != "__init__")
             for value in ordered:
                 function = ir.function_of(value)
@@ -295,14 +299,13 @@ class Lookup:
                 return True
         return False
 
-    @staticmethod
-    def lazy_frame(function: ir.Function, outer: Frame, instance: Instance | None) -> Frame:
+    def lazy_frame(self, function: ir.Function, outer: Frame, instance: Instance | None) -> Frame:
         """The frame of a function that isn't run."""
         frame = Frame(outer.code, function.scope, outer, lazy=True, function=function)
         if instance is not None and function.params:
             frame.variables[function.params[0].name] = instance
             if function.name == "__init__":
-                frame.given = dict(instance.given or {})
+                frame.given = dict(self.constructed(function) if instance.given is None else instance.given)
         return frame
 
 

@@ -107,6 +107,19 @@ class Code(Texts):
             self._matters[key] = decorated or self.matters(function.body)
         return self._matters[key]
 
+    def class_matters(self, cls: ir.Class) -> bool:
+        """The same of a class: of its methods, and of those that it inherits."""
+        return any(
+            of.function_matters(each)
+            for of, base in self.files.bases(self, cls)
+            for each in base.body.statements
+            if isinstance(each, ir.Function)
+        )
+
+    def is_tool(self, value: ir.Value) -> bool:
+        """Whether it matters to AMP which of several values a variable has: this one makes a scaler, or wraps one."""
+        return self.known(_is_tool, value)
+
     def only_loops(self, loop: ir.For | ir.While) -> bool:
         """Whether a loop has events only in loops inside it, or in those of functions that it calls: it is over epochs.
 
@@ -374,6 +387,13 @@ class Code(Texts):
                 parts.append(up.name)
             up = up.parent
         return ".".join(reversed(parts)) or "<module>"
+
+
+def _is_tool(code: Code, value: ir.Value) -> bool:
+    if code.value_matters(value) or code.naming(value):
+        return True
+    made = (code.files.callers.what(code, each.func) for each in ir.walk_values(value) if isinstance(each, ir.Call))
+    return any(isinstance(each, ir.Class) and code.owner(each).class_matters(each) for each in made)
 
 
 def _naming(code: Code, value: ir.Value) -> list[ir.Value]:
