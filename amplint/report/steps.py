@@ -43,15 +43,17 @@ def looked_at(checked: Mapping[str, Checked]) -> Iterator[str]:
     """What was looked at in each file, a line each: the functions that have AMP, and why they are steps or not."""
     for path, found in checked.items():
         looked = found.looked
-        if not found.has_amp and not looked.follow:
+        if not found.has_amp and not looked.follow and not looked.read:
             yield f"{path}: no AMP"
             continue
         read = ", ".join(sorted(shown(each) for each in looked.read))
         yield f"{path}: read{f' with {read}' if read else ''}"
+        if looked.read and not looked.looks and not looked.follow:
+            yield "  nothing of these that has AMP is called"
         for each in looked.looks:
             not_one = "" if each.kind is Kind.STEP or each.kind is Kind.PART else "not a step: "
             yield f"  {each.row} {each.name}: {not_one}{each.why}"
-        yield from (f"  leads to the training steps of {shown(other)}" for other in looked.follow)
+        yield from (f"  leads to {shown(other)}, which is checked as well" for other in looked.follow)
 
 
 def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:

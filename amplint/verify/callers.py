@@ -78,6 +78,21 @@ class Callers:
         elif isinstance(value, ir.Name):
             yield from self._of_name(code, value, depth)
 
+    def made(self, code: Code, call: ir.Call) -> Iterator[tuple[Code, ir.Call]]:
+        """The constructions that a call may be: itself, or what the function of the program that it is of returns."""
+        what = self.what(code, call.func)
+        if not isinstance(what, ir.Function):
+            yield code, call
+            return
+        of = self._files.owner(what)
+        for each in ir.walk_statements(what.body, into=False):
+            value = each.value if isinstance(each, ir.Return) else None
+            if isinstance(value, ir.Name):
+                found = [one.value for one in of.module.names.bindings(value) if isinstance(one, Assigned)]
+                value = found[0] if len(found) == 1 else None
+            if isinstance(value, ir.Call):
+                yield of, value
+
     def _made(self, code: Code, call: ir.Call, depth: int) -> Iterator[_Source]:
         """A call that makes an instance; of a function of the program what that returns."""
         what = self.what(code, call.func)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from amplint.model import ir
 from amplint.model.dtypes import region_of
+from amplint.model.objects import given, objects
+from amplint.paths import seen_from
 from amplint.verify.looks import Kind, Look, Looked
 from amplint.verify.program import MAKES, OF_SCALER, STEPS, Code, Step
 from amplint.verify.roles import HARMLESS
@@ -16,6 +18,7 @@ _NO_GRADIENTS = {"torch.no_grad", "torch.inference_mode"}
 _INFERS = re.compile(
     r"(?i)eval|valid|test|infer|predict|sampl|generat|demo|encod|embed|extract|export|bench|visuali|render|score|transcrib"
 )
+_TRAINS = re.compile(r"(?i)backward|unscale|scaler\b")
 _ACCELERATOR = re.compile(r"(?i)accelerator$")
 
 
@@ -33,17 +36,20 @@ class Looker:
     def look(self) -> Looked:
         """What was seen."""
         code = self._code
-        follow = list(dict.fromkeys(self._below()))
+        follow = list(dict.fromkeys(self._below())) or list(dict.fromkeys(self._below(hidden=True)))
         looks: list[Look] = []
         for function in (None, *code.module.functions):
-            has = self._has(function)
-            if has is None and not self._is_step(function):
-                continue
+            has = self.has(function)
             row = code.row(function) if function is not None else 1
+            if has is None and not self._is_step(function):
+                other = self._idle(function) if not follow and not self._steps else ""
+                if other:
+                    looks.append(Look(code.name(function), row, Kind.NONE, other))
+                continue
             looks.append(Look(code.name(function), row, *self._kind(function, has, followed=bool(follow))))
         looks = self._outermost(looks)
         if not self._steps and not follow and any(each.kind is not Kind.NONE for each in looks):
-            above = list(dict.fromkeys(self._above()))
+            above = [each for each in dict.fromkeys(self._above()) if each != code.module.source.filename]
             if above:
                 follow = above
                 looks = [each._replace(kind=Kind.PART, why="a part of a step of another file") for each in looks]
@@ -78,7 +84,13 @@ class Looker:
             return Kind.PART, f"a part of {step.name}"
         assert has is not None
         code = self._code
+        runs = next((each for each in code.reach(function)[1:] if each is not None and self._steps_in(each)), None)
+        if runs is not None:
+            owner = code.owner(runs)
+            return Kind.PART, f"runs {owner.name(runs)}{'' if owner is code else f' of {_file(code, owner)}'}"
         what = f"{code.where(has)} has {_short(code.text(has))}"
+        if self._steps and _makes_scaler(code, has) and not code.own_kinds(function):
+            return Kind.PART, what
         kinds = code.kinds_in(code.reach(function))
         trains = bool(kinds & {"backward", *STEPS, *OF_SCALER})
         missing = [
@@ -86,7 +98,7 @@ class Looker:
             for said, there in (("no backward", "backward" in kinds), ("no optimizer step", bool(kinds & STEPS)))
             if not there
         ]
-        why = f"{what}, and {' and '.join(missing)} is reached from there" if missing else what
+        why = f"{what}, and {' and '.join(missing)} is reached from it" if missing else what
         hidden = self._hidden(function)
         if hidden is not None:
             return (
@@ -96,7 +108,7 @@ class Looker:
         if trains:
             return Kind.HIDDEN, why if missing else f"{what}, which no backward and no step in sight goes with"
         if self._steps or followed or not self._may_train(function, has):
-            return Kind.NONE, why
+            return Kind.NONE, f"{why}: nothing to check"
         return Kind.HIDDEN, f"{what}, and the training step that runs it is not in sight"
 
     def _may_train(self, function: ir.Function | None, has: ir.Value) -> bool:
@@ -122,7 +134,7 @@ class Looker:
 
     # --- what a function has of AMP
 
-    def _has(self, function: ir.Function | None) -> ir.Value | None:
+    def has(self, function: ir.Function | None) -> ir.Value | None:
         """The first expression of a function's own that makes or uses a region or scaler."""
         code = self._code
         body = function.body if function is not None else code.module.program.body
@@ -139,7 +151,8 @@ class Looker:
                 if event is not None and event.kind == "opaque" and _is_accelerators(value.func):
                     return value
             elif isinstance(value, (ir.Name, ir.Attribute)) and not _is_bound(value):
-                if code.module.names.of(value) & MAKES and not isinstance(value.parent, ir.Attribute):
+                called = isinstance(value.parent, ir.Call) and value.parent.func is value
+                if code.module.names.of(value) & MAKES and not called and not isinstance(value.parent, ir.Attribute):
                     return value
         return None
 
@@ -160,10 +173,7 @@ class Looker:
                 call = event.call
                 if event.kind != "opaque" or not isinstance(call, ir.Call) or owner.leads_on(call):
                     continue
-                name = ir.last_name(call.func)
-                if "backward" not in name and (HARMLESS.search(name) or owner.files.is_plain(owner, call.func)):
-                    continue
-                if owner is code:
+                if owner is code and _may_train(owner, call):
                     return call
         return None
 
@@ -181,24 +191,62 @@ class Looker:
 
     # --- other files
 
-    def _below(self) -> Iterator[str]:
-        """The files with steps that functions of this one run, where no step of its own does."""
+    def _below(self, *, hidden: bool = False) -> Iterator[str]:
+        """The files with steps (or `hidden`: what may hide some) that functions of this one run, and no step of it."""
         code = self._code
         for function in (None, *code.module.functions):
             if _key(function) in self._within:
                 continue
             for each in code.reach(function)[1:]:
                 owner = code.owner(each)
-                if each is not None and owner is not code and _key(each) not in self._within and owner.is_step(each):
+                if each is None or owner is code or _key(each) in self._within:
+                    continue
+                if Looker(owner).hides(each) if hidden else owner.is_step(each):
                     yield owner.module.source.filename
 
+    def hides(self, function: ir.Function) -> bool:
+        """Whether a function has AMP, and may train where that can't be seen."""
+        has = self.has(function)
+        return has is not None and self._kind(function, has, followed=False)[0] is Kind.HIDDEN
+
+    def _idle(self, function: ir.Function | None) -> str:
+        """What a function runs of another file that has AMP and trains nothing."""
+        code = self._code
+        for each in code.reach(function)[1:]:
+            owner = code.owner(each)
+            if each is not None and owner is not code and Looker(owner).has(each) is not None:
+                return f"runs {owner.name(each)} of {_file(code, owner)}, in which nothing is trained: nothing to check"
+        return ""
+
     def _above(self) -> Iterator[str]:
-        """The files that import this one, and whose steps run a function of it."""
+        """The files with steps that run a function of this one, or that are run beside it, by those who import it."""
         code = self._code
         for owner in code.files.importing(code):
-            for step in owner.steps:
-                if any(each is not None and owner.owner(each) is code for each in step.reach):
-                    yield owner.module.source.filename
+            looker = Looker(owner)
+            for function in (None, *owner.module.functions):
+                if any(each is not None and owner.owner(each) is code for each in owner.reach(function)):
+                    within = _key(function) in looker._within
+                    yield from [owner.module.source.filename] if within else looker._below()
+
+    def _steps_in(self, function: ir.Function) -> bool:
+        """Whether a function is a step, of this file or another."""
+        return self._code.owner(function).is_step(function)
+
+
+def _may_train(code: Code, call: ir.Call) -> bool:
+    """Whether a call that can't be seen is given what trains, or says that it trains."""
+    names = f"{ir.last_name(call.func)} {ir.last_name(call.func.base) if isinstance(call.func, ir.Attribute) else ''}"
+    if _TRAINS.search(names):
+        return True
+    known = objects(code.module)
+    if HARMLESS.search(names.split(maxsplit=1)[0]) or code.files.is_plain(code, call.func):
+        return False
+    return any(known.is_scaler(each) is not None or known.is_optimizer(each) is not None for each in given(call))
+
+
+def _file(code: Code, other: Code) -> str:
+    """Another file, as one says where it is."""
+    return seen_from(other.module.source.filename, code.module.source.filename)
 
 
 def _key(function: ir.Function | None) -> int:

@@ -36,6 +36,9 @@ from amplint.verify.verdict import (
 # A step has one of these words, in its own file or in those that it leads to; what hasn't is not even parsed.
 _WORDS = re.compile(rb"autocast|[sS]caler|accelerat")
 _MODULE = "<module>"
+_LIBRARIES = re.compile(rb"lightning|transformers")
+_PRECISION = re.compile(rb"precision|fp16|bf16")
+_OF_A_FRAMEWORK = Verdict(NOT_CHECKABLE, "its training step is the framework's, which is out of sight")
 
 
 class Limits(NamedTuple):
@@ -125,7 +128,8 @@ class Verifier:
         look_in(settings.src)
         own = bool(_WORDS.search(data))
         if not own and not any(reaches(each, _WORDS.search) for each in imports(os.path.abspath(path))):
-            return Checked([])
+            at = _framework(data)
+            return Checked([_not_run(path, _MODULE, at, _OF_A_FRAMEWORK)], True) if at else Checked([])
         fixed = fix_bytes(data, path, settings, unsafe=unsafe)
         broken = next((each for each in fixed.before.findings if each.code == INVALID_SYNTAX), None)
         if broken is not None:
@@ -276,6 +280,22 @@ class Verifier:
             return self._runner.ask(asked)
         except Lost as lost:
             return {"failed": str(lost)}
+
+
+def _framework(data: bytes) -> int:
+    """The line on which a file asks Lightning or transformers for mixed precision; 0: it doesn't."""
+    if not (_LIBRARIES.search(data) and _PRECISION.search(data)):
+        return 0
+    try:
+        calls = [each for each in ast.walk(ast.parse(data)) if isinstance(each, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return 0
+    for call in calls:
+        for each in call.keywords:
+            if each.arg in ("precision", "fp16", "bf16") and isinstance(each.value, ast.Constant):
+                if each.value.value is True or re.match(r"b?f?16", str(each.value.value)):
+                    return each.value.lineno
+    return 0
 
 
 def _asked_of(path: str, settings: Settings) -> dict[str, Any]:
