@@ -219,7 +219,7 @@ class Caller(Accelerated):
             elif param.name in named:
                 found[param.name] = named.pop(param.name)
             elif param.default is not None:
-                found[param.name] = self.evaluate(param.default, outer)
+                found[param.name] = self.once(param.default, outer, outer)
             else:
                 found[param.name] = Unknown(param.name)
         return found

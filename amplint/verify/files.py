@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,9 +13,11 @@ from amplint.analysis import UnreadableError, read_alone
 from amplint.model import ir
 from amplint.model.imports import module_file
 from amplint.model.scopes import Assigned, Defined, Imported, owner_class
-from amplint.model.unseen import method
+from amplint.model.unseen import local_class, method
 from amplint.settings import Settings
 from amplint.source import Source, SourceError
+from amplint.verify.callers import Callers
+from amplint.verify.importers import importers, reaches
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 IDS = 1 << 24  # of nodes in a file
 _MOST, _LARGEST, _DEPTH = 24, 1 << 18, 5  # files, bytes of one, re-exports followed
+_MOST_IMPORTERS = 8  # files that are asked what they give a function
 # A file with none of these words does nothing to scaler, gradients or regions, nor says which release of torch runs.
 _WORDS = re.compile(rb"autocast|[sS]caler|backward|clip_grad|unscale|zero_grad|\.step\(|accelerate|__version__")
 
@@ -43,6 +47,23 @@ class Place(NamedTuple):
     what: ir.Function | ir.Class | None
 
 
+def _is_plain(code: Code, value: ir.Value) -> bool:
+    name = value.base if isinstance(value, ir.Attribute) else value
+    bindings = code.module.names.bindings(name) if isinstance(name, ir.Name) else []
+    return bool(bindings) and all(
+        isinstance(each, Imported) and _lies_in_plain(code, each, of_module=name is not value) for each in bindings
+    )
+
+
+def _lies_in_plain(code: Code, binding: Imported, *, of_module: bool) -> bool:
+    """Whether an import takes something from a file without AMP, and from nothing that this imports; or is one."""
+    module, name = binding.statement.module, binding.alias.name
+    within = [name] if module is None else [f"{module}{'' if module.endswith('.') else '.'}{name}", module]
+    found = (module_file(code.module.source.filename, each) for each in (within if of_module else within[-1:]))
+    path = next((each for each in found if each is not None), None)
+    return path is not None and not reaches(path, _WORDS.search)
+
+
 class Files:
     """Finds what a file imports from others of the project, and reads those when something is asked for."""
 
@@ -51,6 +72,8 @@ class Files:
         self._by_path: dict[str, Code | None] = {}
         self._values: dict[int, Place | None] = {}
         self._places: dict[tuple[int, int], Place | None] = {}
+        self._importing: dict[int, list[Code]] = {}
+        self.callers = Callers(self)
 
     @property
     def main(self) -> Code:
@@ -76,12 +99,29 @@ class Files:
 
     def _place(self, code: Code, value: ir.Value) -> Place | None:
         if isinstance(value, ir.Attribute):
-            module = self.of(code, value.base)
+            module = self.of(code, value.base) or self._submodule(code, value.base)
             return self._in(module.code, value.attr, _DEPTH) if module is not None and not module.name else None
         if not isinstance(value, ir.Name):
             return None
         found = [self.imported(code, each) for each in code.module.names.bindings(value) if isinstance(each, Imported)]
         return next((each for each in found if each is not None), None)
+
+    def _submodule(self, code: Code, value: ir.Value) -> Place | None:
+        """The module that `a.b` is behind `import a.b`."""
+        parts: list[str] = []
+        base = value
+        while isinstance(base, ir.Attribute):
+            parts.insert(0, base.attr)
+            base = base.base
+        if not isinstance(base, ir.Name) or not parts:
+            return None
+        dotted = ".".join([base.name, *parts])
+        for each in code.module.names.bindings(base):
+            if isinstance(each, Imported) and each.statement.module is None and each.alias.asname is None:
+                if any(alias.name == dotted for alias in each.statement.aliases):
+                    of = self._read(code, dotted)
+                    return Place(of, "", None) if of is not None else None
+        return None
 
     def called(self, code: Code, call: ir.Call) -> Iterator[ir.Function]:
         """The function of another file that a call is of: by its name, of an instance in sight, or inherited."""
@@ -95,6 +135,7 @@ class Files:
                 yield from self._inherited(code, cls, call.func.attr)
             yield from self._methods(code, base, call.func.attr)
         yield from self._methods(code, call.func, "__call__")
+        yield from self.callers.methods(code, call)
 
     def _methods(self, code: Code, value: ir.Value, name: str) -> Iterator[ir.Function]:
         """A method of a class of another file, where a variable or attribute is given an instance of it."""
@@ -103,12 +144,39 @@ class Files:
             made = [each.value for each in code.module.names.bindings(value) if isinstance(each, Assigned)]
         elif isinstance(value, ir.Attribute) and (cls := owner_class(value)) is not None:
             made = cls.stored(value.attr)
+        elif isinstance(value, ir.Call):
+            made = [value]
         for each in made:
-            place = self.of(code, each.func) if isinstance(each, ir.Call) else None
-            if place is not None and isinstance(place.what, ir.Class):
-                yield from self._method(place.code, place.what, name, _DEPTH)
+            for of, source in self.callers.made(code, each) if isinstance(each, ir.Call) else ():
+                what = self.callers.what(of, source.func)
+                if isinstance(what, ir.Class) and self.owner(what) is not code:
+                    yield from self.method(self.owner(what), what, name, _DEPTH)
 
-    def _method(self, code: Code, cls: ir.Class, name: str, depth: int) -> Iterator[ir.Function]:
+    def bases(self, code: Code, cls: ir.Class, depth: int = _DEPTH) -> Iterator[tuple[Code, ir.Class]]:
+        """A class and what it inherits in the program, each with its file."""
+        yield code, cls
+        for base in cls.bases if depth else ():
+            found = local_class(code.module, base.value)
+            place = self.of(code, base.value)
+            if found is not None:
+                yield from self.bases(code, found, depth - 1)
+            elif place is not None and isinstance(place.what, ir.Class):
+                yield from self.bases(place.code, place.what, depth - 1)
+
+    def is_plain(self, code: Code, value: ir.Value) -> bool:
+        """Whether a name, or an attribute of a module, is of a file of the project that has nothing to do with AMP."""
+        return code.known(_is_plain, value)
+
+    def importing(self, code: Code) -> list[Code]:
+        """The other files of the project that import one."""
+        if id(code) not in self._importing:
+            paths = islice(importers(os.path.abspath(code.module.source.filename)), _MOST_IMPORTERS)
+            found = [self._at(each) for each in paths]
+            self._importing[id(code)] = [each for each in found if each is not None and each is not code]
+        return self._importing[id(code)]
+
+    def method(self, code: Code, cls: ir.Class, name: str, depth: int = _DEPTH) -> Iterator[ir.Function]:
+        """The method of a class of the program, its own or inherited."""
         found = method(code.module, cls, name)
         yield from [found] if found is not None else self._inherited(code, cls, name, depth)
 
@@ -117,7 +185,7 @@ class Files:
         for base in cls.bases:
             place = self.of(code, base.value)
             if place is not None and isinstance(place.what, ir.Class) and depth:
-                yield from self._method(place.code, place.what, name, depth - 1)
+                yield from self.method(place.code, place.what, name, depth - 1)
 
     def _find(self, code: Code, binding: Imported, depth: int) -> Place | None:
         module, name = binding.statement.module, binding.alias.name
@@ -143,8 +211,9 @@ class Files:
 
     def _read(self, code: Code, module: str) -> Code | None:
         path = module_file(code.module.source.filename, module)
-        if path is None:
-            return None
+        return self._at(path) if path is not None else None
+
+    def _at(self, path: str) -> Code | None:
         if path == os.path.abspath(self.main.module.source.filename):
             return self.main  # as it is verified: with fixes, maybe
         if path not in self._by_path:
@@ -159,8 +228,8 @@ class Files:
         try:
             with Path(path).open("rb") as file:
                 data = file.read(_LARGEST + 1)
-            # A package's own file may only pass on what others have.
-            if len(data) > _LARGEST or not (_WORDS.search(data) or path.endswith("__init__.py")):
+            # A package's own file may only pass on what others have, and a script only call it.
+            if len(data) > _LARGEST or not (path.endswith("__init__.py") or reaches(path, _WORDS.search)):
                 return None
             return Code(lowered(Source.from_bytes(data, path), IDS * len(self.codes)), self)
         except (OSError, SourceError, UnreadableError):

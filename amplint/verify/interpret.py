@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from amplint.model import ir
+from amplint.verify.callers import argument
 from amplint.verify.choices import Choices
 from amplint.verify.facts import Facts
 from amplint.verify.program import STEPS, Code, Step
@@ -19,6 +20,7 @@ from amplint.verify.stage import Stage
 from amplint.verify.standins import (
     ClassValue,
     Closure,
+    Dotted,
     Frame,
     Instance,
     Jumped,
@@ -29,6 +31,7 @@ from amplint.verify.standins import (
     Unknown,
 )
 from amplint.verify.statements import Statements
+from amplint.verify.torch_calls import REGIONS
 
 ITERATIONS = 4  # of a loop over batches, and calls of a step that has no loop
 _CAP = 64
@@ -44,13 +47,13 @@ class Interpreter(Statements):
         self._entry = step
         self._code = code
         stage.clears_itself = not step.clears
-        self._globals = self.variables_of(code)
         self.stage = stage
         self.facts = Facts(choices, code.periods, stage.knowledge.there)
         self.iterations = min(_CAP, max(ITERATIONS, stage.knowledge.period * 2))
         self.ended: Raised | None = None  # by an exception
         self.notes: dict[tuple[int, str], str] = {}  # what was run, by its line and text, and what it was replaced by
         self.touched: set[tuple[str, int]] = set()  # functions with such lines, run or only read, and the lines
+        self._asked: set[int] = set()  # constructors whose arguments were looked for
         self._noted: set[tuple[ir.Node, str]] = set()
         self._managers: list[tuple[ir.Function, Callable[[Any], None]]] = []
 
@@ -79,22 +82,54 @@ class Interpreter(Statements):
         except (Jumped, Returned):  # at module level, which ast refuses
             pass
 
-    @staticmethod
-    def _unknown_arguments(function: ir.Function, *, bound: bool) -> dict[str, Any]:
-        return {each.name: Unknown(each.name) for each in function.params[bound:] if each.kind != "*"}
+    def _unknown_arguments(self, function: ir.Function, *, bound: bool) -> dict[str, Any]:
+        """Values for a function's parameters, but for those whose default is a scaler or a region."""
+        return {
+            each.name: Unknown(each.name)
+            for each in function.params[bound:]
+            if each.kind != "*" and not (each.default is not None and self._code.naming(each.default))
+        }
 
     def _callers_arguments(self, function: ir.Function, *, bound: bool, depth: int = 3) -> dict[str, Any]:
-        """The models and optimizers that the one call of a function in this file gives it."""
-        calls = self._code.calls_of(function)
-        if len(calls) != 1 or depth == 0:
-            return {}
-        params = {each.name: Unknown(each.name) for each in function.params[bound:]}
-        frame = self._frame_of(calls[0], depth)
-        args, kwargs = self.arguments(Site(calls[0], frame))
+        """The models and optimizers that the one call of a function in its file gives it.
+
+        Of several calls, and of those in other files, what wraps a scaler: the first that gives it.
+        """
+        code = self._code.owner(function)
+        own = code.calls_of(function)
+        if depth and len(own) == 1:
+            given = self._given_by(own[0], code, function, bound=bound, depth=depth)
+            optional = {each.name for each in function.params if each.default is not None}
+            return {
+                name: value
+                for name, value in given.items()
+                if (self._is_tool(value) and name not in optional) or self._wraps(value)
+            }
+        found: dict[str, Any] = {}
+        callers = code.files.callers
+        for name in sorted(callers.followed.get(function.id, ()) if depth else ()):
+            for of, call in callers.calls(function):
+                passed = argument(call, function, name)
+                value = self.evaluate(passed, self._frame_of(call, of, depth)) if passed is not None else None
+                if self._wraps(value):
+                    found[name] = value
+                    break
+        return found
+
+    def _given_by(self, call: ir.Call, code: Code, function: ir.Function, *, bound: bool, depth: int) -> dict[str, Any]:
+        """The arguments of a call, by the parameters of the function that it calls."""
+        frame = self._frame_of(call, code, depth)
+        args, kwargs = self.arguments(Site(call, frame))
         names = [each.name for each in function.params[bound:] if each.kind == "positional"]
-        given = dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in kwargs if key in params}
-        optional = {each.name for each in function.params if each.default is not None}
-        return {name: value for name, value in given.items() if self._is_tool(value) and name not in optional}
+        params = {each.name for each in function.params[bound:]}
+        return dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in kwargs if key in params}
+
+    @staticmethod
+    def _wraps(value: Any) -> bool:
+        """Whether a value is an instance whose methods do something to scaler or gradients, or what makes a region."""
+        if isinstance(value, Instance):
+            return value.cls.frame.code.class_matters(value.cls.cls)
+        return isinstance(value, Dotted) and value.name in REGIONS
 
     def _is_tool(self, value: Any) -> bool:
         """Whether an argument is worth more than its name: no flag, no number, and nothing that is new in each call."""
@@ -104,11 +139,11 @@ class Interpreter(Statements):
             return bool(value) and all(map(self._is_tool, value))
         return isinstance(value, (torch.optim.Optimizer, torch.nn.Parameter, Instance, Closure))
 
-    def _frame_of(self, call: ir.Call, depth: int) -> Frame:
+    def _frame_of(self, call: ir.Call, code: Code, depth: int) -> Frame:
         """The frame in which a call stands, whose code isn't run; its own parameters are its caller's."""
         caller = ir.function_of(call)
         if caller is None:
-            return self._globals
+            return self.variables_of(code)
         outer, own = self._around(caller)
         frame = self.lazy_frame(caller, outer, own)
         frame.given |= self._callers_arguments(caller, bound=own is not None, depth=depth - 1)
@@ -116,13 +151,14 @@ class Interpreter(Statements):
 
     def _around(self, function: ir.Function) -> tuple[Frame, Instance | None]:
         """The frame that a function was defined in, whose code isn't run, and its `self`."""
-        outer = self._globals
+        code = self._code.owner(function)
+        outer = self.variables_of(code)
         if function.outer is not None:
             around, instance = self._around(function.outer)
             outer = self.lazy_frame(function.outer, around, instance)
         if function.cls is None or not function.params:
             return outer, None
-        static = {name for each in function.decorators for name in self._code.module.names.of(each)}
+        static = {name for each in function.decorators for name in code.module.names.of(each)}
         if "builtins.staticmethod" in static:
             return outer, None
         cls = self._class if function is self._entry.function and self._class is not None else function.cls
@@ -138,9 +174,23 @@ class Interpreter(Statements):
             key = 0, f"{code.where(node)}: {code.text(node)}"
         else:
             self.touched.add((code.known(_home, node), code.row(node)))
+            if isinstance(node, ir.Value):
+                self.read(code, node)
             key = code.row(node), code.text(node)
         if what or key not in self.notes:
             self.notes[key] = what
+
+    def read(self, code: Code, value: ir.Value) -> None:
+        """Remember that a run has taken something from code that isn't run, where that names a region or scaler."""
+        for each in code.naming(value) if code is self._code else ():
+            self.touched.add((code.known(_home, each), code.row(each)))
+
+    def constructed(self, function: ir.Function) -> dict[str, Any]:
+        """What a constructor is given where its instance comes from out of sight, as far as its class's calls say."""
+        if function.id not in self._code.files.callers.followed or function.id in self._asked:
+            return {}
+        self._asked.add(function.id)
+        return self._callers_arguments(function, bound=True)
 
     def run_body(self, function: ir.Function, frame: Frame) -> Any:
         """Run a function's suite; its value."""

@@ -12,7 +12,7 @@ from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Binding, Defined, I
 from amplint.model.unseen import local_class
 from amplint.verify.files import Place
 from amplint.verify.program import Code
-from amplint.verify.standins import ClassValue, Closure, Dotted, Frame, Instance, Method, ModuleValue, Unknown
+from amplint.verify.standins import ClassValue, Closure, Dotted, Frame, Instance, Method, ModuleValue, Site, Unknown
 from amplint.verify.watch import gradient
 from amplint.verify.whitelist import ATTRIBUTES, METHODS, constant
 
@@ -45,6 +45,18 @@ class Lookup:
 
     def apply(self, closure: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """What a function of the program returns."""
+        raise NotImplementedError
+
+    def call_value(self, called: Any, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """What a call of a value returns."""
+        raise NotImplementedError
+
+    def constructed(self, function: ir.Function) -> dict[str, Any]:
+        """What a constructor is given where its instance comes from out of sight."""
+        raise NotImplementedError
+
+    def read(self, code: Code, value: ir.Value) -> None:
+        """Remember that a run has taken something from code that isn't run, where that names a region or scaler."""
         raise NotImplementedError
 
     def name(self, value: ir.Name, frame: Frame) -> Any:
@@ -95,7 +107,7 @@ class Lookup:
 
     def _bound(self, frame: Frame, name: str, bindings: list[Binding]) -> Any:
         values = [each.value for each in bindings if isinstance(each, Assigned)]
-        matters = any(map(frame.code.value_matters, values))
+        matters = any(map(frame.code.is_tool, values))
         for each in reversed(bindings):
             if isinstance(each, Defined):
                 again = len(bindings) > 1 and isinstance(each.what, ir.Function) and each.what.decorators
@@ -208,15 +220,35 @@ class Lookup:
                     if each.cls.stored(name):
                         continue  # methods store something else in it
                     if any(isinstance(t, ir.Name) and t.name == name for t in statement.targets):
-                        return self.evaluate(statement.value, Frame(code, each.cls.scope, each.frame, lazy=True))
+                        return self._of_body(name, statement.value, each, instance)
         return None
+
+    def _of_body(self, name: str, value: ir.Value, cls: ClassValue, instance: Instance | None) -> Any:
+        """A variable of a class, made once for all instances; what a dataclass makes, once for each."""
+        frame = Frame(cls.frame.code, cls.cls.scope, cls.frame, lazy=True)
+        factory = _factory(frame.code, value)
+        if factory is None or not isinstance(value, ir.Call):
+            return self.once(value, frame, cls.frame)
+        if instance is None:
+            return None
+        self.read(frame.code, factory)
+        made = self.call_value(self.evaluate(factory, frame), [], {}, Site(value, frame))
+        instance.attributes[name] = made
+        return made
+
+    def once(self, value: ir.Value, frame: Frame, where: Frame) -> Any:
+        """The value of an expression that a `def` or `class` in a frame evaluates: a default, a class's variable."""
+        if value.id not in where.once:
+            self.read(frame.code, value)
+            where.once[value.id] = self.evaluate(value, frame)
+        return where.once[value.id]
 
     def _stored(self, instance: Instance, cls: ClassValue, name: str) -> Any:
         """What the methods of a class store in an attribute, the constructor first; `_MISSING`: nothing in sight."""
         for each in self.bases(cls):
             code = each.frame.code
             values = _telling(each.cls.stored(name))[::-1]
-            matters = any(map(code.value_matters, values))
+            matters = any(map(code.is_tool, values))
             ordered = sorted(values, key=lambda value: _method_name(value) != "__init__")
             for value in ordered:
                 function = ir.function_of(value)
@@ -239,7 +271,10 @@ class Lookup:
             return _MISSING
         self._evaluating.add(active)
         try:
-            return self.evaluate(value, frame) if self._is_reached(value, frame, matters=matters) else _MISSING
+            if not self._is_reached(value, frame, matters=matters):
+                return _MISSING
+            self.read(frame.code, value)
+            return self.evaluate(value, frame)
         finally:
             self._evaluating.discard(active)
 
@@ -264,14 +299,13 @@ class Lookup:
                 return True
         return False
 
-    @staticmethod
-    def lazy_frame(function: ir.Function, outer: Frame, instance: Instance | None) -> Frame:
+    def lazy_frame(self, function: ir.Function, outer: Frame, instance: Instance | None) -> Frame:
         """The frame of a function that isn't run."""
         frame = Frame(outer.code, function.scope, outer, lazy=True, function=function)
         if instance is not None and function.params:
             frame.variables[function.params[0].name] = instance
             if function.name == "__init__":
-                frame.given = dict(instance.given or {})
+                frame.given = dict(self.constructed(function) if instance.given is None else instance.given)
         return frame
 
 
@@ -288,6 +322,14 @@ def _library(code: Code, value: ir.Value) -> Any:
     name = next((each for each in names if each.startswith("torch.amp.")), names[0])
     known = constant(name)
     return Dotted(name) if known is None else known
+
+
+def _factory(code: Code, value: ir.Value) -> ir.Value | None:
+    """What a field of a dataclass is made by for each instance."""
+    if isinstance(value, ir.Call) and "dataclasses.field" in code.module.names.of(value.func):
+        found = value.keyword("default_factory")
+        return found if isinstance(found, ir.Value) else None
+    return None
 
 
 def _is_enum(cls: ClassValue) -> bool:

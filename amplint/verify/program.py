@@ -11,6 +11,7 @@ from amplint.model.accelerators import LIBRARY
 from amplint.model.calls import Calls
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, region_of
 from amplint.model.events import Event
+from amplint.model.scopes import Assigned
 from amplint.model.unseen import local_class
 from amplint.rules.standing import loops_round, upwards
 from amplint.verify.files import Files
@@ -20,9 +21,9 @@ from amplint.verify.texts import Texts
 # What has to have run for a step to be judged.
 COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", "clip")
 STEPS = frozenset(("step", "optimizer_step"))
-_OF_SCALER = ("scale", "unscale_", "step", "update")
-_MAKES = {SCALER, *OLD_SCALER, AUTOCAST, *OLD_AUTOCAST}
-_REGION, _MADE = "region", "made"
+OF_SCALER = ("scale", "unscale_", "step", "update")
+MAKES = {SCALER, *OLD_SCALER, AUTOCAST, *OLD_AUTOCAST}
+REGION, _MADE = "region", "made"  # beside the kinds of events
 
 
 class Step(NamedTuple):
@@ -85,11 +86,15 @@ class Code(Texts):
         if event is not None and event.kind != "opaque":
             return True
         names = self.module.names.of(call.func)
-        if names & _MAKES or any(name.startswith("torch.optim.") for name in names):
+        if names & MAKES or any(name.startswith("torch.optim.") for name in names):
             return True
         if any(self.function_matters(each) for each in self._by_name.get(ir.last_name(call.func), ())):
             return True
         return any(self.function_matters(each) for each in self.files.called(self, call))
+
+    def naming(self, value: ir.Value) -> list[ir.Value]:
+        """An expression that names what makes a region or scaler, and those that its names are assigned; else none."""
+        return self.known(_naming, value)
 
     def function_matters(self, function: ir.Function) -> bool:
         """The same of a function, whoever calls it."""
@@ -101,6 +106,19 @@ class Code(Texts):
             decorated = any(self.value_matters(each) for each in function.decorators)
             self._matters[key] = decorated or self.matters(function.body)
         return self._matters[key]
+
+    def class_matters(self, cls: ir.Class) -> bool:
+        """The same of a class: of its methods, and of those that it inherits."""
+        return any(
+            of.function_matters(each)
+            for of, base in self.files.bases(self, cls)
+            for each in base.body.statements
+            if isinstance(each, ir.Function)
+        )
+
+    def is_tool(self, value: ir.Value) -> bool:
+        """Whether it matters to AMP which of several values a variable has: this one makes a scaler, or wraps one."""
+        return self.known(_is_tool, value)
 
     def only_loops(self, loop: ir.For | ir.While) -> bool:
         """Whether a loop has events only in loops inside it, or in those of functions that it calls: it is over epochs.
@@ -171,17 +189,17 @@ class Code(Texts):
                 if isinstance(statement, (ir.Function, ir.Class)):
                     continue
                 for event in self.events.in_statement(statement):
-                    found |= {event.kind, _REGION} if event.how == LIBRARY else {event.kind}
+                    found |= {event.kind, REGION} if event.how == LIBRARY else {event.kind}
                 for value in statement.values():
                     for each in ir.walk_values(value):
                         if isinstance(each, ir.Call):
                             if region_of(self.module, each) is not None:
-                                found.add(_REGION)
-                            elif self.module.names.of(each.func) & _MAKES and loops_round(each):
+                                found.add(REGION)
+                            elif self.module.names.of(each.func) & MAKES and loops_round(each):
                                 found.add(_MADE)
             for each in function.decorators if function is not None else ():
                 if isinstance(each, ir.Call) and region_of(self.module, each) is not None:
-                    found.add(_REGION)
+                    found.add(REGION)
             self._kinds[key] = frozenset(found - {"opaque"})
         return self._kinds[key]
 
@@ -201,6 +219,10 @@ class Code(Texts):
                         found[each.id] = each
             self._reached[key] = tuple(found.values())
         return self._reached[key]
+
+    def leads_on(self, call: ir.Call) -> bool:
+        """Whether a call is of a function of the program."""
+        return any(True for _ in self._named(call))
 
     def _named(self, value: ir.Value) -> Iterator[ir.Function]:
         if isinstance(value, ir.Lambda):
@@ -269,7 +291,7 @@ class Code(Texts):
     def is_step(self, function: ir.Function | None) -> bool:
         """Whether gradients are made and used where a function runs, beside a scaler or a region."""
         kinds = self.kinds_in(self.reach(function))
-        return "backward" in kinds and bool(kinds & STEPS) and bool(kinds & {*_OF_SCALER, _REGION})
+        return "backward" in kinds and bool(kinds & STEPS) and bool(kinds & {*OF_SCALER, REGION})
 
     def kinds_in(self, reach: tuple[ir.Function | None, ...]) -> set[str]:
         """The kinds of the events in functions."""
@@ -369,6 +391,28 @@ class Code(Texts):
                 parts.append(up.name)
             up = up.parent
         return ".".join(reversed(parts)) or "<module>"
+
+
+def _is_tool(code: Code, value: ir.Value) -> bool:
+    if code.value_matters(value) or code.naming(value):
+        return True
+    made = (code.files.callers.what(code, each.func) for each in ir.walk_values(value) if isinstance(each, ir.Call))
+    return any(isinstance(each, ir.Class) and code.owner(each).class_matters(each) for each in made)
+
+
+def _naming(code: Code, value: ir.Value) -> list[ir.Value]:
+    found: dict[int, ir.Value] = {}
+    todo = [value]
+    while todo:
+        one = todo.pop()
+        named = [each for each in ir.walk_values(one) if code.module.names.of(each) & MAKES]
+        if not named or one.id in found:
+            continue
+        found[one.id] = one
+        for each in named:
+            if isinstance(each, ir.Name):
+                todo += [bound.value for bound in code.module.names.bindings(each) if isinstance(bound, Assigned)]
+    return [*found.values()]
 
 
 def _stores_gradient(statement: ir.Statement) -> bool:

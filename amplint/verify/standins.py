@@ -111,6 +111,7 @@ class Frame:
     function: ir.Function | None = None
     given: dict[str, Any] = field(default_factory=dict)  # a lazy frame's arguments
     variables: dict[str, Any] = field(default_factory=dict)
+    once: dict[int, Any] = field(default_factory=dict)  # what `def` and `class` evaluate: defaults, class attributes
 
     def find(self, scope: Scope) -> Frame | None:
         """The frame of `scope` among this one and those around it."""

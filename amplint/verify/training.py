@@ -5,22 +5,40 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from amplint.analysis import INVALID_SYNTAX
 from amplint.engine import FixResult, Wanted, fix_bytes
+from amplint.findings import Finding
+from amplint.model.imports import look_in
 from amplint.settings import Settings
 from amplint.source import Source
+from amplint.verify.importers import imports, reaches
 from amplint.verify.judge import UNKNOWN, Fault, Judged
+from amplint.verify.looks import NOTHING, Kind, Look, Looked
 from amplint.verify.run import MEMORY, TIMEOUT, Lost, Runner, need_torch
-from amplint.verify.verdict import CONFIRMED, Found, compared, decide, fewer, unexplained
+from amplint.verify.verdict import (
+    CONFIRMED,
+    NO_STEP,
+    NOT_CHECKABLE,
+    Found,
+    Verdict,
+    compared,
+    decide,
+    fewer,
+    unexplained,
+)
 
-# A step has one of these words, whatever it takes from other files; a file without them is not even parsed.
-_WORDS = re.compile(rb"autocast|[sS]caler|accelerate")
+# A step has one of these words, in its own file or in those that it leads to; what hasn't is not even parsed.
+_WORDS = re.compile(rb"autocast|[sS]caler|accelerat")
 _MODULE = "<module>"
+_LIBRARIES = re.compile(rb"lightning|transformers")
+_PRECISION = re.compile(rb"precision|fp16|bf16")
+_OF_A_FRAMEWORK = Verdict(NOT_CHECKABLE, "its training step is the framework's, which is out of sight")
 
 
 class Limits(NamedTuple):
@@ -50,6 +68,18 @@ class StepRow:
     seconds: float
     notes: list[tuple[int, str, str]] = field(default_factory=list)  # what was run: line, text, what it was replaced by
     cells: list[tuple[int, int]] = field(default_factory=list)  # a notebook's: where each starts, its number
+
+
+class Checked(NamedTuple):
+    """What was found of a file: its rows, whether it has AMP, and what was looked at.
+
+    A row is a step's, or that of another function that has AMP: not checkable where it may train, and the step is not
+    in sight; no training step where it doesn't.
+    """
+
+    rows: list[StepRow]
+    has_amp: bool = False
+    looked: Looked = NOTHING
 
 
 class Verifier:
@@ -82,10 +112,40 @@ class Verifier:
         unsafe: bool | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> list[StepRow]:
-        """The rows of a file's steps, with the fixes that amplint offers for it."""
-        if not _WORDS.search(data):
-            return []
-        return self.compare(path, data, settings, fix_bytes(data, path, settings, unsafe=unsafe), progress)
+        """The rows of a file, with the fixes that amplint offers for it."""
+        return self.check(path, data, settings, unsafe=unsafe, progress=progress).rows
+
+    def check(
+        self,
+        path: str,
+        data: bytes,
+        settings: Settings,
+        *,
+        unsafe: bool | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> Checked:
+        """What is found of a file, with the fixes that amplint offers for it."""
+        look_in(settings.src)
+        own = bool(_WORDS.search(data))
+        if not own and not any(reaches(each, _WORDS.search) for each in imports(os.path.abspath(path))):
+            at = _framework(data)
+            return Checked([_not_run(path, _MODULE, at, _OF_A_FRAMEWORK)], True) if at else Checked([])
+        fixed = fix_bytes(data, path, settings, unsafe=unsafe)
+        broken = next((each for each in fixed.before.findings if each.code == INVALID_SYNTAX), None)
+        if broken is not None:
+            row = _not_run(path, _MODULE, 1, Verdict(NOT_CHECKABLE, f"it can't be parsed: {broken.message}"))
+            return Checked([row], True) if own else Checked([])
+        source = fixed.before.source or Source.from_bytes(data, path)
+        rows = self.compare(path, data, settings, fixed, progress)
+        looked, failed = self._look(_asked_of(path, settings), source.text)
+        if failed:
+            return Checked([*rows, _not_run(path, _MODULE, 1, Verdict(NOT_CHECKABLE, failed))], True)
+        idle = not looked.follow and all(each.kind is Kind.NONE for each in looked.looks)
+        for each in looked.looks:
+            if each.kind is Kind.HIDDEN or idle:
+                verdict = Verdict(NO_STEP if idle else NOT_CHECKABLE, each.why)
+                rows.append(_not_run(path, each.name, each.row, verdict, source.cells))
+        return Checked(rows, bool(looked.looks), looked)
 
     def compare(
         self,
@@ -100,16 +160,12 @@ class Verifier:
         if any(each.code == INVALID_SYNTAX for each in found.findings):
             return []
         source = found.source or Source.from_bytes(data, path)
-        file = {
-            "path": os.path.abspath(path),
-            "usual": settings.device,
-            "src": settings.src,
-            "start": settings.start,
-        }
+        file = _asked_of(path, settings)
         steps, device = self._steps(file, source.text)
         after_text = Source.from_bytes(fixed.data, path).text
         after_steps = self._steps(file, after_text)[0] if after_text != source.text else []
-        left = [(each.code, _name_at(after_text, each.start)) for each in fixed.result.findings]
+        changes = _changes(source.text, after_text)
+        left = [_placed(each, after_text) for each in fixed.result.findings]
         rows = []
         for at, known in enumerate(steps):
             number = sum(each["name"] == known["name"] for each in steps[:at])
@@ -119,10 +175,10 @@ class Verifier:
             step = _with_touched(known, told)
             after = None
             same = [each for each in after_steps if each["name"] == step["name"]]
-            if len(same) > number and _text_of(known, source.text) != _text_of(same[number], after_text):
+            if len(same) > number and _touches(changes, step, same[number]):
                 after, _ = self._run(file, after_text, step, number, device)
             inside = [each for each in found.findings if _contains(step, source.row(each.start))]
-            remaining = [code for code, name in left if name in step["functions"] or step["name"] == _MODULE]
+            remaining = [each.code for each in left if _is_left(each, step, changes)]
             gone = fewer([each.code for each in inside], remaining)
             verdict = decide(before, after, gone, remaining)
             listed = compared(
@@ -199,6 +255,15 @@ class Verifier:
         answer = self._ask({**file, "ask": "steps", "text": text})
         return answer.get("steps", []), answer.get("device", "cpu")
 
+    def _look(self, file: dict[str, Any], text: str) -> tuple[Looked, str]:
+        """What was looked at in a text, and why that can't be told."""
+        answer = self._ask({**file, "ask": "look", "text": text})
+        if "looks" not in answer:
+            reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
+            return NOTHING, f"looking for training steps failed: {reason}"
+        looks = [Look(name, row, Kind(kind), why) for name, row, kind, why in answer["looks"]]
+        return Looked(looks, answer["follow"], answer["read"]), ""
+
     def _run(
         self, file: dict[str, Any], text: str, step: dict[str, Any], number: int, device: str
     ) -> tuple[Judged, dict[str, Any]]:
@@ -217,6 +282,38 @@ class Verifier:
             return {"failed": str(lost)}
 
 
+def _framework(data: bytes) -> int:
+    """The line on which a file asks Lightning or transformers for mixed precision; 0: it doesn't."""
+    if not (_LIBRARIES.search(data) and _PRECISION.search(data)):
+        return 0
+    try:
+        calls = [each for each in ast.walk(ast.parse(data)) if isinstance(each, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return 0
+    for call in calls:
+        for each in call.keywords:
+            if each.arg in ("precision", "fp16", "bf16") and isinstance(each.value, ast.Constant):
+                if each.value.value is True or re.match(r"b?f?16", str(each.value.value)):
+                    return each.value.lineno
+    return 0
+
+
+def _asked_of(path: str, settings: Settings) -> dict[str, Any]:
+    """What is asked of a file, in any case."""
+    return {
+        "path": os.path.abspath(path),
+        "usual": settings.device,
+        "src": settings.src,
+        "start": settings.start,
+    }
+
+
+def _not_run(path: str, name: str, row: int, verdict: Verdict, cells: Sequence[tuple[int, int]] = ()) -> StepRow:
+    """The row of a function that has AMP and that is not run as a step."""
+    before = Judged(UNKNOWN, reason=verdict.reason)
+    return StepRow(path, name, row, *verdict, "", False, before, None, [], [], [], 0, 0.0, [], [*cells])
+
+
 def _with_touched(step: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
     """The step with the functions and lines whose text its run has read: a constructor that makes the scaler."""
     touched = told.get("touched", ())
@@ -231,10 +328,64 @@ def _contains(step: dict[str, Any], row: int) -> bool:
     return any(first <= row <= last for first, last in step["rows"])
 
 
-def _text_of(step: dict[str, Any], text: str) -> list[str]:
-    """The lines that a step consists of."""
-    lines = text.splitlines()
-    return [line for first, last in step["rows"] for line in lines[first - 1 : last]]
+class _Left(NamedTuple):
+    """A finding that a fix leaves: its line in the new text, and the innermost function around it."""
+
+    code: str
+    row: int
+    function: str
+
+
+def _placed(finding: Finding, text: str) -> _Left:
+    return _Left(finding.code, text.count("\n", 0, finding.start) + 1, _name_at(text, finding.start))
+
+
+def _is_left(finding: _Left, step: dict[str, Any], changes: _Changes) -> bool:
+    """Whether a finding that is left is one of a step: of the module's own code only the lines that its run reads."""
+    if finding.function == _MODULE and step["name"] != _MODULE:
+        before = changes.same.get(finding.row)
+        return before is None or _contains(step, before)
+    return finding.function in step["functions"] or step["name"] == _MODULE
+
+
+class _Changes(NamedTuple):
+    """What a fix changes: the lines that go, the lines that come, and the functions that those come in.
+
+    `same` has the other lines of the new text, each with its number in the old one.
+    """
+
+    gone: list[int]
+    come: list[int]
+    functions: set[str]
+    same: dict[int, int]
+
+
+def _changes(before: str, after: str) -> _Changes:
+    """The lines that differ between two texts, by their numbers in each."""
+    old, new = before.split("\n"), after.split("\n")
+    if before == after:
+        return _Changes([], [], set(), {row: row for row in range(1, len(new) + 1)})
+    gone: list[int] = []
+    come: list[int] = []
+    same: dict[int, int] = {}
+    for what, first, last, start, end in SequenceMatcher(None, old, new).get_opcodes():
+        if what == "equal":
+            same |= zip(range(start + 1, end + 1), range(first + 1, last + 1), strict=True)
+        else:
+            gone += range(first + 1, last + 1)
+            come += range(start + 1, end + 1)
+    body = ast.parse(after).body
+    return _Changes(gone, come, {_named(body, row, ()) for row in come} - {""}, same)
+
+
+def _touches(changes: _Changes, before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether a fix changes a step: its functions, or what they take from a line elsewhere, as a scaler's making.
+
+    `before` has the lines and functions that its run has read, `after` only its own.
+    """
+    if any(_contains(before, row) for row in changes.gone) or any(_contains(after, row) for row in changes.come):
+        return True
+    return not changes.functions.isdisjoint(before["functions"])
 
 
 def _name_at(text: str, offset: int) -> str:

@@ -1,0 +1,158 @@
+"""What a function of the program is given by those who call it, in this file and in those that import it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.scopes import Assigned, Defined, Imported, owner_class
+
+if TYPE_CHECKING:
+    from amplint.verify.files import Files
+    from amplint.verify.program import Code
+
+_DEPTH = 6  # of variables, attributes and parameters that one comes from
+_Source = tuple["Code", ir.Value]
+
+
+class Callers:
+    """Follows parameters to what calls give them."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._calls: dict[int, list[tuple[Code, ir.Call]]] = {}
+        self._active: set[int] = set()
+        self.followed: dict[int, set[str]] = {}  # parameters that were, by the ids of their functions
+
+    def methods(self, code: Code, call: ir.Call) -> Iterator[ir.Function]:
+        """What a call runs of an object that is handed around: `loss_scaler(loss, optimizer)` of a parameter."""
+        event = code.event(call)
+        if call.id in self._active or event is None or event.kind != "opaque":
+            return
+        self._active.add(call.id)
+        try:
+            func = call.func
+            wanted = [(func, "__call__")]
+            if isinstance(func, ir.Attribute):
+                wanted.append((func.base, func.attr))
+            for value, name in wanted:
+                for of, source in self.sources(code, value, _DEPTH):
+                    yield from self._run(of, source, name)
+        finally:
+            self._active.discard(call.id)
+
+    def _run(self, code: Code, source: ir.Value, name: str) -> Iterator[ir.Function]:
+        """The function that a value is, or the method of the instance that a call makes."""
+        what = self.what(code, source.func if isinstance(source, ir.Call) else source)
+        if isinstance(source, ir.Call) and isinstance(what, ir.Class):
+            yield from self._files.method(self._files.owner(what), what, name)
+        elif not isinstance(source, ir.Call) and isinstance(what, ir.Function) and name == "__call__":
+            yield what
+
+    def what(self, code: Code, value: ir.Value) -> ir.Function | ir.Class | None:
+        """The function or class of the program that a value is, of this file or another."""
+        found = code.module.names.definition(value)
+        if isinstance(found, (ir.Function, ir.Class)):
+            return found
+        place = self._files.of(code, value)
+        return place.what if place is not None else None
+
+    def sources(self, code: Code, value: ir.Value | None, depth: int) -> Iterator[_Source]:
+        """The calls and definitions that a value can come from, each with the file that it stands in."""
+        if not depth or value is None:
+            return
+        if isinstance(value, (ir.Conditional, ir.Bool)):
+            arms = (value.then, value.other) if isinstance(value, ir.Conditional) else (value.left, value.right)
+            for each in arms:
+                yield from self.sources(code, each, depth - 1)
+        elif isinstance(value, ir.Call):
+            yield from self._made(code, value, depth)
+        elif isinstance(value, ir.Attribute):
+            cls = owner_class(value)
+            for of, base in self._files.bases(code, cls) if cls is not None else ():
+                for stored in base.stored(value.attr):
+                    yield from self.sources(of, stored, depth - 1)
+            if cls is None and self._files.of(code, value) is not None:
+                yield code, value
+        elif isinstance(value, ir.Name):
+            yield from self._of_name(code, value, depth)
+
+    def made(self, code: Code, call: ir.Call) -> Iterator[tuple[Code, ir.Call]]:
+        """The constructions that a call may be: itself, or what the function of the program that it is of returns."""
+        what = self.what(code, call.func)
+        if not isinstance(what, ir.Function):
+            yield code, call
+            return
+        of = self._files.owner(what)
+        for each in ir.walk_statements(what.body, into=False):
+            value = each.value if isinstance(each, ir.Return) else None
+            if isinstance(value, ir.Name):
+                found = [one.value for one in of.module.names.bindings(value) if isinstance(one, Assigned)]
+                value = found[0] if len(found) == 1 else None
+            if isinstance(value, ir.Call):
+                yield of, value
+
+    def _made(self, code: Code, call: ir.Call, depth: int) -> Iterator[_Source]:
+        """A call that makes an instance; of a function of the program what that returns."""
+        what = self.what(code, call.func)
+        if not isinstance(what, ir.Function):
+            yield code, call
+            return
+        of = self._files.owner(what)
+        for each in ir.walk_statements(what.body, into=False):
+            if isinstance(each, ir.Return):
+                yield from self.sources(of, each.value, depth - 1)
+
+    def _of_name(self, code: Code, name: ir.Name, depth: int) -> Iterator[_Source]:
+        for each in code.module.names.bindings(name):
+            if isinstance(each, Assigned) and each.value is not name:
+                yield from self.sources(code, each.value, depth - 1)
+            elif isinstance(each, (Defined, Imported)):
+                yield code, name
+        function = ir.function_of(name)
+        while function is not None and function.scope is not name.scope.home(name.name):
+            function = function.outer
+        if function is None or not any(each.name == name.name for each in function.params):
+            return
+        for of, call in self.calls(function):
+            given = argument(call, function, name.name)
+            if given is not None:
+                self.followed.setdefault(function.id, set()).add(name.name)
+                yield from self.sources(of, given, depth - 1)
+
+    def calls(self, function: ir.Function) -> list[tuple[Code, ir.Call]]:
+        """The calls of a function, in its file and in those that import it; of a constructor those of its class."""
+        if function.id not in self._calls:
+            self._calls[function.id] = []  # a function that is given its own result comes from elsewhere
+            owner = self._files.owner(function)
+            wanted = function.cls if function.name == "__init__" and function.cls is not None else function
+            for code in [owner, *self._files.importing(owner)]:
+                found = ((code, call) for call in code.module.calls if self._is_of(code, call, wanted))
+                self._calls[function.id] += found
+        return self._calls[function.id]
+
+    def _is_of(self, code: Code, call: ir.Call, wanted: ir.Function | ir.Class) -> bool:
+        func = call.func
+        if isinstance(func, ir.Attribute) and func.attr != wanted.name:
+            return False
+        if not isinstance(func, (ir.Name, ir.Attribute)):
+            return False
+        if self.what(code, func) is wanted:
+            return True
+        if isinstance(wanted, ir.Class) or wanted.cls is None or not isinstance(func, ir.Attribute):
+            return False
+        return any(each is wanted for each in self._files.called(code, call)) or call in code.calls_of(wanted)
+
+
+def argument(call: ir.Call, function: ir.Function, name: str) -> ir.Value | None:
+    """What a call gives for a parameter; None where it gives nothing, or that can't be told."""
+    named = call.keyword(name)
+    if named is not None:
+        return named
+    bound = function.cls is not None and not function.decorators
+    params = [each.name for each in function.params[bound:] if each.kind == "positional"]
+    at = params.index(name) if name in params else None
+    if at is None or call.unpacks("*") or at >= len(call.positional):
+        return None
+    return call.positional[at]
