@@ -125,7 +125,7 @@ class Verifier:
         progress: Callable[[str], None] | None = None,
     ) -> Checked:
         """What is found of a file, with the fixes that amplint offers for it."""
-        look_in(settings.src)
+        look_in(settings.src, settings.start)
         own = bool(_WORDS.search(data))
         if not own and not any(reaches(each, _WORDS.search) for each in imports(os.path.abspath(path))):
             at = _framework(data)
