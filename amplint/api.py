@@ -32,8 +32,9 @@ def check(source: str | bytes, filename: Path = "<string>", settings: Settings |
     r"""The findings in a program, or, by the name, in a notebook, in the order of the text.
 
     `source` is the text, or the bytes of the file, of which Python's rules say what text they are. What it imports from
-    other files of its project is looked for from where `filename` says that it lies; it need not be there. Without
-    `settings` the rules that are on by default are asked, and no configuration is read: see `settings_for`.
+    other files of its project is looked for from where `filename` says that it lies, if there is a file, which may hold
+    something else. Without `settings` the rules that are on by default are asked, and no configuration is read: see
+    `settings_for`.
 
     It doesn't raise, whatever the text: what Python can't parse is a finding, AMP001. As in the command, a text without
     a word of AMP is searched and not parsed. A rule or a plugin that fails is AMP000, as is a text that is too large.
