@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.rules.base import Rule
-from amplint.rules.inside import BACKWARD, bare_functions, fix, has_island, inside, region_line
+from amplint.rules.inside import BACKWARD, bare_functions, cause, fix, has_island, inside, region_line
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -70,4 +70,5 @@ def check(module: Module) -> Iterator[Finding]:
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if differs else None,
+            cause=cause(found.region),
         )

@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.rules.base import Rule
-from amplint.rules.inside import STEPS, fix, inside, region_line
+from amplint.rules.inside import STEPS, cause, fix, inside, region_line
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -65,4 +65,5 @@ def check(module: Module) -> Iterator[Finding]:
             "end the region before it",
             fix=offered,
             withheld=withheld,
+            cause=cause(found.region),
         )
