@@ -65,8 +65,8 @@ def check(module: Module) -> Iterator[Finding]:
         differs = has_island(module, found) or any(True for _ in bare_functions(module))
         yield rule.finding(
             module.span(found.event.call),
-            f"backward runs inside the autocast region of {region_line(module, found.region)}; "
-            "end the region before it",
+            f"backward runs inside the autocast region of {region_line(module, found.region)}: custom Functions and "
+            "float32 parts compute their gradients in half precision; end the region before it",
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if differs else None,

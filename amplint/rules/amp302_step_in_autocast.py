@@ -61,8 +61,8 @@ def check(module: Module) -> Iterator[Finding]:
         offered, withheld = fix(module, found)
         yield rule.finding(
             module.span(found.event.call),
-            f"the optimizer steps inside the autocast region of {region_line(module, found.region)}; "
-            "end the region before it",
+            f"the optimizer steps inside the autocast region of {region_line(module, found.region)}: a later forward "
+            "in that region uses the old weights, which it keeps in half precision; end the region before it",
             fix=offered,
             withheld=withheld,
             cause=cause(found.region),
