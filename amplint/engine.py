@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
 from amplint import analysis, gate
 from amplint.analysis import INTERNAL_ERROR, UnreadableError
+from amplint.causes import one_for_each
 from amplint.edits import apply
 from amplint.findings import Applicability, Finding, Fix, Location, withhold
 from amplint.guard import refusal, require_size, with_room
@@ -208,7 +209,7 @@ def _find(
             given_up = analysis.given_up(module)
     except UnreadableError as error:
         return comments.keep([error.finding]), ()
-    kept = comments.keep(raw)
+    kept = one_for_each(source, comments.keep(raw))
     to_try = [each for each in kept if each.fix and each.fix.edits and all_rules()[each.code].trial]
     if to_try and module is not None:
         others = _touched(module.texts, _counting(settings) - settings.codes)

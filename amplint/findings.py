@@ -62,6 +62,7 @@ class Finding(NamedTuple):
     """One misuse at one place. `withheld` says why a fix that the rule knows is not offered here.
 
     `location` and `end_location`, which is exclusive, are those of `start` and `end`; what a rule makes has none yet.
+    Of the findings with the same `cause` only one is reported (`amplint.causes`), where it isn't empty.
     Of a notebook `start`, `end` and the edits count characters of its cells' code, one cell behind the other.
     """
 
@@ -75,6 +76,7 @@ class Finding(NamedTuple):
     withheld: str | None = None
     location: Location = _NOWHERE
     end_location: Location = _NOWHERE
+    cause: str = ""
 
 
 def withhold(findings: Iterable[Finding], edits: Mapping[tuple[Edit, ...], str]) -> list[Finding]:

@@ -14,7 +14,8 @@ A folder holds one folder a rule, named as its module: `ABC101_its_name/`. In th
 - `silent/*.py` are correct programs in which nothing is found.
 
 Where a variant takes several files, `bad/` and `fixed/` are folders, and `main.py` is what is run. A `requirements.txt`
-in a rule's folder says which releases of torch the project admits. `shows` names the observable in which `amplint
+in a rule's folder says which releases of torch the project admits, and an `amplint.toml` there which rules to `ignore`:
+those whose findings are reported in place of the rule's own. `shows` names the observable in which `amplint
 verify --run` finds the bad half wrong and the fixed half right: exception, warning, gradient, update, learning,
 autocast-state, dtype, skips or scale; or `none`, if it is not executed, for a reason that the section "Proof" of the
 rule's documentation gives with the words `shows=none`. `device=cuda` asks for CUDA, simulated where it is missing, and
@@ -46,6 +47,7 @@ from amplint.api import check, fix
 from amplint.engine import check_bytes
 from amplint.rules import all_rules, known
 from amplint.settings import Settings
+from amplint.toml import parse_toml
 from amplint.verify.fixtures import CPU, DEVICES
 from amplint.verify.proof import CONFIRMED, NOT_EXECUTED, SHOWS
 
@@ -256,11 +258,20 @@ def plain(text: str) -> str:
 
 
 def settings_for(code: str, path: Path) -> Settings:
-    """The rules that are on by default, and one. A requirements.txt in a rule's folder declares the torch."""
+    """The rules that are on by default, and one, but for those that an amplint.toml in a rule's folder ignores.
+
+    A requirements.txt there declares the torch.
+    """
     _rule(code)
     declares = any((each / "requirements.txt").exists() for each in path.parents if each.name.startswith(f"{code}_"))
     default = {each.code for each in all_rules().values() if each.default}
-    return Settings(frozenset(default | {code}), isolated=not declares)
+    ignored = {
+        other
+        for each in path.parents
+        if each.name.startswith(f"{code}_") and (each / "amplint.toml").exists()
+        for other in parse_toml((each / "amplint.toml").read_text("utf-8")).get("ignore", ())
+    }
+    return Settings(frozenset(default - ignored | {code}), isolated=not declares)
 
 
 @cache

@@ -44,11 +44,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.causes import lines
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.rules.base import Rule
 from amplint.rules.legacy import FIRST, autocast_for, scaler_for
-from amplint.rules.places import lines
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -90,7 +90,7 @@ def check(module: Module) -> Iterator[Finding]:
     if not module.target.guarantees(FIRST):
         message += f" (needs torch {FIRST})"
     if others:
-        message += f"; apex.amp is also used on {lines(module, (each.span[0] for each in others))}"
+        message += f"; apex.amp is also used on {lines(module.source, (each.span[0] for each in others))}"
     yield rule.finding(first.span, message, fix=Fix(Applicability.DISPLAY, _title(module, found)))
 
 

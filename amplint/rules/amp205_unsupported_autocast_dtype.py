@@ -94,7 +94,10 @@ def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) 
     elif not named or None in types:
         return None
     if named == types == ["cpu"] and set(names) == {"float16"} and not module.target.guarantees("2.2"):
-        message = "before torch 2.2 autocast on the CPU takes bfloat16 only: with float16 it warns and is off"
+        message = (
+            "before torch 2.2 autocast on the CPU takes bfloat16 only: with float16 it warns and is off, so that the "
+            "code runs in float32; pass torch.bfloat16"
+        )
         return rule.finding(module.span(given), message)
     name = next((str(each.name) for each in found if each.kind == "dtype" and each.name not in HALF), None)
     under = _when(module, region, found, name, everywhere=named == types) if name is not None else None
@@ -104,8 +107,8 @@ def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) 
     what = f"`{text}` is torch.{name}" if text != f"torch.{name}" else f"`{text}`"
     return rule.finding(
         module.span(given),
-        f"{under}{what}, which autocast for {' and '.join(named)} does not take: there it warns and switches "
-        "the region off; pass a half type, or `enabled=False`",
+        f"{under}{what}, which autocast for {' and '.join(named)} does not take: there it warns and is off, so that "
+        "the code runs in the dtypes of its inputs; pass a half type, or `enabled=False`",
         fix=_ISLAND,
         # Where float32 was asked for, it is what the code gets, with a warning.
         severity=None if surely and named == types else Severity.WARNING,

@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.rules.base import Rule
-from amplint.rules.inside import BACKWARD, bare_functions, fix, has_island, inside, region_line
+from amplint.rules.inside import BACKWARD, bare_functions, cause, fix, has_island, inside, region_line
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -65,9 +65,10 @@ def check(module: Module) -> Iterator[Finding]:
         differs = has_island(module, found) or any(True for _ in bare_functions(module))
         yield rule.finding(
             module.span(found.event.call),
-            f"backward runs inside the autocast region of {region_line(module, found.region)}; "
-            "end the region before it",
+            f"backward runs inside the autocast region of {region_line(module, found.region)}: custom Functions and "
+            "float32 parts compute their gradients in half precision; end the region before it",
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if differs else None,
+            cause=cause(found.region),
         )

@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.rules.base import Rule
-from amplint.rules.inside import STEPS, fix, inside, region_line
+from amplint.rules.inside import STEPS, cause, fix, inside, region_line
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -61,8 +61,9 @@ def check(module: Module) -> Iterator[Finding]:
         offered, withheld = fix(module, found)
         yield rule.finding(
             module.span(found.event.call),
-            f"the optimizer steps inside the autocast region of {region_line(module, found.region)}; "
-            "end the region before it",
+            f"the optimizer steps inside the autocast region of {region_line(module, found.region)}: a later forward "
+            "in that region uses the old weights, which it keeps in half precision; end the region before it",
             fix=offered,
             withheld=withheld,
+            cause=cause(found.region),
         )

@@ -68,7 +68,7 @@ def check(module: Module) -> Iterator[Finding]:
         if isinstance(statement, ir.Expr) and _is_region(module, statement.value) and not _is_tried_out(statement):
             yield rule.finding(
                 module.span(statement.value),
-                "a region that is only made does nothing; enter it: `with`, round what is to run in it",
+                "autocast is made but not entered: the code below runs in float32; put that code into a `with`",
                 withheld="what it is to hold is yours to say",
             )
         elif isinstance(statement, ir.With):
@@ -79,7 +79,7 @@ def check(module: Module) -> Iterator[Finding]:
                 if _is_region(module, value):
                     yield rule.finding(
                         module.span(value),
-                        "a generator's body runs outside its decorator's region; use `with` inside it",
+                        "a generator's body runs outside its decorator's region, in float32; use `with` inside it",
                         withheld="what it is to hold is yours to say",
                     )
 

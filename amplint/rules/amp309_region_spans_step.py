@@ -54,8 +54,10 @@ from amplint.model import ir
 from amplint.model.dtypes import is_false, opened_by, region_of
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
+from amplint.model.state import Opened
 from amplint.rules.base import Rule
 from amplint.rules.editing import add_last_argument
+from amplint.rules.inside import cause
 from amplint.rules.order import visits
 from amplint.rules.standing import loop_of, upwards
 
@@ -70,15 +72,15 @@ def check(module: Module) -> Iterator[Finding]:
     """Each region that a backward and a step in a loop inside it share."""
     if module.calls_of("torch.set_autocast_cache_enabled"):
         return
-    found: dict[int, tuple[ir.Call, ir.For | ir.While]] = {}
+    found: dict[int, tuple[ir.Call, ir.For | ir.While, Opened]] = {}
     for flow in flows(module):
         for loop, opened in _steps(module, flow):
-            region = module.value(opened)
+            region = module.value(opened.call)
             if isinstance(region, ir.Call) and _trains_in(flow, loop) and not _goes_without_cache(module, loop):
                 made = region_of(module, region)
                 if made is not None and made.cache_enabled is None:
-                    found.setdefault(region.id, (region, loop))
-    for region, loop in found.values():
+                    found.setdefault(region.id, (region, loop, opened))
+    for region, loop, opened in found.values():
         offered, withheld = _fix(module, region, loop)
         yield rule.finding(
             module.span(region),
@@ -86,6 +88,7 @@ def check(module: Module) -> Iterator[Finding]:
             "model does not learn; open a region in each iteration, or pass `cache_enabled=False`",
             fix=offered,
             withheld=withheld,
+            cause=cause(opened),
         )
 
 
@@ -100,8 +103,8 @@ def _fix(module: Module, region: ir.Call, loop: ir.For | ir.While) -> tuple[Fix 
     return Fix(Applicability.SAFE, "Pass `cache_enabled=False`", (edit,)), None
 
 
-def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, int]]:
-    """The loops of steps that run in a region entered outside, with the id of the call that made the region."""
+def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, Opened]]:
+    """The loops of steps that run in a region entered outside, with that region."""
     for visit in visits(flow, "step", "optimizer_step"):
         loop = loop_of(visit.event.call)
         optimizer, known = str(visit.event.optimizer), objects(module)
@@ -111,7 +114,7 @@ def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, int]
             # The cache lives until the outermost region ends, be it on or off.
             if loop is not None and state.regions and not _stands_in(module.value(state.regions[0].at), loop):
                 if flow.regions.innermost(state, flow.conditions) is not None or _opens_regions(module, loop):
-                    yield loop, state.regions[0].call
+                    yield loop, state.regions[0]
 
 
 def _opens_regions(module: Module, loop: ir.For | ir.While) -> bool:

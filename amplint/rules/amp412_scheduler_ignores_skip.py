@@ -87,8 +87,8 @@ def check(module: Module) -> Iterator[Finding]:
                 offered, withheld = _fix(module, flow, pair)
                 yield rule.finding(
                     module.span(pair.call),
-                    "the schedule goes on where the scaler leaves out the optimizer's step; step it only where "
-                    "update() has not lowered the scale",
+                    "the scheduler steps even where the scaler skipped the optimizer's step: the learning rate runs "
+                    "ahead of the training; step it only where update() has not lowered the scale",
                     fix=offered,
                     withheld=withheld,
                 )

@@ -98,8 +98,8 @@ def check(module: Module) -> Iterator[Finding]:
         if found is not None and not is_plain(found[0], norm):
             yield rule.finding(
                 module.span(at),
-                f"the norm of {module.line(norm)} is infinite or NaN in the steps that the scaler leaves out, and "
-                "one of them makes this mean so; leave those out here too",
+                f"the norm of {module.line(norm)} is infinite or NaN where the scaler skips the step: one such step "
+                "makes this mean infinite or NaN for good; add finite norms only",
                 fix=Fix(Applicability.DISPLAY, "Take in finite norms only"),
             )
 

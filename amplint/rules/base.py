@@ -179,10 +179,12 @@ class Rule:
         fix: Fix | None = None,
         withheld: str | None = None,
         severity: Severity | None = None,
+        cause: str = "",
     ) -> Finding:
         """A finding of this rule at `span` (character offsets in the file's text).
 
-        What is said is one line, though code that it quotes may have several.
+        What is said is one line, though code that it quotes may have several. Of findings with the same `cause`, of
+        whichever rules, one is reported.
         """
         from amplint.findings import Finding  # noqa: PLC0415 - where nothing is found it isn't needed
 
@@ -190,7 +192,8 @@ class Rule:
         if fix is not None:
             fix = fix._replace(message=_one_line(fix.message))
         withheld = withheld and _one_line(withheld)
-        return Finding(span[0], span[1], self.code, self.name, severity or self.severity, said, fix, withheld)
+        grave = severity or self.severity
+        return Finding(span[0], span[1], self.code, self.name, grave, said, fix, withheld, cause=cause)
 
 
 def header_of(text: str) -> str:

@@ -63,6 +63,11 @@ def _all_inside(module: Module) -> list[Inside]:
     return [found[number] for number in sorted(found)]
 
 
+def cause(region: Opened) -> str:
+    """What all findings share that are mended by ending this region earlier."""
+    return f"region {region.at}"
+
+
 def region_line(module: Module, region: Opened) -> str:
     """The line of the place where the region is entered."""
     return module.line(module.value(region.at))
