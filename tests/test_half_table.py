@@ -22,7 +22,6 @@ from amplint.model.conditions import Conditions
 from amplint.model.half_statements import Run
 from amplint.model.half_values import Env
 from amplint.model.kinds import Kind
-from amplint.model.objects import objects
 from amplint.model.regions import Regions
 from amplint.model.spellings import CLASSES, SPELLINGS, Gives
 from amplint.source import Source
@@ -267,7 +266,7 @@ def read(texts: list[str], low: str, *regions: str) -> list[list[Kind]]:
     lines = [f"    r{number} = {text}" for number, text in enumerate(texts)]
     calls = [f"with {region}:\n    run()" for region in regions]
     module = lowered(Source("t.py", "\n".join([HEAD.format(low=low), "def run():", *lines, *calls])))
-    run = Collecting(module, Regions(module), Conditions(objects(module)))
+    run = Collecting(module, Regions(module), Conditions(module))
     run.bound = {}
     run.enter(module.program)
     found = [bound for sites, bound in run.bound.items() if sites]

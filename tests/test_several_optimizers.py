@@ -166,3 +166,34 @@ def test_gradients_that_are_cleared_before_their_step_are_found(form: Form) -> N
     lines += ["optimizer_b.zero_grad()", *STEP["a"], *STEP["b"], *UPDATE]
     text = written(form, lines, in_loop=True)
     assert [each.code for each in check(text)] == ["AMP407"]
+
+
+@pytest.mark.parametrize("again", [[], UPDATE], ids=["one update", "two updates"])
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_an_update_between_unscale_and_step_is_found(form: Form, again: list[str]) -> None:
+    lines = [*forward("loss", "model_b(model_a(x))"), "scaler.scale(loss).backward()"]
+    lines += [f"scaler.unscale_(optimizer_{each})" for each in "ab"]
+    lines += ["nn.utils.clip_grad_norm_(model_a.parameters(), 1.0)", *UPDATE, *STEP["a"], *STEP["b"], *again]
+    lines += [*CLEAR["a"], *CLEAR["b"]]
+    found = check(written(form, lines, in_loop=True))
+    assert [each.code for each in found] == ["AMP410"]
+    assert "divides them by the scale once more" in found[0].message
+
+
+@pytest.mark.parametrize("again", [[], UPDATE], ids=["one update", "two updates"])
+def test_an_update_between_unscale_and_step_is_found_wherever_the_backward_is(again: list[str]) -> None:
+    lines = ["run_backward(model_a, x, y, scaler)", "scaler.unscale_(optimizer_a)", *UPDATE, *STEP["a"], *again]
+    text = written(FORMS[0], [*lines, *CLEAR["a"]], in_loop=True)
+    assert [each.code for each in check(f"from elsewhere import run_backward\n{text}")] == ["AMP410"]
+
+
+def test_an_update_for_a_step_that_is_skipped_is_right() -> None:
+    lines = [
+        "run_backward(model_a, x, y)",
+        "scaler.unscale_(optimizer_a)",
+        "if is_bad(model_a):",
+        "    scaler.update()",
+    ]
+    lines += ["    continue", *STEP["a"], *UPDATE, *CLEAR["a"]]
+    text = written(FORMS[0], lines, in_loop=True)
+    assert check(f"from elsewhere import is_bad, run_backward\n{text}") == []

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.scopes import Assigned
+
+if TYPE_CHECKING:
+    from amplint.model import Module
 
 
 def conditions_round(node: ir.Node, within: ir.Node | None = None) -> list[tuple[ir.Value, bool]]:
@@ -48,6 +52,25 @@ def block_leaves(block: ir.Block) -> bool:
     if isinstance(last, ir.If):
         return last.orelse is not None and block_leaves(last.then) and block_leaves(last.orelse)
     return isinstance(last, (ir.Return, ir.Raise)) or (isinstance(last, ir.Jump) and last.kind in ("break", "continue"))
+
+
+def runs_once(module: Module, loop: ir.For | ir.While) -> bool:
+    """Whether a loop has one iteration: `for _ in range(1)`, or one that breaks at its end whatever happens."""
+    ends = loop.body.statements[-1]
+    if isinstance(ends, ir.Return) or (isinstance(ends, ir.Jump) and ends.kind == "break"):
+        return not any(
+            isinstance(each, ir.Jump) and each.kind == "continue" for each in ir.walk_statements(loop.body, into=False)
+        )
+    source = loop.iter if isinstance(loop, ir.For) else None
+    if isinstance(source, ir.Sequence):
+        return len(source.items) == 1 and not isinstance(source.items[0], ir.Starred)
+    if not isinstance(source, ir.Call) or module.names.of(source.func) != {"builtins.range"} or len(source.args) != 1:
+        return False
+    count = source.args[0].value
+    bindings = module.names.bindings(count) if isinstance(count, ir.Name) else []
+    if len(bindings) == 1 and isinstance(bindings[0], Assigned) and not is_changed(bindings[0]):
+        count = bindings[0].value
+    return isinstance(count, ir.Constant) and type(count.value) is int and count.value == 1
 
 
 def asks_for_itself(place: ir.Node, test: ir.Value) -> bool:

@@ -53,7 +53,9 @@ def after_plain(before: Gradients, call: int, sure: bool, alone: bool, in_betwee
         return before._replace(more=(*before.more, call), used=0)
     if kind in ("plain", "mixed", "over"):
         return before._replace(used=0)
-    if kind == "unknown" or (kind == "unscaled" and in_between):
+    if kind == "unknown":
+        return UNKNOWN._replace(told=before.told)
+    if kind == "unscaled" and in_between:
         return before  # what comes on top of unscaled gradients has no scale, rightly
     if not sure and (kind == "scaled" or not alone):
         return UNKNOWN
@@ -87,7 +89,9 @@ def _told(before: Gradients) -> int:
 
 def after_unscale(before: Gradients, scaler: str, call: int) -> Gradients:
     """After the scaler has divided them, by `unscale_` or in its step."""
-    if before.kind in ("unknown", "none", "zeros", "maybe"):
+    if before.kind == "unknown":
+        return before._replace(scaler=scaler, by=call, used=0, updated=0)
+    if before.kind in ("none", "zeros", "maybe"):
         return before
     used = 0 if before.kind == "over" else before.used
     return before._replace(kind="unscaled", scaler=scaler, by=call, used=used, updated=0)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.frames import Frame, Recognised
-from amplint.model.scopes import Assigned, Binding, Imported, Other, Scope, owner_class
+from amplint.model.scopes import Assigned, Binding, Imported, Other, Scope, class_of_self, owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -220,6 +220,9 @@ class Keys:
         ] + list(walrus)
 
     def _name_key(self, value: ir.Name, depth: int) -> str:
+        cls = class_of_self(value)
+        if cls is not None and not self._is_static(value):
+            return f"self{cls.id}"  # handed to a helper
         home = value.scope.home(value.name)
         if home is not None and (kept := self._kept(home, value.name)) is not None:
             return kept
@@ -234,6 +237,14 @@ class Keys:
                 if key is not None:
                     return key
         return self.raw_variable(value.scope, value.name)
+
+    def _is_static(self, value: ir.Name) -> bool:
+        """Whether a name is a parameter of a method that has no `self`."""
+        home = value.scope.home(value.name)
+        bound = home.bindings.get(value.name, ()) if home is not None else ()
+        nodes = (each.node for each in bound if isinstance(each, Other))
+        decorators = (each for node in nodes if isinstance(node, ir.Function) for each in node.decorators)
+        return any(ir.last_name(each) in ("staticmethod", "classmethod") for each in decorators)
 
     def _number(self, scope: Scope) -> int:
         return self._scopes.setdefault(id(scope), len(self._scopes))

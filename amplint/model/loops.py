@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from amplint.model import ir
 from amplint.model.containers import Containers
+from amplint.model.deciding import runs_once
 from amplint.model.events import events
 from amplint.model.expressions import Expressions
 from amplint.model.objects import objects
@@ -60,8 +61,8 @@ class Loops:
         todo = self._started(states, [key for key in assigned if key not in counted], counter, limits)
         assigned = [key for key in assigned if key not in kept and key != advancing]
         held_back: list[State] = []
-        again = self._is_repeated(loop)
-        for is_first in (True, *(False,) * (MAX_ROUNDS - 1)):
+        again, once = self._is_repeated(loop), runs_once(self._module, loop)
+        for is_first in (True, *(False,) * (0 if once else MAX_ROUNDS - 1)):
             if isinstance(loop, ir.While):
                 outcomes = [each for state in todo for each in self._expressions.outcomes(loop.test, state)]
                 done += [each.state.behind_loop(loop.id) for each in outcomes if not each.holds]

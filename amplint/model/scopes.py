@@ -276,13 +276,16 @@ class Names:
 
 def owner_class(value: ir.Attribute) -> ir.Class | None:
     """The class whose instance `self` of `self.attr` is, seen from a method or a function nested in one."""
-    if not isinstance(value.base, ir.Name):
-        return None
+    return class_of_self(value.base) if isinstance(value.base, ir.Name) else None
+
+
+def class_of_self(value: ir.Name) -> ir.Class | None:
+    """The class whose instance a name is that is a method's `self`, seen from it or from a function nested in it."""
     function = ir.function_of(value)
     while function is not None:
-        if function.params and function.params[0].name == value.base.name and function.cls is not None:
+        if function.params and function.params[0].name == value.name and function.cls is not None:
             return function.cls
-        if any(param.name == value.base.name for param in function.params):
+        if any(param.name == value.name for param in function.params):
             return None
         function = function.outer
     return None

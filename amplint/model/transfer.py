@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _USED = ("unscaled", "none", "zeros", "maybe")
+_UPDATED = ("scaled", "unscaled", "mixed", "unknown")  # where an update may come too early
 _OF_AN_OPTIMIZER = ("unscale_", "step", "optimizer_step")
 _UPDATE, _STEP = "#update", "#step"  # in the place of an optimizer, where the last update and step are remembered
 _NO_CHECKS = "No inf checks were recorded"
@@ -342,6 +343,9 @@ class Transfer:
                 found.append(self._updated_early(held, call, scaler, optimizer))
         elif held.updated and held.kind == "scaled":
             self._tell(self._updated_early(held, call, scaler, optimizer), state)
+        elif held.updated and not held.used and event.kind == "step":
+            # Unscaled, whatever they were before: no backward has come since.
+            found.append(self._updated_early(held._replace(sure=True), call, scaler, optimizer))
         for each in found:
             self._tell(each, state)
         return state.with_gradients(optimizer, held._replace(told=call)) if found else state
@@ -390,7 +394,7 @@ class Transfer:
             return self.switches.off(scaler, state)
 
         def updated(_: str, before: Gradients) -> Gradients:
-            counts = before.scaler == scaler and before.kind in ("scaled", "unscaled", "mixed") and not given
+            counts = before.scaler == scaler and before.kind in _UPDATED and not given
             return before._replace(updated=event.call.id) if counts else before
 
         return (

@@ -51,6 +51,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.deciding import runs_once
 from amplint.model.dtypes import is_false, opened_by, region_of
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
@@ -59,7 +60,7 @@ from amplint.rules.base import Rule
 from amplint.rules.editing import add_last_argument
 from amplint.rules.inside import cause
 from amplint.rules.order import visits
-from amplint.rules.standing import loop_of, upwards
+from amplint.rules.standing import loops_round, upwards
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -106,7 +107,8 @@ def _fix(module: Module, region: ir.Call, loop: ir.For | ir.While) -> tuple[Fix 
 def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, Opened]]:
     """The loops of steps that run in a region entered outside, with that region."""
     for visit in visits(flow, "step", "optimizer_step"):
-        loop = loop_of(visit.event.call)
+        loops = loops_round(visit.event.call)
+        loop = next((each for each in loops if not runs_once(module, each)), None)
         optimizer, known = str(visit.event.optimizer), objects(module)
         if known.classes(optimizer) and not known.owns.get(optimizer):
             continue  # over tensors that are no model's weights, as far as can be seen

@@ -95,10 +95,16 @@ def _judge(module: Module, each: Found) -> Finding | None:
     if step is not None:
         own = own if own is not None and own.contains(step.call) else None
         offered, withheld = _fix_early(module, own, own.visits[each.issue.at], step) if own else (None, _ELSEWHERE)
+        said = (
+            f"update() forgets that the gradients are unscaled, and the step on {module.line(step.call)} divides them "
+            "by the scale once more"
+            if each.issue.how in ("unscaled", "unknown")
+            else f"update() changes the scale before the step on {module.line(step.call)}, whose gradients were "
+            "scaled with the old one"
+        )
         return rule.finding(
             module.span(each.issue_node),
-            f"update() changes the scale before the step on {module.line(step.call)}, whose gradients were "
-            "scaled with the old one; call it once, behind the last step",
+            f"{said}; call it once, behind the last step",
             fix=offered,
             withheld=withheld,
         )
