@@ -269,3 +269,52 @@ def test_306_is_decorated_with_what_the_project_has() -> None:
 
     assert '@torch.amp.custom_bwd(device_type="cuda")' in at("2.4")
     assert "    @torch.cuda.amp.custom_bwd\n" in at("2.0")
+
+
+_SAVING = """
+import json
+
+import torch
+
+
+def main(model, loader, resume, args):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+LOAD    for x, y in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(x, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        torch.save({"epoch": 1, "optimizer": optimizer.state_dict()["param_groups"]}, "board.json")
+        state = {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+        }
+        torch.save(state, "last.pt")
+    torch.save({"lr": args.lr, "opt": optimizer.state_dict()}, "final.pt")
+"""
+_LOADING = """\
+    checkpoint = torch.load(resume)
+    model.load_state_dict(checkpoint["model"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+"""
+
+
+def test_413_stands_at_the_checkpoint_with_the_models_and_the_optimizers_state() -> None:
+    text = _SAVING.replace("LOAD", _LOADING)
+    (found,) = (each for each in check(text) if each.code == "AMP413")
+    assert text[: found.start].endswith('            "optimizer": ')
+    fixed = fix(text, unsafe=True)
+    assert fixed.count("scaler.state_dict()") == 1
+    assert '"optimizer": optimizer.state_dict(),\n            "scaler": scaler.state_dict(),\n        }' in fixed
+    assert 'if checkpoint.get("scaler"):\n        scaler.load_state_dict(checkpoint["scaler"])' in fixed
+
+
+def test_413_saves_nothing_that_nothing_loads() -> None:
+    for load in ("", '    model.load_state_dict(torch.load(resume)["model"])\n'):
+        (found,) = (each for each in check(_SAVING.replace("LOAD", load)) if each.code == "AMP413")
+        assert found.fix is None
+        assert found.withheld is not None
+        assert "nothing here loads the checkpoint" in found.withheld

@@ -25,8 +25,9 @@ torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "s
 ```
 
 ## Fix safety
-Unsafe: it adds the entry behind the optimizer's, and the load behind the optimizer's, where both are plain. Older
-checkpoints, and those of a scaler that was switched off, load as before.
+Unsafe: it adds the entry after the optimizer's, and the load after the optimizer's, where both are plain. Older
+checkpoints, and those of a scaler that was switched off, load as before. No fix where nothing in sight loads the
+optimizer's state: what is saved and never loaded would be of no use.
 
 ## Proof
 The fixtures resume from a checkpoint and compare the scale at the end: grown from the saved one after, from the start
@@ -146,8 +147,15 @@ def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
     ]
     if not entries:
         return
+    # What else is saved, for a display or of the model alone, is not what a run is resumed from.
+    entries = [(state, place) for state, place in entries if _holds_a_model(module, state.call)] or entries
     first = ir.function_of(entries[0][0].call)
-    last = [state for state, _ in entries if ir.function_of(state.call) is first][-1]
+    whole = _dict_of(entries[0][0].call)
+    last = [
+        state
+        for state, _ in entries
+        if ir.function_of(state.call) is first and (whole is None or _dict_of(state.call) is whole)
+    ][-1]
     offered, withheld = _fix(module, life, entries)
     yield rule.finding(
         module.span(last.call),
@@ -186,19 +194,44 @@ def _beside_a_model(module: Module, call: ir.Call) -> bool:
     function = ir.function_of(call)
     own = [each for each in module.whole.within(function).calls if ir.function_of(each) is function]
     places = {function, *(local_function(module, each.func) for each in own)} - ({None} if function else set())
-    for value in (value for place in places for value in module.whole.within(place).values):
-        if ir.function_of(value) not in places:
-            continue
-        if isinstance(value, ir.Attribute) and value.attr in ("state_dict", "save_pretrained"):
-            words = [ir.last_name(each) for each in ir.walk_values(value.base)]
-            if words and not any(_OTHERS.search(word) for word in words):
-                return True
-        if isinstance(value, ir.Mapping):
-            for key, _ in value.items:
-                if isinstance(key, ir.Constant) and isinstance(key.value, str):
-                    if _MODEL.search(key.value) and not _OTHERS.search(key.value):
-                        return True
-    return False
+    return any(
+        _is_of_a_model(value)
+        for place in places
+        for value in module.whole.within(place).values
+        if ir.function_of(value) in places
+    )
+
+
+def _is_of_a_model(value: ir.Value) -> bool:
+    """`model.state_dict`, or a dict with an entry that is called like a model."""
+    if isinstance(value, ir.Attribute) and value.attr in ("state_dict", "save_pretrained"):
+        words = [ir.last_name(each) for each in ir.walk_values(value.base)]
+        return bool(words) and not any(_OTHERS.search(word) for word in words)
+    keys = (
+        [key.value for key, _ in value.items if isinstance(key, ir.Constant)] if isinstance(value, ir.Mapping) else []
+    )
+    return any(isinstance(key, str) and _is_called_model(key) for key in keys)
+
+
+def _dict_of(call: ir.Call) -> ir.Mapping | ir.Call | None:
+    """The dict that a state is an entry of, where it is written out."""
+    slot = slot_of(call)
+    return slot.whole if slot is not None and not isinstance(slot.whole, ir.Assign) else None
+
+
+def _holds_a_model(module: Module, call: ir.Call) -> bool:
+    """Whether a model's state stands in the same dict, or goes into it entry by entry."""
+    slot = slot_of(call)
+    if slot is None:
+        return False
+    if not isinstance(slot.whole, ir.Assign):
+        named = isinstance(slot.whole, ir.Call) and any(_is_called_model(arg.keyword) for arg in slot.whole.args)
+        return named or any(map(_is_of_a_model, ir.walk_values(slot.whole)))
+    return _beside_a_model(module, call)
+
+
+def _is_called_model(name: str | None) -> bool:
+    return name is not None and bool(_MODEL.search(name)) and not _OTHERS.search(name)
 
 
 # --- the fix ---------------------------------------------------------------------------------------------------------
@@ -227,8 +260,12 @@ def _fix(module: Module, life: Life, entries: list[tuple[State, ir.Node]]) -> tu
     loading = _load_edits(module, life, loads, own, keys)
     if loading is None:
         return None, f"save `{own}.state_dict()` too, and load it where the optimizer's state is loaded"
-    title = "Save the scaler's state" + (", and load it" if loading else " (what loads the checkpoint is elsewhere)")
-    return Fix(Applicability.UNSAFE, title, tuple(sorted((*edits, *loading)))), None
+    if not loading:
+        return (
+            None,
+            f"nothing here loads the checkpoint: save `{own}.state_dict()` too, and load it where that is loaded",
+        )
+    return Fix(Applicability.UNSAFE, "Save the scaler's state, and load it", tuple(sorted((*edits, *loading)))), None
 
 
 def _entry(module: Module, slot: Slot, own: str, scaler: str) -> list[Edit] | None:

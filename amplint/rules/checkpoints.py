@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.objects import objects
-from amplint.model.scopes import Other, Scope, node_of
-from amplint.model.unseen import function_named, local_function
+from amplint.model.scopes import Other, Scope, node_of, owner_class
+from amplint.model.unseen import function_named, local_class, local_function
 from amplint.rules.kept import near_definition
 from amplint.rules.lives import argument_of, lives
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _SAVES = re.compile(r"(?i)save|dump")
+# What is asked of a dict for some of its items, or given to it.
+_OF_ONE = {"get", "pop", "update", "setdefault", "keys"}
 _HOOK = re.compile(r"(?i)^_?(on|pre|post|before|after)_|hook|callback")
 
 
@@ -89,18 +91,51 @@ def _states_unclear(module: Module) -> bool:
             return True
         if isinstance(value.base, ir.Call) and module.names.of(value.base.func) & {"builtins.getattr", "builtins.vars"}:
             return True
-    return any(
-        isinstance(value, ir.Name) and value.name == "self" and _is_taken_whole(module, value)
+    owners = _owners(module)
+    return bool(owners) and any(
+        isinstance(value, ir.Name)
+        and value.name == "self"
+        and _is_taken_whole(module, value)
+        and _is_an_owner(module, value, owners)
         for value in module.whole.near(_SAVES, "__dict__", *module.words("builtins.vars")).values
     )
 
 
+def _owners(module: Module) -> list[ir.Class]:
+    """The classes whose instances keep a scaler that they make."""
+    makers = (ir.function_of(life.made.call) for life in lives(module) if life.scaler.startswith("self"))
+    return [maker.cls for maker in makers if maker is not None and maker.cls is not None]
+
+
+def _is_an_owner(module: Module, value: ir.Name, owners: list[ir.Class]) -> bool:
+    """Whether `self` can be an instance of one of some classes."""
+    cls = owner_class(ir.Attribute(value.id, value.node, value.parent, value, ""))
+    return cls is None or any(_inherits(module, each, cls) or _inherits(module, cls, each) for each in owners)
+
+
+def _inherits(module: Module, cls: ir.Class, base: ir.Class, depth: int = 4) -> bool:
+    if cls is base:
+        return True
+    parents = [local_class(module, each.value) for each in cls.bases]
+    return depth > 0 and any(each is not None and _inherits(module, each, base, depth - 1) for each in parents)
+
+
 def _is_taken_whole(module: Module, value: ir.Name) -> bool:
-    """`self.__dict__`, `vars(self)`, `torch.save(self, path)`."""
+    """`self.__dict__`, `vars(self)`, `torch.save(self, path)`; not a question about one attribute."""
     up = value.parent
     if isinstance(up, ir.Call) and up.func is not value:
-        return bool(_SAVES.search(ir.last_name(up.func))) or "builtins.vars" in module.names.of(up.func)
-    return isinstance(up, ir.Attribute) and up.attr == "__dict__"
+        if _SAVES.search(ir.last_name(up.func)):
+            return True
+        return "builtins.vars" in module.names.of(up.func) and _is_all(up)
+    return isinstance(up, ir.Attribute) and up.attr == "__dict__" and _is_all(up)
+
+
+def _is_all(value: ir.Value) -> bool:
+    """Whether it is all of a dict of attributes that goes on from here."""
+    up = value.parent
+    if isinstance(up, ir.Attribute):
+        return up.attr not in _OF_ONE
+    return not isinstance(up, ir.Compare) and not (isinstance(up, ir.Subscript) and up.base is value)
 
 
 def is_saved(module: Module, value: ir.Value, seen: set[object] | None = None) -> bool:
