@@ -6,7 +6,7 @@ import os
 import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from amplint.findings import Edit, Finding, Fix
 
@@ -40,6 +40,20 @@ def _touches(edit: Edit, places: list[Edit]) -> bool:
     """Whether `edit` overlaps or adjoins one of `places`, so that their order or their sum would be a guess."""
     at = bisect_left(places, edit)
     return any(other.start <= edit.end and edit.start <= other.end for other in places[max(at - 1, 0) : at + 1])
+
+
+def between(old: str, new: str) -> tuple[Edit, ...]:
+    """The edits on whole lines that make one text of another."""
+    import difflib  # noqa: PLC0415 - as below
+
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    starts = [0, *accumulate(map(len, before))]
+    changes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return tuple(
+        Edit(starts[first], starts[last], "".join(after[start:end]))
+        for kind, first, last, start, end in changes
+        if kind != "equal"
+    )
 
 
 def validate(finding: Finding, length: int) -> None:

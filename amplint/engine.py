@@ -214,7 +214,14 @@ def _find(
     if to_try and module is not None:
         others = _touched(module.texts, _counting(settings) - settings.codes)
         before = Counter(each.code for each in (*raw, *analysis.run(others, module)[0]))
-        tried = try_out(source.text, to_try, before, lambda text: _tried(source.like(text), settings))
+        tried = try_out(
+            source.text,
+            to_try,
+            before,
+            lambda text: Counter(each.code for each in _tried(source.like(text), settings)),
+            # Edits on whole lines might join a notebook's cells.
+            None if source.place(0)[0] is not None else lambda text: _fixable(source.like(text), settings),
+        )
         kept = [each for each in kept if each not in to_try] + tried
     if gate.UNUSED in settings.codes:
         kept += comments.keep(list(comments.unused(settings.codes - failed)))
@@ -264,20 +271,28 @@ def _counting(settings: Settings) -> frozenset[str]:
     return frozenset(code for code, rule in all_rules().items() if rule.default) | settings.codes
 
 
-def _tried(source: Source, settings: Settings) -> Counter[str]:
+def _tried(source: Source, settings: Settings) -> list[Finding]:
     return _folded(lambda fold: _count(source, settings, fold))
 
 
-def _count(source: Source, settings: Settings, fold: bool) -> Counter[str]:
-    """How often each code that counts is found in a text."""
+def _fixable(source: Source, settings: Settings) -> list[Finding]:
+    """All that counts in a text, silenced or not; with the fixes that no comment keeps away and the settings allow."""
+    found = _tried(source, settings)
+    kept = Suppressions(source).keep(found)
+    offered = {each.fix for each in kept if each.fix and each.code not in settings.unfixable}
+    return [each if each.fix in offered else each._replace(fix=None) for each in found]
+
+
+def _count(source: Source, settings: Settings, fold: bool) -> list[Finding]:
+    """What is found in a text by the rules that count."""
     try:
         module = _read(source, settings, _counting(settings), fold)
         if module is not None:
             found, _ = analysis.run(_touched(module.texts, _counting(settings)), module)
-            return Counter(each.code for each in found)
+            return found
     except UnreadableError as error:
-        return Counter([error.finding.code])
-    return Counter()
+        return [error.finding]
+    return []
 
 
 def _offered(result: Result, unsafe: bool) -> list[Finding]:

@@ -6,34 +6,48 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from amplint.edits import apply
-from amplint.findings import Edit, Finding, Fix, withhold
+from amplint.edits import apply, between
+from amplint.findings import Applicability, Edit, Finding, Fix, withhold
 
 # Trials of one file's fixes. They are few where fixes are good: all of them are tried together first.
 TRIALS = 40
+# Fixes that one fix can need to do its work: each removes what the one before it brings to light.
+CHAINED = 4
 
 _Edits: TypeAlias = tuple[Edit, ...]
 _Change: TypeAlias = tuple[tuple[str, str], ...]  # what is replaced, by what
 
 
 def try_out(
-    text: str, findings: list[Finding], before: Counter[str], analyse: Callable[[str], Counter[str]]
+    text: str,
+    findings: list[Finding],
+    before: Counter[str],
+    analyse: Callable[[str], Counter[str]],
+    look: Callable[[str], list[Finding]] | None = None,
 ) -> list[Finding]:
     """The findings, without the fixes that don't do what they are for.
 
     A fix is kept if, applied to `text`, it takes away what it belongs to and adds nothing. `before` counts the codes
-    found in `text` by all rules, `analyse` those found in another text.
+    found in `text` by all rules, `analyse` those found in another text. What a fix brings to light can have a fix of
+    its own, which `look` gives with what is found in a text: where in the end nothing of it is left, they become one.
     """
-    trial = _Trial(text, findings, before, analyse)
+    trial = _Trial(text, findings, before, analyse, look)
     trial.run()
-    return withhold(findings, trial.reasons)
+    found = [each._replace(fix=trial.chains.get(each.fix.edits, each.fix)) if each.fix else each for each in findings]
+    return withhold(found, trial.reasons)
 
 
 class _Trial:
     def __init__(
-        self, text: str, findings: list[Finding], before: Counter[str], analyse: Callable[[str], Counter[str]]
+        self,
+        text: str,
+        findings: list[Finding],
+        before: Counter[str],
+        analyse: Callable[[str], Counter[str]],
+        look: Callable[[str], list[Finding]] | None,
     ) -> None:
         self.text = text
+        self.look = look
         self.before = before
         self.analyse = analyse
         self.left = TRIALS
@@ -43,6 +57,8 @@ class _Trial:
                 self.sharing.setdefault(finding.fix.edits, []).append(finding)
         # Why fixes are withheld.
         self.reasons: dict[_Edits, str] = {}
+        # What fixes become that need others.
+        self.chains: dict[_Edits, Fix] = {}
 
     def run(self) -> None:
         """Try all fixes together; where that goes wrong, ever smaller groups, down to each alone.
@@ -100,9 +116,42 @@ class _Trial:
         if wrong and len(group) > 1:
             return False
         if wrong:
+            chain = self._chain(group[0], expected)
+            if chain is not None:
+                self.chains[group[0].edits] = chain
+                return True
             own = {each.code for each in self.sharing[group[0].edits]}
             self.reasons[group[0].edits] = _reason(wrong, own, self.before, after)
         return True
+
+    def _chain(self, first: Fix, expected: Counter[str]) -> Fix | None:
+        """A fix and those of what it brings to light, as one; None where something of it would be left."""
+        if self.look is None:
+            return None
+        fixes, text = [first], apply(self.text, [first])[0]
+        while self.left and len(fixes) <= CHAINED:
+            self.left -= 1
+            found = self.look(text)
+            over = Counter(each.code for each in found) - expected
+            if not over:
+                return _as_one(fixes, between(self.text, text))
+            # Where the text had others of the code before, which of them is new can't be told.
+            new = [each.fix for each in found if each.code in over and expected[each.code] == 0]
+            usable = [each for each in new if each and each.edits and each.applicability is not Applicability.DISPLAY]
+            if not usable:
+                return None
+            fixes.append(usable[0])
+            text, _ = apply(text, usable[:1])
+        return None
+
+
+def _as_one(fixes: list[Fix], edits: tuple[Edit, ...]) -> Fix | None:
+    """Fixes that are made one after the other as one, as doubtful as the most doubtful of them."""
+    if not edits:
+        return None
+    safe = all(each.applicability is Applicability.SAFE for each in fixes)
+    kind = Applicability.SAFE if safe else Applicability.UNSAFE
+    return Fix(kind, "; then: ".join(dict.fromkeys(each.message for each in fixes)), edits)
 
 
 def _reason(wrong: list[str], own: set[str], before: Counter[str], after: Counter[str]) -> str:

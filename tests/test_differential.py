@@ -12,6 +12,8 @@ from collections import Counter
 import pytest
 import torch
 
+import amplint
+from tests.differential import scrambled
 from tests.differential.codes import TABLE, Observed
 from tests.differential.compare import Tried, compare, tried
 from tests.differential.draft import FAMILIES
@@ -397,3 +399,29 @@ def test_fixes_leave_nothing_new() -> None:
             changed += result is not None
             assert result is None or not result.new, str(result)
     assert changed > 20
+
+
+def test_fixed_programs_learn_what_they_learn_without_a_scaler() -> None:
+    every = list(map(scrambled.tried, range(100, 160)))
+    bad = [str(each) for each in every if each.bad]
+    assert not bad, "\n".join(bad)
+    fixed = [each for each in every if any(not attempt.left for attempt in each.attempts)]
+    assert len(fixed) > 10
+
+
+@pytest.mark.parametrize("order", ["update step", "step unscale update"])
+def test_no_fix_makes_an_exception_a_silent_error(order: str) -> None:
+    lines = {"step": "scaler.step(opt)", "update": "scaler.update()", "unscale": "scaler.unscale_(opt)"}
+    clip = "torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)"
+    first = [lines["unscale"], clip] if order.startswith("update") else [clip]
+    body = [
+        "opt.zero_grad()",
+        "scaler.scale(criterion(model(x), y)).backward()",
+        *first,
+        *(lines[each] for each in order.split()),
+    ]
+    text = "import torch\n\n\ndef fit(x, y, opt, model, criterion, scaler):\n"
+    text += "".join(f"    {each}\n" for each in body)
+    after = amplint.fix(text, scrambled.FILENAME, scrambled.SETTINGS, unsafe=True)
+    if scrambled.outcome_of(after) is scrambled.Outcome.WRONG:
+        assert amplint.check(after, scrambled.FILENAME, scrambled.SETTINGS)

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from amplint.findings import Applicability, Finding, Fix
+from amplint.findings import Applicability, Edit, Finding, Fix
 from amplint.trial import TRIALS, try_out
 from tests.test_edits import finding, fix
 
@@ -128,3 +128,33 @@ def test_where_trials_run_out_what_was_not_tried_says_so() -> None:
 def test_advice_is_not_tried() -> None:
     found = finding("A", Fix(Applicability.DISPLAY, "Do it by hand"))
     assert trial("A", found, finding("B")) == ([found, finding("B")], 0)
+
+
+def chained(text: str, found: Finding, of: dict[str, Fix]) -> Finding:
+    """The finding after a trial in which each letter of a text has the fix `of` it, if any, at its first place."""
+
+    def look(new: str) -> list[Finding]:
+        return [finding(each, of.get(each)) for each in new if each.isupper()]
+
+    analyse = Analyser()
+    (after,) = try_out(text, [found], analyse(text), analyse, look)
+    return after
+
+
+def test_what_a_fix_brings_to_light_is_fixed_with_it() -> None:
+    unsafe = Fix(Applicability.UNSAFE, "Then this", fix((0, 1, "D")).edits)
+    last = Fix(Applicability.SAFE, "And this", fix((0, 1, "x")).edits)
+    after = chained("A.B", finding("A", fix((0, 1, "C"))), {"C": unsafe, "D": last})
+    assert after.withheld is None
+    assert after.fix is not None
+    assert after.fix.applicability is Applicability.UNSAFE
+    assert after.fix.message.endswith("; then: Then this; then: And this")
+    assert after.fix.edits == (Edit(0, 3, "x.B"),)
+
+
+def test_a_fix_whose_chain_leaves_something_is_withheld() -> None:
+    without = chained("A.", finding("A", fix((0, 1, "C"))), {})
+    round_and_round = chained("A.", finding("A", fix((0, 1, "C"))), {"C": fix((0, 1, "D")), "D": fix((0, 1, "C"))})
+    one_of_two = chained("A.B", finding("A", fix((0, 1, "B"))), {"B": fix((0, 1, "x"))})
+    assert [each.fix for each in (without, round_and_round, one_of_two)] == [None, None, None]
+    assert without.withheld == "the fixed code would be reported as C"

@@ -75,7 +75,7 @@ from amplint.rules.order import (
     visits,
     where,
 )
-from amplint.rules.standing import loop_of, skipping, upwards
+from amplint.rules.standing import exclusive, loop_of, skipping, upwards
 from amplint.rules.statements import line_behind
 
 if TYPE_CHECKING:
@@ -280,7 +280,15 @@ def _never_updated(module: Module, each: Found, kind: Applicability) -> Finding:
             break
         place = place.parent  # a loop over optimizers: one update serves them all
     edit = line_behind(module, place, f"{name}.update()") if place is not None else None
-    if edit is None:
+    early = [
+        update.call
+        for update in calls_of(flow, scaler, "update")
+        if update.call.id < steps[-1].call.id and not exclusive(update.call, steps[-1].call)
+    ]
+    if early:
+        # A second one would make it run, with gradients that are divided twice.
+        withheld = f"the update on {module.line(early[0])} comes before the step, and would have to move after it"
+    elif edit is None:
         withheld = "there is no step, or none in a suite of its own, behind which `update()` could go"
     else:
         offered = Fix(kind, f"Call `{name}.update()` behind the last step", (edit,))

@@ -29,8 +29,9 @@ scaler.update()
 ```
 
 ## Fix safety
-Unsafe: the call that raises goes. No fix where gradients are clipped behind a late `unscale_` (both have to move
-before the step), and where the first step is taken on some paths only.
+Unsafe: the call that raises goes. No fix where gradients are clipped after a late `unscale_` (both have to move before
+the step), or before it with no other `unscale_` (without one they would stay scaled), and where the first step is taken
+on some paths only.
 
 ## Proof
 The fixtures raise before; after, the SGD updates agree with a float32 reference step within float16's noise.
@@ -51,7 +52,7 @@ from amplint.model.flow import Flow
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.order import Found, calls_of, fix_at_home, one_for_each, visits, where
-from amplint.rules.standing import dominates
+from amplint.rules.standing import conditions, dominates
 from amplint.rules.statements import call_removed
 
 if TYPE_CHECKING:
@@ -112,8 +113,16 @@ def _is_a_round_of_its_own(flow: Flow, visit: Visit, step: Event) -> bool:
 
 def _fix(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
     call = visit.event.call
-    if visit.event.kind == "unscale_" and any(each.event.call.id > call.id for each in visits(flow, "clip")):
-        return None, "move it before the step, with the clipping that it is for"
+    if visit.event.kind == "unscale_":
+        clips = visits(flow, "clip")
+        if any(each.event.call.id > call.id for each in clips):
+            return None, "move it before the step, with the clipping that it is for"
+        others = calls_of(flow, str(visit.event.scaler), "unscale_")
+        if clips and not any(
+            each.call.id < call.id and each.optimizer == visit.event.optimizer and not conditions(each.call, call)
+            for each in others
+        ):
+            return None, "it may be meant for the clipping before the step: move it there"
     if _is_a_round_of_its_own(flow, visit, step):
         return None, "what is missing is `update()` behind the first step"
     if not dominates(step.call, call):
