@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import shutil
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -12,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from amplint.arguments import Parser, add_settings, overrides
 from amplint.baseline import Baseline
 from amplint.discovery import discover
-from amplint.paths import contents, visible
+from amplint.paths import contents, shown, visible
 from amplint.progress import say
 from amplint.report import proofs, steps
 from amplint.run import Job, Mode, Outcome, reason, tidy, write
@@ -21,8 +22,8 @@ from amplint.settings import Resolver
 from amplint.verify.fixtures import DEVICES, Fixture, NotAFixture, has_fixtures
 from amplint.verify.proof import REFUTED
 from amplint.verify.run import MEMORY, TIMEOUT, CannotRun, Row, verify
-from amplint.verify.training import Limits, StepRow, Verifier
-from amplint.verify.verdict import MISBEHAVES
+from amplint.verify.training import Checked, Limits, Verifier
+from amplint.verify.verdict import MISBEHAVES, NOT_CHECKABLE
 
 _DESCRIPTION = """\
 Check the AMP training steps of a program on real tensors, as they are and with amplint's fixes. Nothing of the program
@@ -30,11 +31,14 @@ is executed: its steps are interpreted on a small model, over the values of the 
 fixtures, programs whose first line says what they show, are run with --run only."""
 _EPILOG = """\
 Verdicts: confirmed (misbehaves before, right after the fix), clean (right as it stands), misbehaves (and no fix changes
-it), refuted (the fix leaves it wrong, or makes it so), not checkable (and why). Errors are relative to the same step
-with AMP switched off: regions and scalers made with enabled=False. JSON is a list of objects, one a step: path, step,
-line, verdict, reason, device, simulated, before, after, findings, only_run, functions, runs, seconds, notes, cells; or
-one a fixture: rule, variant, path, shows, device, simulated, verdict, reason, before, after, seconds, bad, fixed. Exit
-codes: 0 nothing refuted and nothing misbehaves without a fix, 1 something does, 2 could not run."""
+it), refuted (the fix leaves it wrong, or makes it so), not checkable (and why); of a function that has AMP and trains
+nothing, as evaluation does: no training step. Steps of other files of the project that a named file leads to, or is
+used by, are checked too. Errors are relative to the same step with AMP switched off: regions and scalers made with
+enabled=False. JSON is a list of objects, one a step: path, step, line, verdict, reason, device, simulated, before,
+after, findings, only_run, functions, runs, seconds, notes, cells; or one a fixture: rule, variant, path, shows, device,
+simulated, verdict, reason, before, after, seconds, bad, fixed. Exit codes: 0 all that has AMP was checked, or trains
+nothing, and nothing is refuted or misbehaves without a fix; 1 something is or does; 2 not all could be checked,
+whatever the rest shows."""
 
 
 def run_verify(arguments: list[str]) -> int:
@@ -44,6 +48,7 @@ def run_verify(arguments: list[str]) -> int:
     add("paths", nargs="+", metavar="PATH", help="file or folder of training code, or of fixtures")
     of_runs = ("cpu", *DEVICES)  # for all steps, where the setting is for those that name none
     add("--device", dest="run_on", choices=of_runs, help="simulated where it is missing [default: the one named]")
+    add("-v", "--verbose", action="store_true", help="say on stderr what was looked at, and why it is a step or not")
     add("--explain", action="store_true", help="print what was run, line by line, and what stood in for what")
     add("--run", action="store_true", help="run fixtures, which executes their code, where they are interpreted else")
     add("--timeout", type=_seconds, default=TIMEOUT, metavar="SECONDS", help="for each half [default: 60]")
@@ -55,12 +60,15 @@ def run_verify(arguments: list[str]) -> int:
     code = [path for path in options.paths if path not in fixtures]
     try:
         rows = _fixtures(fixtures, options) if fixtures else []
-        found, errors = _code(code, options) if code else ([], [])
+        checked, errors = _code(code, options) if code else ({}, [])
     except (NotAFixture, CannotRun) as error:
         print(f"amplint: error: {visible(str(error))}", file=sys.stderr)
         return 2
     finally:
         say("")
+    found = [row for each in checked.values() for row in each.rows]
+    if options.verbose:
+        sys.stderr.writelines(f"{visible(line)}\n" for line in steps.looked_at(checked))
     for each in errors:
         print(f"amplint: error: {visible(each)}", file=sys.stderr)
     if options.output_format == "json":
@@ -69,9 +77,11 @@ def run_verify(arguments: list[str]) -> int:
     else:
         width = shutil.get_terminal_size((160, 24)).columns
         tables = proofs.as_table(rows, width) if fixtures else ""
-        tables += steps.as_tables(found, min(width, 160), explain=options.explain) if code else ""
+        if code:
+            without = sum(not (each.has_amp or each.looked.follow) for each in checked.values())
+            tables += steps.as_tables(found, min(width, 160), explain=options.explain, without=without)
         sys.stdout.write("\n".join(map(visible, tables.split("\n"))))
-    if errors:
+    if errors or any(row.verdict == NOT_CHECKABLE for row in found):
         return 2
     wrong = any(row.verdict == REFUTED for row in rows) or any(row.verdict in (REFUTED, MISBEHAVES) for row in found)
     return 1 if wrong else 0
@@ -85,27 +95,34 @@ def _fixtures(paths: Sequence[str], options: argparse.Namespace) -> list[Row]:
     return verify(paths, device=device, timeout=options.timeout, memory=options.memory, progress=tell)
 
 
-def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[list[StepRow], list[str]]:
+def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[dict[str, Checked], list[str]]:
+    """What was found of each file that is named, and of those that one of them leads to; and what failed."""
     resolver = Resolver(overrides(options, docs=False))
     files = discover(paths, resolver)
     errors = list(files.errors)
-    rows: list[StepRow] = []
+    checked: dict[str, Checked] = {}
+    todo = [*files.files]
+    known = {os.path.realpath(path) for path in todo}
     with Verifier(options.run_on, Limits(options.timeout, options.memory)) as verifier:
-        for at, path in enumerate(files.files):
+        for at, path in enumerate(todo):
 
             def tell(text: str, at: int = at) -> None:
-                say(f"[{at + 1}/{len(files.files)}] {text}")
+                say(f"[{at + 1}/{len(todo)}] {text}")
 
             try:
                 data, settings = contents(path), resolver.for_file(path)
-                rows += verifier.verify(path, data, settings, progress=tell)
+                checked[path] = verifier.check(path, data, settings, progress=tell)
+                for each in checked[path].looked.follow:
+                    if os.path.realpath(each) not in known:
+                        known.add(os.path.realpath(each))
+                        todo.append(shown(each))  # the loop comes to it
             except CannotRun:
                 raise
             except SettingsError as error:
                 errors.append(str(error))
             except Exception as error:  # a bug of ours in one file must not cost the user the others
                 errors.append(f"{path}: {reason(error)}")
-    return rows, errors
+    return checked, errors
 
 
 def fix_verified(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from amplint.paths import shown
 from amplint.report.proofs import finite, lines_of
+from amplint.verify.looks import Kind
+from amplint.verify.verdict import NO_STEP
 
 if TYPE_CHECKING:
     from amplint.verify.judge import Judged
-    from amplint.verify.training import StepRow
+    from amplint.verify.training import Checked, StepRow
 
 _HEAD = ("shows", "before", "after", "reference")
 # What a right step shows; the numbers are relative to it.
@@ -30,10 +33,27 @@ _LINE = re.compile(r"\bline (\d+)\b(?! of )")  # of the file itself
 _LEAST = 20  # characters of a column of words
 
 
-def as_tables(rows: Sequence[StepRow], width: int = 120, *, explain: bool = False) -> str:
-    """A block for each step, and a sum."""
+def as_tables(rows: Sequence[StepRow], width: int = 120, *, explain: bool = False, without: int = 0) -> str:
+    """A block for each step, and a sum; `without`: files that have no AMP."""
     blocks = ["\n".join(_block(row, width, explain=explain)) + "\n" for row in rows]
-    return "\n".join([*blocks, _sum(rows)]) + "\n"
+    return "\n".join([*blocks, _sum(rows, without)]) + "\n"
+
+
+def looked_at(checked: Mapping[str, Checked]) -> Iterator[str]:
+    """What was looked at in each file, a line each: the functions that have AMP, and why they are steps or not."""
+    for path, found in checked.items():
+        looked = found.looked
+        if not found.has_amp and not looked.follow and not looked.read:
+            yield f"{path}: no AMP"
+            continue
+        read = ", ".join(sorted(shown(each) for each in looked.read))
+        yield f"{path}: read{f' with {read}' if read else ''}"
+        if looked.read and not looked.looks and not looked.follow:
+            yield "  nothing of these that has AMP is called"
+        for each in looked.looks:
+            not_one = "" if each.kind is Kind.STEP or each.kind is Kind.PART else "not a step: "
+            yield f"  {each.row} {each.name}: {not_one}{each.why}"
+        yield from (f"  leads to {shown(other)}, which is checked as well" for other in looked.follow)
 
 
 def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
@@ -117,12 +137,18 @@ def _explanation(row: StepRow) -> Iterator[str]:
         yield f"    {_place(row, number) if number else '':>{last}}  {short}{f'  -> {what}' if what else ''}"
 
 
-def _sum(rows: Sequence[StepRow]) -> str:
+def _sum(rows: Sequence[StepRow], without: int) -> str:
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.verdict] = counts.get(row.verdict, 0) + 1
     runs, seconds = sum(row.runs for row in rows), sum(row.seconds for row in rows)
-    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "no training step"
+    files = f"{without} file{'s have' if without > 1 else ' has'} no AMP"
+    if not rows:
+        return f"nothing to check: {files}" if without else "nothing to check: no Python files"
+    said = ", ".join(
+        f"{count} {f'with {verdict}' if verdict == NO_STEP else verdict}" for verdict, count in counts.items()
+    )
+    said += f"; {files}" if without else ""
     speed = f"; {runs} runs in {seconds:.1f} s, {runs / seconds:,.0f} a second" if seconds else ""
     return f"{said}{speed}"
 

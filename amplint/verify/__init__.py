@@ -30,10 +30,12 @@ def verify_steps(
     r"""What the AMP training steps of a program do on real tensors, as they are and with the fixes of `amplint.fix`.
 
     A row a step, with its `verdict`: confirmed (misbehaves before, right after the fix), clean, misbehaves (and no fix
-    changes it), refuted (the fix leaves it wrong) or not checkable, for a `reason`. Nothing of the program executes:
-    its steps are interpreted in a child process, each within `timeout` seconds, before and after, and `memory` MiB
-    beyond what torch takes. `device` is the one to run on, or to simulate; else the one that the code names. The rest
-    is as for `amplint.fix`. A program that can't be parsed has no steps.
+    changes it), refuted (the fix leaves it wrong) or not checkable, for a `reason`. A step of another file of the
+    project that the program leads to has a row as well, with its own `path`. What else has AMP has a row that is "not
+    checkable" where it may train, and the step is not in sight, and "no training step" where it doesn't. Nothing of the
+    program executes: its steps are interpreted in a child process, each within `timeout` seconds, before and after, and
+    `memory` MiB beyond what torch takes. `device` is the one to run on, or to simulate; else the one that the code
+    names. The rest is as for `amplint.fix`.
 
     >>> import amplint
     >>> text = '''
@@ -59,7 +61,7 @@ def verify_steps(
     import os  # noqa: PLC0415 - most who import this package call nothing
 
     from amplint.api import make_settings  # noqa: PLC0415
-    from amplint.paths import look_again  # noqa: PLC0415
+    from amplint.paths import contents, look_again, shown  # noqa: PLC0415
     from amplint.verify.training import Limits, Verifier  # noqa: PLC0415
 
     settings = make_settings() if settings is None else settings
@@ -67,7 +69,13 @@ def verify_steps(
     data = _encoded(source, name) if isinstance(source, str) else source
     look_again()
     with Verifier(device or settings.device, Limits(timeout, memory)) as verifier:
-        return verifier.verify(name, data, settings, unsafe=unsafe)
+        found = verifier.check(name, data, settings, unsafe=unsafe)
+        rows, done = found.rows, {os.path.abspath(name)}
+        for path in found.looked.follow:
+            if path not in done:
+                done.add(path)
+                rows += verifier.verify(shown(path), contents(path), settings, unsafe=unsafe)
+        return rows
 
 
 def _encoded(text: str, filename: str) -> bytes:

@@ -13,6 +13,7 @@ from amplint.model.imports import look_in
 from amplint.source import Source
 from amplint.verify.bench import is_there
 from amplint.verify.files import lowered
+from amplint.verify.looked import Looker
 from amplint.verify.program import Code, Step
 from amplint.verify.simulate import DEVICES
 from amplint.verify.trials import judged, run_step
@@ -25,7 +26,7 @@ class Answers:
         self._codes: dict[tuple[str, str], Code] = {}
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """What is `asked`: the steps of a text, or what running one shows.
+        """What is `asked`: the steps of a text, what else in it has AMP ("look"), or what running a step shows.
 
         Either has `path`, `text`, `device` (None: the one that the text trains on), `usual` (the project's) and `src`;
         a run has the step's `name` and `number` among those of that name.
@@ -39,6 +40,10 @@ class Answers:
         device = asked["device"] or trained_on(code, asked["usual"])
         if asked["ask"] == "steps":
             return {"steps": [_described(code, each) for each in steps], "device": device, "error": ""}
+        if asked["ask"] == "look":
+            looked = Looker(code).look()
+            looks = [[each.name, each.row, each.kind.value, each.why] for each in looked.looks]
+            return {"looks": looks, "follow": looked.follow, "read": looked.read}
         named = [each for each in steps if each.name == asked["name"]]
         return self._run(code, named[asked["number"]], device)
 

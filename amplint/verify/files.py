@@ -99,12 +99,29 @@ class Files:
 
     def _place(self, code: Code, value: ir.Value) -> Place | None:
         if isinstance(value, ir.Attribute):
-            module = self.of(code, value.base)
+            module = self.of(code, value.base) or self._submodule(code, value.base)
             return self._in(module.code, value.attr, _DEPTH) if module is not None and not module.name else None
         if not isinstance(value, ir.Name):
             return None
         found = [self.imported(code, each) for each in code.module.names.bindings(value) if isinstance(each, Imported)]
         return next((each for each in found if each is not None), None)
+
+    def _submodule(self, code: Code, value: ir.Value) -> Place | None:
+        """The module that `a.b` is behind `import a.b`."""
+        parts: list[str] = []
+        base = value
+        while isinstance(base, ir.Attribute):
+            parts.insert(0, base.attr)
+            base = base.base
+        if not isinstance(base, ir.Name) or not parts:
+            return None
+        dotted = ".".join([base.name, *parts])
+        for each in code.module.names.bindings(base):
+            if isinstance(each, Imported) and each.statement.module is None and each.alias.asname is None:
+                if any(alias.name == dotted for alias in each.statement.aliases):
+                    of = self._read(code, dotted)
+                    return Place(of, "", None) if of is not None else None
+        return None
 
     def called(self, code: Code, call: ir.Call) -> Iterator[ir.Function]:
         """The function of another file that a call is of: by its name, of an instance in sight, or inherited."""
@@ -127,10 +144,13 @@ class Files:
             made = [each.value for each in code.module.names.bindings(value) if isinstance(each, Assigned)]
         elif isinstance(value, ir.Attribute) and (cls := owner_class(value)) is not None:
             made = cls.stored(value.attr)
+        elif isinstance(value, ir.Call):
+            made = [value]
         for each in made:
-            place = self.of(code, each.func) if isinstance(each, ir.Call) else None
-            if place is not None and isinstance(place.what, ir.Class):
-                yield from self.method(place.code, place.what, name, _DEPTH)
+            for of, source in self.callers.made(code, each) if isinstance(each, ir.Call) else ():
+                what = self.callers.what(of, source.func)
+                if isinstance(what, ir.Class) and self.owner(what) is not code:
+                    yield from self.method(self.owner(what), what, name, _DEPTH)
 
     def bases(self, code: Code, cls: ir.Class, depth: int = _DEPTH) -> Iterator[tuple[Code, ir.Class]]:
         """A class and what it inherits in the program, each with its file."""

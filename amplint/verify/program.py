@@ -21,9 +21,9 @@ from amplint.verify.texts import Texts
 # What has to have run for a step to be judged.
 COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", "clip")
 STEPS = frozenset(("step", "optimizer_step"))
-_OF_SCALER = ("scale", "unscale_", "step", "update")
-_MAKES = {SCALER, *OLD_SCALER, AUTOCAST, *OLD_AUTOCAST}
-_REGION, _MADE = "region", "made"
+OF_SCALER = ("scale", "unscale_", "step", "update")
+MAKES = {SCALER, *OLD_SCALER, AUTOCAST, *OLD_AUTOCAST}
+REGION, _MADE = "region", "made"  # beside the kinds of events
 
 
 class Step(NamedTuple):
@@ -86,7 +86,7 @@ class Code(Texts):
         if event is not None and event.kind != "opaque":
             return True
         names = self.module.names.of(call.func)
-        if names & _MAKES or any(name.startswith("torch.optim.") for name in names):
+        if names & MAKES or any(name.startswith("torch.optim.") for name in names):
             return True
         if any(self.function_matters(each) for each in self._by_name.get(ir.last_name(call.func), ())):
             return True
@@ -189,17 +189,17 @@ class Code(Texts):
                 if isinstance(statement, (ir.Function, ir.Class)):
                     continue
                 for event in self.events.in_statement(statement):
-                    found |= {event.kind, _REGION} if event.how == LIBRARY else {event.kind}
+                    found |= {event.kind, REGION} if event.how == LIBRARY else {event.kind}
                 for value in statement.values():
                     for each in ir.walk_values(value):
                         if isinstance(each, ir.Call):
                             if region_of(self.module, each) is not None:
-                                found.add(_REGION)
-                            elif self.module.names.of(each.func) & _MAKES and loops_round(each):
+                                found.add(REGION)
+                            elif self.module.names.of(each.func) & MAKES and loops_round(each):
                                 found.add(_MADE)
             for each in function.decorators if function is not None else ():
                 if isinstance(each, ir.Call) and region_of(self.module, each) is not None:
-                    found.add(_REGION)
+                    found.add(REGION)
             self._kinds[key] = frozenset(found - {"opaque"})
         return self._kinds[key]
 
@@ -219,6 +219,10 @@ class Code(Texts):
                         found[each.id] = each
             self._reached[key] = tuple(found.values())
         return self._reached[key]
+
+    def leads_on(self, call: ir.Call) -> bool:
+        """Whether a call is of a function of the program."""
+        return any(True for _ in self._named(call))
 
     def _named(self, value: ir.Value) -> Iterator[ir.Function]:
         if isinstance(value, ir.Lambda):
@@ -287,7 +291,7 @@ class Code(Texts):
     def is_step(self, function: ir.Function | None) -> bool:
         """Whether gradients are made and used where a function runs, beside a scaler or a region."""
         kinds = self.kinds_in(self.reach(function))
-        return "backward" in kinds and bool(kinds & STEPS) and bool(kinds & {*_OF_SCALER, _REGION})
+        return "backward" in kinds and bool(kinds & STEPS) and bool(kinds & {*OF_SCALER, REGION})
 
     def kinds_in(self, reach: tuple[ir.Function | None, ...]) -> set[str]:
         """The kinds of the events in functions."""
@@ -401,7 +405,7 @@ def _naming(code: Code, value: ir.Value) -> list[ir.Value]:
     todo = [value]
     while todo:
         one = todo.pop()
-        named = [each for each in ir.walk_values(one) if code.module.names.of(each) & _MAKES]
+        named = [each for each in ir.walk_values(one) if code.module.names.of(each) & MAKES]
         if not named or one.id in found:
             continue
         found[one.id] = one

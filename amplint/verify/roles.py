@@ -25,7 +25,7 @@ _NUMBERS = ("detach", "item", "tolist", "numpy")  # methods whose results have n
 _TRAINS = re.compile(r"^(manual_)?backward|_backward$|unscale")
 _HOOK = re.compile(r"(on|before|after|pre|post)_")
 # What a function is called that is given an optimizer or scaler and doesn't train with it.
-_HARMLESS = re.compile(
+HARMLESS = re.compile(
     r"(?i)save|load|checkpoint|log|print|sched|lr|write|state|summary|info|^get|build|create|make|prepare|setup|init"
     r"|learning_rate|register|^add|^wait|synchroni|hook|restore|resume|len|warm|broadcast|append|track|report|^to$|isinstance"
 )
@@ -184,7 +184,7 @@ class Roles(Evaluator):
             return False
         if site.code.files.is_plain(site.code, site.call.func):
             return False
-        if makes(site.call) or _HARMLESS.search(name or site.code.text(site.call.func)):
+        if makes(site.call) or HARMLESS.search(name or site.code.text(site.call.func)):
             return False
         return self.is_given_tools(site, inputs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from tempfile import TemporaryDirectory
@@ -14,15 +14,31 @@ from typing import Any, NamedTuple
 from amplint.analysis import INVALID_SYNTAX
 from amplint.engine import FixResult, Wanted, fix_bytes
 from amplint.findings import Finding
+from amplint.model.imports import look_in
 from amplint.settings import Settings
 from amplint.source import Source
+from amplint.verify.importers import imports, reaches
 from amplint.verify.judge import UNKNOWN, Fault, Judged
+from amplint.verify.looks import NOTHING, Kind, Look, Looked
 from amplint.verify.run import MEMORY, TIMEOUT, Lost, Runner, need_torch
-from amplint.verify.verdict import CONFIRMED, Found, compared, decide, fewer, unexplained
+from amplint.verify.verdict import (
+    CONFIRMED,
+    NO_STEP,
+    NOT_CHECKABLE,
+    Found,
+    Verdict,
+    compared,
+    decide,
+    fewer,
+    unexplained,
+)
 
-# A step has one of these words, whatever it takes from other files; a file without them is not even parsed.
-_WORDS = re.compile(rb"autocast|[sS]caler|accelerate")
+# A step has one of these words, in its own file or in those that it leads to; what hasn't is not even parsed.
+_WORDS = re.compile(rb"autocast|[sS]caler|accelerat")
 _MODULE = "<module>"
+_LIBRARIES = re.compile(rb"lightning|transformers")
+_PRECISION = re.compile(rb"precision|fp16|bf16")
+_OF_A_FRAMEWORK = Verdict(NOT_CHECKABLE, "its training step is the framework's, which is out of sight")
 
 
 class Limits(NamedTuple):
@@ -52,6 +68,18 @@ class StepRow:
     seconds: float
     notes: list[tuple[int, str, str]] = field(default_factory=list)  # what was run: line, text, what it was replaced by
     cells: list[tuple[int, int]] = field(default_factory=list)  # a notebook's: where each starts, its number
+
+
+class Checked(NamedTuple):
+    """What was found of a file: its rows, whether it has AMP, and what was looked at.
+
+    A row is a step's, or that of another function that has AMP: not checkable where it may train, and the step is not
+    in sight; no training step where it doesn't.
+    """
+
+    rows: list[StepRow]
+    has_amp: bool = False
+    looked: Looked = NOTHING
 
 
 class Verifier:
@@ -84,10 +112,40 @@ class Verifier:
         unsafe: bool | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> list[StepRow]:
-        """The rows of a file's steps, with the fixes that amplint offers for it."""
-        if not _WORDS.search(data):
-            return []
-        return self.compare(path, data, settings, fix_bytes(data, path, settings, unsafe=unsafe), progress)
+        """The rows of a file, with the fixes that amplint offers for it."""
+        return self.check(path, data, settings, unsafe=unsafe, progress=progress).rows
+
+    def check(
+        self,
+        path: str,
+        data: bytes,
+        settings: Settings,
+        *,
+        unsafe: bool | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> Checked:
+        """What is found of a file, with the fixes that amplint offers for it."""
+        look_in(settings.src)
+        own = bool(_WORDS.search(data))
+        if not own and not any(reaches(each, _WORDS.search) for each in imports(os.path.abspath(path))):
+            at = _framework(data)
+            return Checked([_not_run(path, _MODULE, at, _OF_A_FRAMEWORK)], True) if at else Checked([])
+        fixed = fix_bytes(data, path, settings, unsafe=unsafe)
+        broken = next((each for each in fixed.before.findings if each.code == INVALID_SYNTAX), None)
+        if broken is not None:
+            row = _not_run(path, _MODULE, 1, Verdict(NOT_CHECKABLE, f"it can't be parsed: {broken.message}"))
+            return Checked([row], True) if own else Checked([])
+        source = fixed.before.source or Source.from_bytes(data, path)
+        rows = self.compare(path, data, settings, fixed, progress)
+        looked, failed = self._look(_asked_of(path, settings), source.text)
+        if failed:
+            return Checked([*rows, _not_run(path, _MODULE, 1, Verdict(NOT_CHECKABLE, failed))], True)
+        idle = not looked.follow and all(each.kind is Kind.NONE for each in looked.looks)
+        for each in looked.looks:
+            if each.kind is Kind.HIDDEN or idle:
+                verdict = Verdict(NO_STEP if idle else NOT_CHECKABLE, each.why)
+                rows.append(_not_run(path, each.name, each.row, verdict, source.cells))
+        return Checked(rows, bool(looked.looks), looked)
 
     def compare(
         self,
@@ -102,7 +160,7 @@ class Verifier:
         if any(each.code == INVALID_SYNTAX for each in found.findings):
             return []
         source = found.source or Source.from_bytes(data, path)
-        file = {"path": os.path.abspath(path), "usual": settings.device, "src": settings.src}
+        file = _asked_of(path, settings)
         steps, device = self._steps(file, source.text)
         after_text = Source.from_bytes(fixed.data, path).text
         after_steps = self._steps(file, after_text)[0] if after_text != source.text else []
@@ -197,6 +255,15 @@ class Verifier:
         answer = self._ask({**file, "ask": "steps", "text": text})
         return answer.get("steps", []), answer.get("device", "cpu")
 
+    def _look(self, file: dict[str, Any], text: str) -> tuple[Looked, str]:
+        """What was looked at in a text, and why that can't be told."""
+        answer = self._ask({**file, "ask": "look", "text": text})
+        if "looks" not in answer:
+            reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
+            return NOTHING, f"looking for training steps failed: {reason}"
+        looks = [Look(name, row, Kind(kind), why) for name, row, kind, why in answer["looks"]]
+        return Looked(looks, answer["follow"], answer["read"]), ""
+
     def _run(
         self, file: dict[str, Any], text: str, step: dict[str, Any], number: int, device: str
     ) -> tuple[Judged, dict[str, Any]]:
@@ -213,6 +280,33 @@ class Verifier:
             return self._runner.ask(asked)
         except Lost as lost:
             return {"failed": str(lost)}
+
+
+def _framework(data: bytes) -> int:
+    """The line on which a file asks Lightning or transformers for mixed precision; 0: it doesn't."""
+    if not (_LIBRARIES.search(data) and _PRECISION.search(data)):
+        return 0
+    try:
+        calls = [each for each in ast.walk(ast.parse(data)) if isinstance(each, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return 0
+    for call in calls:
+        for each in call.keywords:
+            if each.arg in ("precision", "fp16", "bf16") and isinstance(each.value, ast.Constant):
+                if each.value.value is True or re.match(r"b?f?16", str(each.value.value)):
+                    return each.value.lineno
+    return 0
+
+
+def _asked_of(path: str, settings: Settings) -> dict[str, Any]:
+    """What is asked of a file, in any case."""
+    return {"path": os.path.abspath(path), "usual": settings.device, "src": settings.src}
+
+
+def _not_run(path: str, name: str, row: int, verdict: Verdict, cells: Sequence[tuple[int, int]] = ()) -> StepRow:
+    """The row of a function that has AMP and that is not run as a step."""
+    before = Judged(UNKNOWN, reason=verdict.reason)
+    return StepRow(path, name, row, *verdict, "", False, before, None, [], [], [], 0, 0.0, [], [*cells])
 
 
 def _with_touched(step: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:

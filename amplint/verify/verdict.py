@@ -9,6 +9,7 @@ from amplint.verify.judge import RIGHT, UNKNOWN, WARNING, WRONG, Judged
 from amplint.verify.shows import SHOWS
 
 CONFIRMED, CLEAN, REFUTED, MISBEHAVES, NOT_CHECKABLE = "confirmed", "clean", "refuted", "misbehaves", "not checkable"
+NO_STEP = "no training step"  # of a function that has AMP, and trains nothing
 REPORT = "please report it: https://github.com/amplint/amplint/issues"
 
 

@@ -1,0 +1,275 @@
+"""What verify has looked at in a file: its training steps, and of what else has AMP why it is none, or can't be run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from amplint.model import ir
+from amplint.model.dtypes import region_of
+from amplint.model.objects import given, objects
+from amplint.paths import seen_from
+from amplint.verify.looks import Kind, Look, Looked
+from amplint.verify.program import MAKES, OF_SCALER, STEPS, Code, Step
+from amplint.verify.roles import HARMLESS
+
+_NO_GRADIENTS = {"torch.no_grad", "torch.inference_mode"}
+# What a function is called that trains nothing.
+_INFERS = re.compile(
+    r"(?i)eval|valid|test|infer|predict|sampl|generat|demo|encod|embed|extract|export|bench|visuali|render|score|transcrib"
+)
+_TRAINS = re.compile(r"(?i)backward|unscale|scaler\b")
+_ACCELERATOR = re.compile(r"(?i)accelerator$")
+
+
+class Looker:
+    """Looks at one file."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self._steps = code.steps
+        self._within: dict[int, Step] = {}
+        for step in self._steps:
+            for each in step.reach:
+                self._within.setdefault(_key(each), step)
+
+    def look(self) -> Looked:
+        """What was seen."""
+        code = self._code
+        follow = list(dict.fromkeys(self._below())) or list(dict.fromkeys(self._below(hidden=True)))
+        looks: list[Look] = []
+        for function in (None, *code.module.functions):
+            has = self.has(function)
+            row = code.row(function) if function is not None else 1
+            if has is None and not self._is_step(function):
+                other = self._idle(function) if not follow and not self._steps else ""
+                if other:
+                    looks.append(Look(code.name(function), row, Kind.NONE, other))
+                continue
+            looks.append(Look(code.name(function), row, *self._kind(function, has, followed=bool(follow))))
+        looks = self._outermost(looks)
+        if not self._steps and not follow and any(each.kind is not Kind.NONE for each in looks):
+            above = [each for each in dict.fromkeys(self._above()) if each != code.module.source.filename]
+            if above:
+                follow = above
+                looks = [each._replace(kind=Kind.PART, why="a part of a step of another file") for each in looks]
+        own = code.module.source.filename
+        read = [each.module.source.filename for each in code.files.codes if each.module.source.filename != own]
+        return Looked(looks, follow, read)
+
+    def _outermost(self, looks: list[Look]) -> list[Look]:
+        """Of functions that hide a step, those that no other one of them runs."""
+        hidden = {each.name for each in looks if each.kind is Kind.HIDDEN}
+        inner = {
+            self._code.name(each)
+            for function in (None, *self._code.module.functions)
+            if self._code.name(function) in hidden
+            for each in self._code.reach(function)[1:]
+            if each is not None and self._code.owner(each) is self._code
+        }
+        return [
+            each._replace(kind=Kind.PART, why="a part of another function")
+            if each.kind is Kind.HIDDEN and each.name in inner and not hidden <= inner
+            else each
+            for each in looks
+        ]
+
+    def _is_step(self, function: ir.Function | None) -> bool:
+        return any(each.function is function for each in self._steps)
+
+    def _kind(self, function: ir.Function | None, has: ir.Value | None, *, followed: bool) -> tuple[Kind, str]:
+        if self._is_step(function):
+            return Kind.STEP, "a training step"
+        if (step := self._within.get(_key(function))) is not None:
+            return Kind.PART, f"a part of {step.name}"
+        assert has is not None
+        code = self._code
+        runs = next((each for each in code.reach(function)[1:] if each is not None and self._steps_in(each)), None)
+        if runs is not None:
+            owner = code.owner(runs)
+            return Kind.PART, f"runs {owner.name(runs)}{'' if owner is code else f' of {_file(code, owner)}'}"
+        what = f"{code.where(has)} has {_short(code.text(has))}"
+        if self._steps and _makes_scaler(code, has) and not code.own_kinds(function):
+            return Kind.PART, what
+        kinds = code.kinds_in(code.reach(function))
+        trains = bool(kinds & {"backward", *STEPS, *OF_SCALER})
+        missing = [
+            said
+            for said, there in (("no backward", "backward" in kinds), ("no optimizer step", bool(kinds & STEPS)))
+            if not there
+        ]
+        why = f"{what}, and {' and '.join(missing)} is reached from it" if missing else what
+        hidden = self._hidden(function)
+        if hidden is not None:
+            return (
+                Kind.HIDDEN,
+                f"{code.where(hidden)}: what {_short(code.text(hidden))} does can't be seen{self._origin(hidden)}",
+            )
+        if trains:
+            return Kind.HIDDEN, why if missing else f"{what}, which no backward and no step in sight goes with"
+        if self._steps or followed or not self._may_train(function, has):
+            return Kind.NONE, f"{why}: nothing to check"
+        return Kind.HIDDEN, f"{what}, and the training step that runs it is not in sight"
+
+    def _may_train(self, function: ir.Function | None, has: ir.Value) -> bool:
+        """Whether what has AMP can be a part of a step that is out of sight: nothing says that it only infers."""
+        code = self._code
+        if _makes_scaler(code, has):
+            return True
+        if function is None or _INFERS.search(function.name):
+            return False
+        values = [
+            *ir.values_below(function.body),
+            *(each for one in function.decorators for each in ir.walk_values(one)),
+        ]
+        if any(code.module.names.of(each) & _NO_GRADIENTS for each in values):
+            return False
+        if any(
+            isinstance(each, ir.Call) and isinstance(each.func, ir.Attribute) and each.func.attr == "eval"
+            for each in values
+        ):
+            return False
+        callers = [ir.function_of(each) for each in code.calls_of(function)]
+        return not callers or any(each is not None and self._may_train(each, has) for each in callers)
+
+    # --- what a function has of AMP
+
+    def has(self, function: ir.Function | None) -> ir.Value | None:
+        """The first expression of a function's own that makes or uses a region or scaler."""
+        code = self._code
+        body = function.body if function is not None else code.module.program.body
+        for each in function.decorators if function is not None else ():
+            if code.naming(each):
+                return each
+        for value in self._values(body):
+            if isinstance(value, ir.Call):
+                event = code.event(value)
+                if region_of(code.module, value) is not None or code.module.names.of(value.func) & MAKES:
+                    return value
+                if event is not None and (event.kind in OF_SCALER or event.how == "accelerate"):
+                    return value
+                if event is not None and event.kind == "opaque" and _is_accelerators(value.func):
+                    return value
+            elif isinstance(value, (ir.Name, ir.Attribute)) and not _is_bound(value):
+                called = isinstance(value.parent, ir.Call) and value.parent.func is value
+                if code.module.names.of(value) & MAKES and not called and not isinstance(value.parent, ir.Attribute):
+                    return value
+        return None
+
+    @staticmethod
+    def _values(body: ir.Block) -> Iterator[ir.Value]:
+        for value in ir.values_below(body):
+            yield value
+            if isinstance(value, ir.Lambda):
+                yield from ir.values_below(value.function.body)
+
+    def _hidden(self, function: ir.Function | None) -> ir.Call | None:
+        """The first call that may make or use gradients where that can't be seen, reached from a function."""
+        code = self._code
+        for each in code.reach(function):
+            owner = code.owner(each)
+            body = each.body if each is not None else code.module.program.body
+            for event in owner.events.below(body):
+                call = event.call
+                if event.kind != "opaque" or not isinstance(call, ir.Call) or owner.leads_on(call):
+                    continue
+                if owner is code and _may_train(owner, call):
+                    return call
+        return None
+
+    def _origin(self, call: ir.Call) -> str:
+        """Where what is called comes from, in words, if that is no file of the project."""
+        code = self._code
+        base = call.func.base if isinstance(call.func, ir.Attribute) else call.func
+        for value in dict.fromkeys((call.func, base)):
+            for of, source in code.files.callers.sources(code, value, 6):
+                named = source.func if isinstance(source, ir.Call) else source
+                found = of.module.names.only(named)
+                if found is not None and found[0].isalpha() and of.files.callers.what(of, named) is None:
+                    return f": {found} is not in the project"
+        return ""
+
+    # --- other files
+
+    def _below(self, *, hidden: bool = False) -> Iterator[str]:
+        """The files with steps (or `hidden`: what may hide some) that functions of this one run, and no step of it."""
+        code = self._code
+        for function in (None, *code.module.functions):
+            if _key(function) in self._within:
+                continue
+            for each in code.reach(function)[1:]:
+                owner = code.owner(each)
+                if each is None or owner is code or _key(each) in self._within:
+                    continue
+                if Looker(owner).hides(each) if hidden else owner.is_step(each):
+                    yield owner.module.source.filename
+
+    def hides(self, function: ir.Function) -> bool:
+        """Whether a function has AMP, and may train where that can't be seen."""
+        has = self.has(function)
+        return has is not None and self._kind(function, has, followed=False)[0] is Kind.HIDDEN
+
+    def _idle(self, function: ir.Function | None) -> str:
+        """What a function runs of another file that has AMP and trains nothing."""
+        code = self._code
+        for each in code.reach(function)[1:]:
+            owner = code.owner(each)
+            if each is not None and owner is not code and Looker(owner).has(each) is not None:
+                return f"runs {owner.name(each)} of {_file(code, owner)}, in which nothing is trained: nothing to check"
+        return ""
+
+    def _above(self) -> Iterator[str]:
+        """The files with steps that run a function of this one, or that are run beside it, by those who import it."""
+        code = self._code
+        for owner in code.files.importing(code):
+            looker = Looker(owner)
+            for function in (None, *owner.module.functions):
+                if any(each is not None and owner.owner(each) is code for each in owner.reach(function)):
+                    within = _key(function) in looker._within
+                    yield from [owner.module.source.filename] if within else looker._below()
+
+    def _steps_in(self, function: ir.Function) -> bool:
+        """Whether a function is a step, of this file or another."""
+        return self._code.owner(function).is_step(function)
+
+
+def _may_train(code: Code, call: ir.Call) -> bool:
+    """Whether a call that can't be seen is given what trains, or says that it trains."""
+    names = f"{ir.last_name(call.func)} {ir.last_name(call.func.base) if isinstance(call.func, ir.Attribute) else ''}"
+    if _TRAINS.search(names):
+        return True
+    known = objects(code.module)
+    if HARMLESS.search(names.split(maxsplit=1)[0]) or code.files.is_plain(code, call.func):
+        return False
+    return any(known.is_scaler(each) is not None or known.is_optimizer(each) is not None for each in given(call))
+
+
+def _file(code: Code, other: Code) -> str:
+    """Another file, as one says where it is."""
+    return seen_from(other.module.source.filename, code.module.source.filename)
+
+
+def _key(function: ir.Function | None) -> int:
+    return function.id if function is not None else 0
+
+
+def _is_bound(value: ir.Name | ir.Attribute) -> bool:
+    return isinstance(value, ir.Name) and value.bound
+
+
+def _is_accelerators(func: ir.Value) -> bool:
+    return (
+        isinstance(func, ir.Attribute)
+        and func.attr == "backward"
+        and bool(_ACCELERATOR.search(ir.last_name(func.base)))
+    )
+
+
+def _makes_scaler(code: Code, value: ir.Value) -> bool:
+    names = code.module.names.of(value.func if isinstance(value, ir.Call) else value)
+    event = code.event(value) if isinstance(value, ir.Call) else None
+    return any(each.endswith("GradScaler") for each in names) or (event is not None and event.kind in OF_SCALER)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
