@@ -344,12 +344,17 @@ class TestVerify:
         assert [(each.code, each.fixed, each.shown) for each in row.findings] == [("AMP401", True, True)]
         assert pickle.loads(pickle.dumps(row)) == row
 
-    @pytest.mark.parametrize(
-        "text", ["", "x = 1", "autocast (", "autocast\0", "autocast = '\ud800'", "# coding: x\nautocast()\n"]
-    )
-    def test_what_has_no_steps(self, text: str) -> None:
+    @pytest.mark.parametrize("text", ["", "x = 1", "# autocast\nx = 1"])
+    def test_what_has_no_amp(self, text: str) -> None:
         pytest.importorskip("torch")
         assert amplint.verify(text) == []
+
+    @pytest.mark.parametrize("text", ["autocast (", "autocast\0", "autocast = '\ud800'", "# coding: x\nautocast()\n"])
+    def test_what_can_t_be_parsed(self, text: str) -> None:
+        pytest.importorskip("torch")
+        (row,) = amplint.verify(text)
+        assert (row.name, row.verdict) == ("<module>", "not checkable")
+        assert row.reason.startswith("it can't be parsed: ")
 
     def test_it_is_called_whatever_was_imported(self) -> None:
         code = "import amplint; first = amplint.verify; import amplint.verify.run; print(first is amplint.verify)"

@@ -364,6 +364,9 @@ def test_files_that_are_no_training_code(amplint: Amplint, tmp_path: Path) -> No
     (tmp_path / "bytes.py").write_bytes(b"# \xff backward step autocast\n")
     (tmp_path / "good.py").write_text(GOOD)
     ran = amplint("verify", tmp_path, "--explain")
-    assert (ran.code, ran.err) == (0, "")
+    assert (ran.code, ran.err) == (2, "")
+    assert "broken.py:1 <module>: not checkable\n  it can't be parsed: invalid syntax" in ran.out
+    assert "1 clean" in ran.out
+    assert "2 not checkable" in ran.out
     assert "good.py:4 train: clean (cuda, simulated)" in ran.out
     assert "scaler is a GradScaler of the bench" in ran.out

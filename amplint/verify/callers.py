@@ -127,22 +127,55 @@ class Callers:
             self._calls[function.id] = []  # a function that is given its own result comes from elsewhere
             owner = self._files.owner(function)
             wanted = function.cls if function.name == "__init__" and function.cls is not None else function
-            for code in [owner, *self._files.importing(owner)]:
+            for code in self._may_call(owner, wanted):
                 found = ((code, call) for call in code.module.calls if self._is_of(code, call, wanted))
                 self._calls[function.id] += found
         return self._calls[function.id]
 
+    def _may_call(self, owner: Code, wanted: ir.Function | ir.Class) -> list[Code]:
+        """The files in which something can be called: its own, those that import it, or a class that inherits it."""
+        found = {id(each): each for each in (owner, *self._files.importing(owner))}
+        for code in [*found.values()] if isinstance(wanted, ir.Class) else ():
+            if code is not owner and any(self._derives(code, each, wanted) for each in _classes(code)):
+                found |= {id(each): each for each in self._files.importing(code)}
+        return [*found.values()]
+
+    def _derives(self, code: Code, cls: ir.Class, base: ir.Function | ir.Class) -> bool:
+        """Whether a class is another one, or inherits from it."""
+        return any(each is base for _, each in self._files.bases(code, cls))
+
+    def _constructs(self, code: Code, call: ir.Call, cls: ir.Class) -> bool:
+        """Whether a call makes an instance by the constructor of a class: its own, or that of one that inherits it."""
+        func = call.func
+        if isinstance(func, ir.Attribute) and func.attr == "__init__" and isinstance(func.base, ir.Call):
+            around = ir.function_of(call)
+            own = around.cls if around is not None else None
+            is_super = code.module.names.of(func.base.func) == {"builtins.super"}
+            return is_super and own is not None and own is not cls and self._derives(code, own, cls)
+        what = self.what(code, func) if isinstance(func, (ir.Name, ir.Attribute)) else None
+        if not isinstance(what, ir.Class):
+            return False
+        of = self._files.owner(what)
+        made_by = next(self._files.method(of, what, "__init__"), None)
+        return made_by is not None and made_by.cls is cls and self._derives(of, what, cls)
+
     def _is_of(self, code: Code, call: ir.Call, wanted: ir.Function | ir.Class) -> bool:
         func = call.func
+        if isinstance(wanted, ir.Class):
+            return self._constructs(code, call, wanted)
         if isinstance(func, ir.Attribute) and func.attr != wanted.name:
             return False
         if not isinstance(func, (ir.Name, ir.Attribute)):
             return False
         if self.what(code, func) is wanted:
             return True
-        if isinstance(wanted, ir.Class) or wanted.cls is None or not isinstance(func, ir.Attribute):
+        if wanted.cls is None or not isinstance(func, ir.Attribute):
             return False
         return any(each is wanted for each in self._files.called(code, call)) or call in code.calls_of(wanted)
+
+
+def _classes(code: Code) -> list[ir.Class]:
+    return [each for each in code.module.statements if isinstance(each, ir.Class)]
 
 
 def argument(call: ir.Call, function: ir.Function, name: str) -> ir.Value | None:

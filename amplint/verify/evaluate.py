@@ -260,7 +260,7 @@ class Evaluator(Lookup):
         return True
 
     def _conditional(self, value: ir.Conditional, frame: Frame) -> Any:
-        matters = frame.code.value_matters(value) or _names_precision(frame.code, value)
+        matters = frame.code.is_tool(value) or _names_precision(frame.code, value)
         holds = self.truth(self.evaluate(value.test, frame), matters=matters)
         return self.evaluate(value.then if holds else value.other, frame)
 

@@ -53,7 +53,7 @@ class Interpreter(Statements):
         self.ended: Raised | None = None  # by an exception
         self.notes: dict[tuple[int, str], str] = {}  # what was run, by its line and text, and what it was replaced by
         self.touched: set[tuple[str, int]] = set()  # functions with such lines, run or only read, and the lines
-        self._asked: set[int] = set()  # constructors whose arguments were looked for
+        self._constructed: dict[int, dict[str, Any]] = {}  # what constructors are given, by their ids
         self._noted: set[tuple[ir.Node, str]] = set()
         self._managers: list[tuple[ir.Function, Callable[[Any], None]]] = []
 
@@ -187,10 +187,11 @@ class Interpreter(Statements):
 
     def constructed(self, function: ir.Function) -> dict[str, Any]:
         """What a constructor is given where its instance comes from out of sight, as far as its class's calls say."""
-        if function.id not in self._code.files.callers.followed or function.id in self._asked:
-            return {}
-        self._asked.add(function.id)
-        return self._callers_arguments(function, bound=True)
+        if function.id not in self._constructed:
+            self._constructed[function.id] = {}  # what is made of the instance itself comes from elsewhere
+            if function.id in self._code.files.callers.followed:
+                self._constructed[function.id] = self._callers_arguments(function, bound=True)
+        return self._constructed[function.id]
 
     def run_body(self, function: ir.Function, frame: Frame) -> Any:
         """Run a function's suite; its value."""
