@@ -14,6 +14,7 @@ from amplint.model import ir
 from amplint.verify.choices import Choices
 from amplint.verify.facts import Facts
 from amplint.verify.program import STEPS, Code, Step
+from amplint.verify.proof import said
 from amplint.verify.roles import makes
 from amplint.verify.stage import Stage
 from amplint.verify.standins import (
@@ -49,6 +50,7 @@ class Interpreter(Statements):
         self.facts = Facts(choices, code.periods, stage.knowledge.there)
         self.iterations = min(_CAP, max(ITERATIONS, stage.knowledge.period * 2))
         self.ended: Raised | None = None  # by an exception
+        self.caught: list[str] = []  # exceptions of torch's that the program has caught, with their lines
         self.notes: dict[tuple[int, str], str] = {}  # what was run, by its line and text, and what it was replaced by
         self.touched: set[tuple[str, int]] = set()  # functions with such lines, run or only read, and the lines
         self._noted: set[tuple[ir.Node, str]] = set()
@@ -240,6 +242,8 @@ class Interpreter(Statements):
                 handler = next((each for each in statement.handlers if self._handles(each, raised, frame)), None)
                 if handler is None:
                     raise
+                if raised.error is not None:
+                    self.caught.append(f"{raised.where}: {said(raised.error)}")
                 if handler.name:
                     frame.variables[handler.name] = Unknown(handler.name)
                 self.block(handler.body, frame)
