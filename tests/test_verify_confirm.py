@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,12 @@ def test_each_optimizer_s_gradients_overflow_once(step: str, found: str) -> None
         scaler.update()
 """.replace("STEP", step)  # fmt: skip
     assert state(text)[0] == found
+
+
+def test_a_name_that_nothing_binds_is_one_object() -> None:
+    """As those of a notebook are, whose first cells are in another one."""
+    body = GOOD.partition("args):\n")[2]
+    assert state(HEAD + textwrap.dedent(body)) == (RIGHT, "")
 
 
 # --- what is written
