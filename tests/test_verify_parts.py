@@ -175,7 +175,7 @@ def test_what_is_mended_and_what_is_left_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "left", "verdict"), [("a", "AMP405", "misbehaves"), ("b", "AMP405", "refuted"), ("a", "", "refuted")]
+    ("where", "left", "verdict"), [("a", "AMP405", "misbehaves"), ("b", "AMP405", "refuted"), ("a", "", "misbehaves")]
 )
 def test_only_an_exception_on_the_same_path_can_have_hidden_what_is_left(where: str, left: str, verdict: str) -> None:
     before = Judged(

@@ -51,8 +51,10 @@ def decide(before: Judged, after: Judged | None, fixed: Iterable[str], left: Ite
     gone = {shows for what, shows in was.items() if what not in now}
     if still := {*now.values()} & shown_by(fixed) - explained - gone:
         return Verdict(REFUTED, f"the fix leaves it wrong: {_first(after, still)}; {REPORT}")
+    if mended := gone - {*now.values()}:
+        return Verdict(MISBEHAVES, f"the fix mends {_listed(mended)}, but not {_listed(now.values())}")
     if gone:
-        return Verdict(MISBEHAVES, f"the fix mends {_listed(gone)}, but not {_listed(now.values())}")
+        return Verdict(MISBEHAVES, f"the fix mends one {_listed(gone)}, and another one is left")
     return Verdict(MISBEHAVES, "the fix is about something that the run doesn't show")
 
 
@@ -62,7 +64,8 @@ def _new(before: Judged, after: Judged, explained: Set[str]) -> str:
     words = {each.what: each.text for each in reversed(after.faults)}
     for label, found in (after.paths or {"": [*words]}).items():
         had = known if label not in before.paths else {*before.paths[label]}
-        hidden = explained if any(_shows(each) == "exception" for each in had) else ()
+        # What comes in the place of an exception may have been behind it, or have the same cause.
+        hidden = {*explained, "exception"} if any(_shows(each) == "exception" for each in had) else set()
         for each in found:
             if each not in had and _shows(each) not in hidden:
                 return words.get(each, each)
