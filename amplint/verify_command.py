@@ -19,6 +19,7 @@ from amplint.report import proofs, steps
 from amplint.run import Job, Mode, Outcome, reason, tidy, write
 from amplint.selection import SettingsError
 from amplint.settings import Resolver
+from amplint.verify.confirm import Confirmation
 from amplint.verify.fixtures import DEVICES, Fixture, NotAFixture, has_fixtures
 from amplint.verify.proof import REFUTED
 from amplint.verify.run import MEMORY, TIMEOUT, CannotRun, Row, verify
@@ -30,15 +31,15 @@ Check the AMP training steps of a program on real tensors, as they are and with 
 is executed: its steps are interpreted on a small model, over the values of the conditions that matter. Folders of
 fixtures, programs whose first line says what they show, are run with --run only."""
 _EPILOG = """\
-Verdicts: confirmed (misbehaves before, right after the fix), clean (right as it stands), misbehaves (and no fix changes
-it), refuted (the fix leaves it wrong, or makes it so), not checkable (and why); of a function that has AMP and trains
-nothing, as evaluation does: no training step. Steps of other files of the project that a named file leads to, or is
-used by, are checked too. Errors are relative to the same step with AMP switched off: regions and scalers made with
-enabled=False. JSON is a list of objects, one a step: path, step, line, verdict, reason, device, simulated, before,
-after, findings, only_run, functions, runs, seconds, notes, cells; or one a fixture: rule, variant, path, shows, device,
-simulated, verdict, reason, before, after, seconds, bad, fixed. Exit codes: 0 all that has AMP was checked, or trains
-nothing, and nothing is refuted or misbehaves without a fix; 1 something is or does; 2 not all could be checked,
-whatever the rest shows."""
+Verdicts: confirmed (misbehaves before, all right after the fix), clean (right as it is), misbehaves (no fix changes it,
+or not all of it), refuted (the fix leaves it wrong, or makes it so), not checkable (and why); of a function that has
+AMP and trains nothing, as evaluation does: no training step. Steps of other files of the project that a named file
+leads to, or is used by, are checked too. Errors are relative to the same step with AMP switched off: regions and
+scalers made with enabled=False. JSON is a list of objects, one a step: path, step, line, verdict, reason, device,
+simulated, before, after, findings, only_run, functions, runs, seconds, notes, cells; or one a fixture: rule, variant,
+path, shows, device, simulated, verdict, reason, before, after, seconds, bad, fixed. Exit codes: 0 all that has AMP
+was checked, or trains nothing, and nothing is refuted or still misbehaves after the fixes; 1 something is or does; 2
+not all could be checked, whatever the rest shows."""
 
 
 def run_verify(arguments: list[str]) -> int:
@@ -130,7 +131,7 @@ def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[dict[str, 
 def fix_verified(
     files: Sequence[str], resolver: Resolver, outside: Collection[str] = (), baseline: Baseline | None = None
 ) -> Iterator[Outcome]:
-    """Fix files, but only with what their runs confirm; the findings of other fixes say why they are not made.
+    """Fix files, but only with fixes that their runs confirm; the findings of others say why they are not made.
 
     Those of them that are `outside` of what the user named are not written, and what the `baseline` holds is not fixed.
 
@@ -149,7 +150,8 @@ def fix_verified(
                 job = Job(path, resolver.for_file(path), Mode.FIX, path in outside)
                 data = contents(path)
                 wanted = baseline.known(path).new if baseline else None
-                fixed, why = verifier.confirmed(path, data, job.settings, wanted)
+                confirmed = Confirmation(verifier, path, data, job.settings, wanted)
+                fixed = confirmed.fixed
                 if fixed.data != data:
                     warning = write(job, data, fixed.data)
             except (SettingsError, CannotRun) as error:
@@ -159,7 +161,7 @@ def fix_verified(
                 yield Outcome(error=f"{path}: {reason(error)}")
                 continue
             findings = tuple(
-                each._replace(fix=None, withheld=why(each.start)) if each.fix and each.fix.edits else each
+                each._replace(fix=None, withheld=why) if (why := confirmed.why(each)) else each
                 for each in fixed.result.findings
             )
             result = fixed.result._replace(findings=findings) if findings else None

@@ -10,7 +10,7 @@ import pytest
 from amplint import check
 from amplint.verify.judge import RIGHT, WRONG
 from amplint.verify.shows import SHOWS
-from amplint.verify.verdict import CONFIRMED, REFUTED, fewer
+from amplint.verify.verdict import CONFIRMED, MISBEHAVES, REFUTED, fewer
 from tests import interpreting
 from tests.differential.generate import generate
 from tests.differential.interpreted import Interpreted, interpreted
@@ -44,8 +44,10 @@ def test_no_fix_of_a_fixture_is_refuted(variant: Path) -> None:
 @pytest.mark.parametrize("code", [code for code, shows in SHOWS.items() if shows.how != "no"])
 def test_a_rule_that_a_run_can_show_has_a_fixture_that_it_does(code: str) -> None:
     shown = set(SHOWS[code].observables)
+    # The fix of AMP309 is about what autocast keeps: backward and step stay in the region.
+    wanted = MISBEHAVES if code == "AMP309" else CONFIRMED
     assert any(
-        verdict == CONFIRMED and ran.shown & shown
+        verdict == wanted and ran.shown & shown
         for variant in VARIANTS
         if variant.parent.name.startswith(code)
         for ran, verdict in verdicts(variant)

@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 
 import amplint
 from amplint.api import make_settings
+from amplint.verify.confirm import Confirmation
 from amplint.verify.training import StepRow, Verifier
 
 HEAD = """import functools
@@ -236,7 +237,7 @@ def test_a_region_that_is_made_elsewhere_by_an_old_name(verifier: Verifier) -> N
 
 @pytest.mark.parametrize("how", ["constructor", "class", "module"])
 def test_the_fix_is_made_where_runs_have_to_confirm_it(verifier: Verifier, how: str) -> None:
-    fixed, _ = verifier.confirmed("train.py", wrapper(how, OLD).encode(), make_settings())
+    fixed = Confirmation(verifier, "train.py", wrapper(how, OLD).encode(), make_settings()).fixed
     assert 'torch.amp.GradScaler("cuda")' in fixed.data.decode()
 
 

@@ -151,9 +151,11 @@ def _judged(*shown: str) -> Judged:
         (_judged("gradient"), _judged("gradient"), "AMP401", "", "refuted"),
         (_judged("gradient"), _judged("skips"), "AMP401", "", "refuted"),
         (_judged(), _judged("gradient"), "AMP401", "", "refuted"),
-        (_judged("warning", "gradient"), _judged("gradient"), "AMP101", "AMP401", "confirmed"),
+        (_judged("warning", "gradient"), _judged("gradient"), "AMP101", "AMP401", "misbehaves"),
         (_judged("gradient"), _judged("gradient"), "AMP417", "AMP401", "misbehaves"),
-        (_judged("exception"), _judged("gradient"), "AMP405", "AMP401", "confirmed"),
+        (_judged("exception"), _judged("gradient"), "AMP405", "AMP401", "misbehaves"),
+        (_judged("exception"), _judged("gradient"), "AMP405", "", "refuted"),
+        (_judged("exception", "gradient"), _judged("exception"), "AMP401", "AMP405", "misbehaves"),
         (_judged(), _judged(), "AMP417", "", "clean"),
         (Judged(UNKNOWN, reason="why"), _judged(), "AMP401", "", "not checkable"),
         (_judged("gradient"), Judged(UNKNOWN, reason="why"), "AMP401", "", "not checkable"),
@@ -163,6 +165,38 @@ def test_verdicts(before: Judged, after: Judged | None, fixed: str, left: str, v
     found = decide(before, after, filter(None, [fixed]), filter(None, [left]))
     assert found.verdict == verdict
     assert ("report it" in found.reason) is (verdict == "refuted")
+
+
+def test_what_is_mended_and_what_is_left_is_said() -> None:
+    before, after = _judged("exception", "gradient", "update"), _judged("exception")
+    assert (
+        decide(before, after, ["AMP401"], ["AMP405"]).reason == "the fix mends gradient and update, but not exception"
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "left", "verdict"), [("a", "AMP405", "misbehaves"), ("b", "AMP405", "refuted"), ("a", "", "misbehaves")]
+)
+def test_only_an_exception_on_the_same_path_can_have_hidden_what_is_left(where: str, left: str, verdict: str) -> None:
+    before = Judged(
+        WRONG, [Fault("exception", "line 1: RuntimeError: one", "a")], paths={"a": ["exception: one"], "b": []}
+    )
+    fault = Fault("exception", "line 1: RuntimeError: another", where)
+    paths = {"a": [], "b": []} | {where: [fault.what]}
+    assert decide(before, Judged(WRONG, [fault], paths=paths), ["AMP404"], filter(None, [left])).verdict == verdict
+
+
+def test_combinations_that_are_asked_for_are_run() -> None:
+    wanted = {f"q{at}": at < 3 for at in range(9)}
+    seen = []
+
+    def run(choices: Choices) -> None:
+        seen.append({f"q{at}": choices.ask(f"q{at}", (True, False), matters=True) for at in range(9)})
+
+    list(explore(run, list))
+    assert wanted not in seen
+    list(explore(run, list, [wanted]))
+    assert seen.count(wanted) == 1
 
 
 def test_every_rule_says_whether_a_run_can_show_it() -> None:
@@ -356,7 +390,7 @@ def test_a_run_that_takes_too_long_is_not_checkable_and_the_next_file_goes_on(mo
         (late,) = verifier.verify("a.py", BAD.encode(), settings)
         (next_one,) = verifier.verify("b.py", BAD.encode(), settings)
     assert (late.verdict, late.reason) == ("not checkable", "the run failed: timed out: after 0.001 s")
-    assert next_one.verdict == "misbehaves"
+    assert next_one.verdict == "confirmed"
 
 
 def test_files_that_are_no_training_code(amplint: Amplint, tmp_path: Path) -> None:

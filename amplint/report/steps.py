@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from amplint.paths import shown
 from amplint.report.proofs import finite, lines_of
 from amplint.verify.looks import Kind
+from amplint.verify.shows import SHOWS
 from amplint.verify.verdict import NO_STEP
 
 if TYPE_CHECKING:
     from amplint.verify.judge import Judged
     from amplint.verify.training import Checked, StepRow
+    from amplint.verify.verdict import Found
 
 _HEAD = ("shows", "before", "after", "reference")
 # What a right step shows; the numbers are relative to it.
@@ -70,12 +72,19 @@ def _block(row: StepRow, width: int, *, explain: bool) -> Iterator[str]:
     for path in dict.fromkeys(each.path for each in row.before.faults if each.path):
         yield from textwrap.wrap(f"where {path}", width, initial_indent="  ", subsequent_indent="    ")
     for each in row.findings:
-        shown = {True: "the run shows it", False: "the run doesn't show it", None: "no run can show it"}[each.shown]
-        yield f"  {each.code} {_line(row, each.row)}: {shown}{', fixed' if each.fixed else ''}"
+        yield f"  {each.code} {_line(row, each.row)}: {_shown(each)}{', fixed' if each.fixed else ''}"
     if row.only_run:
         yield f"  found by the run only: {', '.join(row.only_run)}"
     if explain:
         yield from _explanation(row)
+
+
+def _shown(finding: Found) -> str:
+    """Whether the run shows a finding, in words."""
+    if finding.shown is not None:
+        return "the run shows it" if finding.shown else "the run doesn't show it"
+    shows = SHOWS.get(finding.code)
+    return "its step couldn't be judged" if shows is not None and shows.observables else "no run can show it"
 
 
 def _cell(row: StepRow, line: int) -> tuple[int | None, int]:
@@ -157,13 +166,14 @@ def as_json(rows: Sequence[StepRow]) -> list[dict[str, Any]]:
     """A list of objects, one a step.
 
     `path`, `step` (its qualified name) and `line` say which. `verdict` is "confirmed", "clean", "misbehaves", "refuted"
-    or "not checkable", `reason` says why, else null. `device`, and whether it was `simulated`. `before` and `after`
-    (null where no fix touches the step) have a `state` (right, wrong, not checkable) with its `reason`, `faults`
-    (`shows`: an observable, `text`: its numbers, `path`: the conditions under which it showed), `numbers` where it is
-    right, and the `dtypes` of its losses. `findings` have `code`, `row`, `message`, `fixed` and `shown` (null: no run
-    can show it). `only_run`: observables that show something which no finding is about. `runs`, `seconds`, and
-    `notes`: what was run, as line, text, and what it was replaced by. `cells` of a notebook have the line with which
-    each starts, and its number: lines are counted through all of them.
+    or "not checkable", `reason` says why, or what is left, else null. `device`, and whether it was `simulated`.
+    `before` and `after` (null where no fix touches the step) have a `state` (right, wrong, not checkable) with its
+    `reason`, `faults` (`shows`: an observable, `text`: its numbers, `path`: the conditions under which it showed),
+    `paths` (for all conditions that were run what is wrong under them), `numbers` where it is right, and the `dtypes`
+    of its losses. `findings` have `code`, `row`, `message`, `fixed` and `shown` (null: no run can, or none of this
+    step). `only_run`: observables that show something which no finding is about. `runs`, `seconds`, and `notes`: what
+    was run, as line, text, and what it was replaced by. `cells` of a notebook have the line with which each starts, and
+    its number: lines are counted through all of them.
     """
     return [finite(_object(row)) for row in rows]
 
@@ -190,4 +200,6 @@ def _object(row: StepRow) -> dict[str, Any]:
 
 
 def _half(judged: Judged) -> dict[str, Any]:
-    return {**dataclasses.asdict(judged), "faults": [each._asdict() for each in judged.faults]}
+    found = {**dataclasses.asdict(judged), "faults": [each._asdict() for each in judged.faults]}
+    del found["answers"]  # which `paths` say in words
+    return found

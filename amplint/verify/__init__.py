@@ -29,13 +29,13 @@ def verify_steps(
 ) -> list[StepRow]:
     r"""What the AMP training steps of a program do on real tensors, as they are and with the fixes of `amplint.fix`.
 
-    A row a step, with its `verdict`: confirmed (misbehaves before, right after the fix), clean, misbehaves (and no fix
-    changes it), refuted (the fix leaves it wrong) or not checkable, for a `reason`. A step of another file of the
-    project that the program leads to has a row as well, with its own `path`. What else has AMP has a row that is "not
-    checkable" where it may train, and the step is not in sight, and "no training step" where it doesn't. Nothing of the
-    program executes: its steps are interpreted in a child process, each within `timeout` seconds, before and after, and
-    `memory` MiB beyond what torch takes. `device` is the one to run on, or to simulate; else the one that the code
-    names. The rest is as for `amplint.fix`.
+    A row a step, with its `verdict`: confirmed (misbehaves before, all right after the fix), clean, misbehaves (no fix
+    changes it, or not all of it), refuted (the fix leaves it wrong) or not checkable, for a `reason`. A step of another
+    file of the project that the program leads to has a row as well, with its own `path`. What else has AMP has a row
+    that is "not checkable" where it may train, and the step is not in sight, and "no training step" where it doesn't.
+    Nothing of the program executes: its steps are interpreted in a child process, each within `timeout` seconds,
+    before and after, and `memory` MiB beyond what torch takes. `device` is the one to run on, or to simulate; else the
+    one that the code names. The rest is as for `amplint.fix`.
 
     >>> import amplint
     >>> text = '''

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from amplint.analysis import UnreadableError
@@ -30,7 +31,8 @@ class Answers:
         """What is `asked`: the steps of a text, what else in it has AMP ("look"), or what running a step shows.
 
         Either has `path`, `text`, `device` (None: the one that the text trains on), `usual` (the project's), `src` and
-        `start`; a run has the step's `name` and `number` among those of that name.
+        `start`; a run has the step's `name`, its `number` among those of that name, and the `answers` that paths have
+        to have.
         """
         given, working = asked["start"]
         look_in(None if asked["src"] is None else tuple(asked["src"]), Start(tuple(given), working))
@@ -47,7 +49,7 @@ class Answers:
             looks = [[each.name, each.row, each.kind.value, each.why] for each in looked.looks]
             return {"looks": looks, "follow": looked.follow, "read": looked.read}
         named = [each for each in steps if each.name == asked["name"]]
-        return self._run(code, named[asked["number"]], device)
+        return self._run(code, named[asked["number"]], device, asked.get("answers", ()))
 
     def _code(self, path: str, text: str) -> Code:
         known = self._codes.get((path, text))
@@ -58,15 +60,14 @@ class Answers:
             self._codes[path, text] = known
         return known
 
-    def _run(self, code: Code, step: Step, device: str) -> dict[str, Any]:
+    def _run(self, code: Code, step: Step, device: str, answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
         real = device != "cpu" and is_there(device)
-        runs = run_step(code, step, device, real=real)
+        runs = run_step(code, step, device, real=real, asked_for=answers)
         return {
             **dataclasses.asdict(judged(code, step, runs)),
             "device": device,
             "simulated": device != "cpu" and not real,
             "runs": runs.runs,
-            "paths": len(runs.paths),
             "touched": sorted(runs.touched),
             "seconds": round(runs.seconds, 3),
             "notes": [[row, text, what] for (row, text), what in sorted(runs.notes.items())],

@@ -23,6 +23,7 @@ from amplint.verify.standins import (
     Manager,
     Method,
     ModuleValue,
+    NoneUsedError,
     Partial,
     Raised,
     Site,
@@ -68,12 +69,18 @@ class Caller(Accelerated):
             if isinstance(base, Unknown) and (base.fixed or base.origin is None) and self.facts.must_be_none(base):
                 self.stage.knowledge.there.add(base.text)
                 raise Impossible(f"{site.where}: {base.text} is None")
+            if base is None:
+                error = NoneUsedError(f"'NoneType' object has no attribute '{func.attr}'")
+                raise Raised(str(error), site.where, error)
             args, kwargs = self.arguments(site)
             accelerator = self.as_accelerator(base, func.base, frame)
             if accelerator is not None:
                 return self.of_accelerator(accelerator, func.attr, args, kwargs, site)
             return self.method(base, func.attr, args, kwargs, site)
         called = self.evaluate(func, frame)
+        if called is None:
+            error = NoneUsedError("'NoneType' object is not callable")
+            raise Raised(str(error), site.where, error)
         args, kwargs = self.arguments(site)
         return self.call_value(called, args, kwargs, site)
 

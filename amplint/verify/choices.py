@@ -53,8 +53,12 @@ class Choices:
             mine.update(theirs)
 
 
-def explore(run: Callable[[Choices], None], missing: Callable[[], Sequence[str]]) -> Iterator[Choices]:
-    """Run with all combinations of answers, found out on the way; yields the choices of each run.
+def explore(
+    run: Callable[[Choices], None],
+    missing: Callable[[], Sequence[str]],
+    asked_for: Sequence[dict[str, Any]] = (),
+) -> Iterator[Choices]:
+    """Run with all combinations of answers, found out on the way, and those `asked_for`; yields each run's choices.
 
     Of many questions each pair of answers is tried, and while events are `missing` (what each hangs on), runs with one
     more answer changed. In the end those are changed too of which the text doesn't say that an event hangs on them.
@@ -75,6 +79,12 @@ def explore(run: Callable[[Choices], None], missing: Callable[[], Sequence[str]]
         wanted = _next(known, done, tried)
         if wanted is None and len(known) > FEW and missing():
             wanted = _neighbour(known, done)
+    for answers in asked_for:
+        if not any(answers.items() <= each.answers.items() for each in runs):
+            choices = Choices(answers)
+            run(choices)
+            yield choices
+            runs.append(choices)
     yield from _vary(run, missing, runs)
 
 

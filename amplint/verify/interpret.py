@@ -15,6 +15,7 @@ from amplint.verify.callers import argument
 from amplint.verify.choices import Choices
 from amplint.verify.facts import Facts
 from amplint.verify.program import STEPS, Code, Step
+from amplint.verify.proof import said
 from amplint.verify.roles import makes
 from amplint.verify.stage import Stage
 from amplint.verify.standins import (
@@ -51,6 +52,7 @@ class Interpreter(Statements):
         self.facts = Facts(choices, code.periods, stage.knowledge.there)
         self.iterations = min(_CAP, max(ITERATIONS, stage.knowledge.period * 2))
         self.ended: Raised | None = None  # by an exception
+        self.caught: list[str] = []  # exceptions of torch's that the program has caught, with their lines
         self.notes: dict[tuple[int, str], str] = {}  # what was run, by its line and text, and what it was replaced by
         self.touched: set[tuple[str, int]] = set()  # functions with such lines, run or only read, and the lines
         self._constructed: dict[int, dict[str, Any]] = {}  # what constructors are given, by their ids
@@ -93,7 +95,8 @@ class Interpreter(Statements):
     def _callers_arguments(self, function: ir.Function, *, bound: bool, depth: int = 3) -> dict[str, Any]:
         """The models and optimizers that the one call of a function in its file gives it.
 
-        Of several calls, and of those in other files, what wraps a scaler: the first that gives it.
+        Of several calls, and of those in other files, what wraps a scaler: the first that gives it; None where under
+        these conditions all of them give None instead.
         """
         code = self._code.owner(function)
         own = code.calls_of(function)
@@ -108,12 +111,16 @@ class Interpreter(Statements):
         found: dict[str, Any] = {}
         callers = code.files.callers
         for name in sorted(callers.followed.get(function.id, ()) if depth else ()):
+            values = []
             for of, call in callers.calls(function):
                 passed = argument(call, function, name)
-                value = self.evaluate(passed, self._frame_of(call, of, depth)) if passed is not None else None
-                if self._wraps(value):
-                    found[name] = value
-                    break
+                if passed is not None:
+                    values.append(self.evaluate(passed, self._frame_of(call, of, depth)))
+                    if self._wraps(values[-1]):
+                        found[name] = values[-1]
+                        break
+            if values and all(value is None for value in values):
+                found[name] = None
         return found
 
     def _given_by(self, call: ir.Call, code: Code, function: ir.Function, *, bound: bool, depth: int) -> dict[str, Any]:
@@ -291,6 +298,8 @@ class Interpreter(Statements):
                 handler = next((each for each in statement.handlers if self._handles(each, raised, frame)), None)
                 if handler is None:
                     raise
+                if raised.error is not None:
+                    self.caught.append(f"{raised.where}: {said(raised.error)}")
                 if handler.name:
                     frame.variables[handler.name] = Unknown(handler.name)
                 self.block(handler.body, frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ WARNING = "warning"
 
 # These hang on whose parameters a loss, a clip and an optimizer have.
 _BY_OWNERSHIP = ("gradient", "update", "skips")
+_LINE = re.compile(r"^line \d+( of [^:]*)?: ")
 
 
 class Fault(NamedTuple):
@@ -22,6 +24,11 @@ class Fault(NamedTuple):
     shows: str
     text: str
     path: str
+
+    @property
+    def what(self) -> str:
+        """What tells it from others: the observable, of exceptions and warnings with what they say."""
+        return f"{self.shows}: {_LINE.sub('', self.text)}" if self.shows in ("exception", WARNING) else self.shows
 
 
 @dataclass
@@ -33,6 +40,8 @@ class Judged:
     reason: str = ""
     numbers: str = ""  # of the first path, where nothing is wrong
     dtypes: list[str] = field(default_factory=list, compare=False)  # of the losses, on all paths
+    paths: dict[str, list[str]] = field(default_factory=dict, compare=False)  # what is wrong on each, as `Fault.what`
+    answers: list[dict[str, Any]] = field(default_factory=list, compare=False)  # of the paths that are wrong
 
 
 @dataclass
@@ -41,10 +50,15 @@ class Path:
 
     answers: dict[str, Any]
     observed: Observed
-    overflow: Observed | None = None
+    overflows: list[Observed] = field(default_factory=list)  # in one run the gradients of one optimizer do
     free: Observed | None = None  # beside the reference's losses
     reference_end: str = ""  # how the run without AMP ended, where that was by an exception
+    impossible: bool = False  # it ended where None was used as an object: no program is run with such conditions
     reference_backwards: int = 0
+    reference_steps: int = 0  # that it asked for
+    reference_skipped: int = 0  # of these, those that were left out
+    caught: list[str] = field(default_factory=list)  # exceptions that AMP brings and the program catches
+    idle: bool = False  # no gradient reaches an optimizer's steps, without AMP either
     stale: bool = False  # a backward goes through parameters that a step has changed since the forward
     of_amp: bool = False  # the exception came of making or entering a region or scaler
     effects: dict[str, str] = field(default_factory=dict)  # lines with calls out of sight that can train, and the calls
@@ -65,43 +79,49 @@ def _answer(question: str, answer: Any) -> str:
 def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[str]) -> Judged:
     """What the paths of a step show.
 
-    `failed`: why the step can't be followed. `guessed`: models that may be any optimizer's. `missing`: events that no
-    path came to, a phrase each.
+    `failed`: why the step, or one of its paths, can't be followed. `guessed`: models that may be any optimizer's.
+    `missing`: events that no path came to, a phrase each.
     """
-    if failed:
+    if failed and not paths:
         return Judged(UNKNOWN, reason=failed)
+    paths = [each for each in paths if not each.impossible] or paths
     seen = [each for each in paths if not each.effects]
+    effects = [
+        f"{where}: what {_short(text)} does can't be seen" for each in paths for where, text in each.effects.items()
+    ]
     if paths and not seen:
-        where, text = next(iter(paths[0].effects.items()))
-        return Judged(UNKNOWN, reason=f"{where}: what {_short(text)} does can't be seen")
+        return Judged(UNKNOWN, reason=effects[0])
     # Where only some conditions lead to a backward, without one nothing is trained.
-    paths = [each for each in seen if each.reference_backwards] or seen
-    found: dict[tuple[str, str], Fault] = {}
-    for path in paths:
-        for fault in _faults(path):
-            found.setdefault((fault.shows, fault.text), fault)
-    faults = list(found.values())
-    stale = {each.label for each in paths if each.stale}
-    if any(each.path in stale and each.shows in _BY_OWNERSHIP for each in faults):
-        faults = [each for each in faults if each.path not in stale or each.shows not in _BY_OWNERSHIP]
+    paths = [each for each in seen if each.reference_backwards or each.reference_end] or seen
+    faults = [(path, each) for path in paths for each in _faults(path)]
+    if any(path.stale and each.shows in _BY_OWNERSHIP for path, each in faults):
+        faults = [(path, each) for path, each in faults if not path.stale or each.shows not in _BY_OWNERSHIP]
         if not faults:
             reason = "a backward goes through parameters that a step has changed since the forward"
             return Judged(UNKNOWN, reason=reason)
-    if guessed and any(each.shows in _BY_OWNERSHIP for each in faults):
-        faults = [each for each in faults if each.shows not in _BY_OWNERSHIP]
+    if guessed and any(each.shows in _BY_OWNERSHIP for _, each in faults):
+        faults = [(path, each) for path, each in faults if each.shows not in _BY_OWNERSHIP]
         if not faults:
             return Judged(UNKNOWN, reason=f"which optimizer has the parameters of {min(guessed)} can't be seen")
+    shown: dict[str, list[str]] = {each.label: [] for each in paths}
+    for path, each in faults:
+        shown[path.label].append(each.what)
     if faults:
-        return Judged(WRONG, _worst(faults))
+        wrong = {id(path): path.answers for path, _ in faults}
+        return Judged(WRONG, _worst([each for _, each in faults]), paths=shown, answers=list(wrong.values()))
     ended = next((each.reference_end for each in paths if each.reference_end), "")
     if ended:
         return Judged(UNKNOWN, reason=f"with AMP switched off the step fails as well: {ended}")
-    if missing:
-        return Judged(UNKNOWN, reason=missing[0])
+    idle = [each.label for each in paths if each.idle]
+    if idle:
+        where = f" where {idle[0]}" if idle[0] else ""
+        return Judged(UNKNOWN, reason=f"no gradient reaches an optimizer's step{where}, with AMP switched off either")
+    if unseen := [*filter(None, [failed]), *missing, *effects]:
+        return Judged(UNKNOWN, reason=unseen[0])
     compared = [each.observed for each in paths if each.observed.gradient.count]
     if not compared:
         return Judged(UNKNOWN, reason="no step could be compared with the reference")
-    return Judged(RIGHT, numbers=show("gradient", compared[0], compared[0]).text)
+    return Judged(RIGHT, numbers=show("gradient", compared[0], compared[0]).text, paths=shown)
 
 
 def _worst(faults: list[Fault]) -> list[Fault]:
@@ -119,6 +139,11 @@ def _faults(path: Path) -> Iterator[Fault]:
         yield Fault("exception", without_places(observed.detail), path.label)
     elif path.reference_end:
         return
+    elif path.caught:
+        yield Fault("exception", f"{without_places(path.caught[0])}, which the program catches", path.label)
+    elif not path.stale and observed.steps - observed.skipped != path.reference_steps - path.reference_skipped:
+        done, right = observed.steps - observed.skipped, path.reference_steps - path.reference_skipped
+        yield Fault("update", f"{done} steps are made, {right} with AMP switched off", path.label)
     for each in observed.warnings:
         if ABOUT_AMP.match(each):
             yield Fault(WARNING, without_places(each), path.label)
@@ -128,13 +153,14 @@ def _faults(path: Path) -> Iterator[Fault]:
         shown = show(shows, _ended_well(observed), _ended_well(observed))
         if shown.misbehaves:
             yield Fault(shows, shown.text, path.label)
-    if path.overflow is not None and path.overflow.end == "exception":
-        label = f"{path.label}, with an overflow" if path.label else "with an overflow"
-        yield Fault("exception", without_places(path.overflow.detail), label)
-    elif path.overflow is not None and path.overflow.overflows:
-        beyond = path.overflow
+        elif shows == "gradient" and observed.late:
+            yield Fault(shows, "a clip comes after the step that has used its gradients", path.label)
+    for beyond in path.overflows:
+        if beyond.end == "exception":
+            label = f"{path.label}, with an overflow" if path.label else "with an overflow"
+            yield Fault("exception", without_places(beyond.detail), label)
         # With several scalers, whose update has to answer can't be told.
-        if beyond.overflows_applied or not beyond.finite or not beyond.backoffs:
+        elif beyond.overflows and (beyond.overflows_applied or not beyond.finite or not beyond.backoffs):
             yield Fault("skips", show("skips", beyond, beyond).text, path.label)
     if path.free is not None:
         shown = show("learning", path.free, path.free)

@@ -29,6 +29,7 @@ class Lookup:
 
     def __init__(self) -> None:
         self._frames: dict[int, Frame] = {}  # of the variables of files, by their ids
+        self._unbound: dict[tuple[int, str], Unknown] = {}  # names that nothing in sight has bound, by scope
         self._evaluating: set[tuple[int, int]] = set()  # what is evaluated now: of a frame or instance, and the value
 
     def evaluate(self, value: ir.Value, frame: Frame) -> Any:
@@ -71,7 +72,7 @@ class Lookup:
         for each in home.bindings[value.name] if home is not None else ():
             if isinstance(each, Imported) and (foreign := self._imported(frame.code, each)) is not None:
                 return foreign
-        return self.library(frame.code, value) or Unknown(value.name)
+        return self.library(frame.code, value) or self._unbound.setdefault((id(home), value.name), Unknown(value.name))
 
     def _imported(self, code: Code, binding: Imported) -> Any:
         """What an import from another file of the program binds; None: that is none, or has nothing to do with AMP."""

@@ -84,6 +84,8 @@ class Observed:
     update: Compared = field(default_factory=Compared)  # the parameters' change by a step of SGD
     reused: int = 0  # step requests that used gradients which a step had used already
     beyond_bound: float = 0.0  # norm used by a step, relative to the bound of a clip behind the step; 0: no such clip
+    late: int = 0  # clips of nothing but gradients that a step had used
+    idle: int = 0  # optimizers that no gradient has reached in any step
     skipped: int = 0  # step requests that a scaler left out
     overflows: int = 0  # step requests with gradients that are not finite
     overflows_applied: int = 0  # those that changed parameters
@@ -102,7 +104,7 @@ class Observed:
     def take_comparisons(self, other: Observed) -> None:
         """Add what another run of the same program, beside its reference, has shown."""
         self.clip, self.read, self.gradient, self.update = other.clip, other.read, other.gradient, other.update
-        self.reused, self.beyond_bound = other.reused, other.beyond_bound
+        self.reused, self.beyond_bound, self.late = other.reused, other.beyond_bound, other.late
         self.dtypes = self.dtypes or other.dtypes
 
     @property

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from amplint.rules.clip_doubts import LARGE_NORM
 from amplint.verify.bench import inject_overflow
 from amplint.verify.proof import Compared, Observed
 from amplint.verify.watch import Clip, Listener, Region, gradient, open_regions
@@ -45,15 +46,20 @@ class Recorder(Listener):
     A recorder of such a run has `leave_out`: without a scaler nobody else undoes a step with an overflow. It is the
     reference of one run, which takes its states over.
 
-    With `overflow`, one gradient becomes inf in the first backward after the first step request. Steps of optimizers
-    that are none of torch.optim's are heard of only through a scaler.
+    With `overflow`, one gradient becomes inf in the first backward after the first step request: one of the first
+    optimizer that steps, or of the `nth` after it. Steps of optimizers that are none of torch.optim's are heard of only
+    through a scaler.
     """
 
-    def __init__(self, reference: Recorder | None = None, *, leave_out: bool = False, overflow: bool = False) -> None:
+    def __init__(
+        self, reference: Recorder | None = None, *, leave_out: bool = False, overflow: bool = False, nth: int = 0
+    ) -> None:
         self.observed = Observed()
         self._reference = reference
         self._leave_out = leave_out
         self._inject = overflow
+        self._nth = nth
+        self.overflowing: list[Any] = []  # optimizers that may overflow, in the order of their first steps
         self.may_overflow: Callable[[Any], bool] = lambda optimizer: True
         self._scalers: list[torch.amp.GradScaler] = []
         self._optimizers: list[Any] = []
@@ -177,11 +183,18 @@ class Recorder(Listener):
         self._since.clear()
         if self._reference:
             self._match(optimizer, parameters, self._steps[key], self._reference._steps.get(key))
-        if self._inject and self.may_overflow(optimizer):
+        if self._may_inject(optimizer):
             target = next((each for each in parameters if each.requires_grad and gradient(each) is not None), None)
             if target is not None:
                 self._inject = False
                 inject_overflow(target)
+
+    def _may_inject(self, optimizer: Any) -> bool:
+        if not self.may_overflow(optimizer):
+            return False
+        if not any(each is optimizer for each in self.overflowing):
+            self.overflowing.append(optimizer)
+        return self._inject and self._nth < len(self.overflowing) and self.overflowing[self._nth] is optimizer
 
     def scale_updated(self, before: float, after: float) -> None:
         self.observed.backoffs += after < before
@@ -193,6 +206,10 @@ class Recorder(Listener):
         known = [each for number, of in enumerate(self._optimizers) for each in self._parameters(number, of)]
         self.observed.finite = all(_is_finite(each.detach()) for each in known)
         self.observed.answered += self._pending
+        reached = {
+            number for (number, _), each in self._steps.items() if each.applied is not None and each.applied.any()
+        }
+        self.observed.idle = len({number for number, _ in self._steps} - reached)
         self.observed.enabled = [each.is_enabled() for each in self._scalers]
         self.observed.scales = [each.get_scale() for each in self._scalers]
         return self.observed
@@ -237,6 +254,7 @@ class Recorder(Listener):
         used = [self._applied[id(each)] for each in clip.parameters if id(each) in self._applied]
         waiting = any(gradient(each) is not None and id(each) not in self._applied for each in clip.parameters)
         if used and not waiting and clip.bound > 0:
+            self.observed.late += clip.bound <= LARGE_NORM
             norm = float(torch.linalg.vector_norm(_flat(used), clip.order))
             self.observed.beyond_bound = max(self.observed.beyond_bound, norm / clip.bound)
 

@@ -261,6 +261,10 @@ class Raised(Exception):
         self.of_amp = of_amp
 
 
+class NoneUsedError(Exception):
+    """None is called, or a method of it: the program raises so with AMP and without, if it ever gets there."""
+
+
 class CannotFollow(Exception):
     """What comes can't be interpreted; the message says why, with the line."""
 

@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
+from functools import lru_cache
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from amplint.analysis import INVALID_SYNTAX
-from amplint.engine import FixResult, Wanted, fix_bytes
+from amplint.engine import FixResult, fix_bytes
 from amplint.findings import Finding
 from amplint.model.imports import look_in
 from amplint.settings import Settings
-from amplint.source import Source
+from amplint.source import Source, lines_of
 from amplint.verify.importers import imports, reaches
 from amplint.verify.judge import UNKNOWN, Fault, Judged
 from amplint.verify.looks import NOTHING, Kind, Look, Looked
 from amplint.verify.run import MEMORY, TIMEOUT, Lost, Runner, need_torch
-from amplint.verify.verdict import (
-    CONFIRMED,
-    NO_STEP,
-    NOT_CHECKABLE,
-    Found,
-    Verdict,
-    compared,
-    decide,
-    fewer,
-    unexplained,
-)
+from amplint.verify.verdict import NO_STEP, NOT_CHECKABLE, Found, Verdict, compared, decide, unexplained
 
 # A step has one of these words, in its own file or in those that it leads to; what hasn't is not even parsed.
 _WORDS = re.compile(rb"autocast|[sS]caler|accelerat")
-_MODULE = "<module>"
+MODULE = "<module>"
 _LIBRARIES = re.compile(rb"lightning|transformers")
 _PRECISION = re.compile(rb"precision|fp16|bf16")
 _OF_A_FRAMEWORK = Verdict(NOT_CHECKABLE, "its training step is the framework's, which is out of sight")
@@ -82,6 +75,14 @@ class Checked(NamedTuple):
     looked: Looked = NOTHING
 
 
+class _Halves(NamedTuple):
+    """What is asked about a file, and its text before and after the fixes."""
+
+    file: dict[str, Any]
+    before: str
+    after: str
+
+
 class Verifier:
     """Runs steps in one worker, file after file.
 
@@ -95,6 +96,7 @@ class Verifier:
         self._limits = limits
         self._folder = TemporaryDirectory(prefix="amplint-", ignore_cleanup_errors=True)
         self._runner = Runner(self._folder.name)
+        self._remembered: dict[str, dict[str, Any]] | None = None  # answers, by what was asked
 
     def __enter__(self) -> Verifier:
         return self
@@ -102,6 +104,15 @@ class Verifier:
     def __exit__(self, *_: object) -> None:
         self._runner.__exit__()
         self._folder.cleanup()
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Ask nothing twice in the block."""
+        self._remembered = {}
+        try:
+            yield
+        finally:
+            self._remembered = None
 
     def verify(
         self,
@@ -129,17 +140,17 @@ class Verifier:
         own = bool(_WORDS.search(data))
         if not own and not any(reaches(each, _WORDS.search) for each in imports(os.path.abspath(path))):
             at = _framework(data)
-            return Checked([_not_run(path, _MODULE, at, _OF_A_FRAMEWORK)], True) if at else Checked([])
+            return Checked([_not_run(path, MODULE, at, _OF_A_FRAMEWORK)], True) if at else Checked([])
         fixed = fix_bytes(data, path, settings, unsafe=unsafe)
         broken = next((each for each in fixed.before.findings if each.code == INVALID_SYNTAX), None)
         if broken is not None:
-            row = _not_run(path, _MODULE, 1, Verdict(NOT_CHECKABLE, f"it can't be parsed: {broken.message}"))
+            row = _not_run(path, MODULE, 1, Verdict(NOT_CHECKABLE, f"it can't be parsed: {broken.message}"))
             return Checked([row], True) if own else Checked([])
         source = fixed.before.source or Source.from_bytes(data, path)
         rows = self.compare(path, data, settings, fixed, progress)
         looked, failed = self._look(_asked_of(path, settings), source.text)
         if failed:
-            return Checked([*rows, _not_run(path, _MODULE, 1, Verdict(NOT_CHECKABLE, failed))], True)
+            return Checked([*rows, _not_run(path, MODULE, 1, Verdict(NOT_CHECKABLE, failed))], True)
         idle = not looked.follow and all(each.kind is Kind.NONE for each in looked.looks)
         for each in looked.looks:
             if each.kind is Kind.HIDDEN or idle:
@@ -160,29 +171,31 @@ class Verifier:
         if any(each.code == INVALID_SYNTAX for each in found.findings):
             return []
         source = found.source or Source.from_bytes(data, path)
+        after_source = Source.from_bytes(fixed.data, path)
         file = _asked_of(path, settings)
         steps, device = self._steps(file, source.text)
-        after_text = Source.from_bytes(fixed.data, path).text
-        after_steps = self._steps(file, after_text)[0] if after_text != source.text else []
-        changes = _changes(source.text, after_text)
-        left = [_placed(each, after_text) for each in fixed.result.findings]
+        file["device"] = device  # for what the fixes make of it, too
+        halves = _Halves(file, source.text, after_source.text)
+        after_steps = self._steps(file, after_source.text)[0] if fixed.data != data else []
         rows = []
         for at, known in enumerate(steps):
             number = sum(each["name"] == known["name"] for each in steps[:at])
             if progress:
                 progress(f"{path}: {known['name']}")
-            before, told = self._run(file, source.text, known, number, device)
+            before, told = self._run(file, source.text, known, number)
             step = _with_touched(known, told)
-            after = None
-            same = [each for each in after_steps if each["name"] == step["name"]]
-            if len(same) > number and _touches(changes, step, same[number]):
-                after, _ = self._run(file, after_text, step, number, device)
             inside = [each for each in found.findings if _contains(step, source.row(each.start))]
-            remaining = [each.code for each in left if _is_left(each, step, changes)]
-            gone = fewer([each.code for each in inside], remaining)
-            verdict = decide(before, after, gone, remaining)
+            after, remaining = None, inside
+            if fixed.data != data:
+                same = [each for each in after_steps if each["name"] == step["name"]][number:]
+                after, after_step = self._after(halves, step, before, same, number)
+                remaining = [
+                    each for each in fixed.result.findings if _contains(after_step, after_source.row(each.start))
+                ]
+            gone = _gone(source, inside, after_source, remaining)
+            verdict = decide(before, after, {each.code for each in gone}, [each.code for each in remaining])
             listed = compared(
-                before, [(each.code, source.row(each.start), each.message, each.code in gone) for each in inside]
+                before, [(each.code, source.row(each.start), each.message, each in gone) for each in inside]
             )
             rows.append(
                 StepRow(
@@ -206,48 +219,18 @@ class Verifier:
             )
         return rows
 
-    def confirmed(
-        self, path: str, data: bytes, settings: Settings, wanted: Wanted | None = None
-    ) -> tuple[FixResult, Callable[[int], str]]:
-        """The fixes of a file that its runs confirm, and what says why another one, at a place, is not made.
-
-        Fixes go together that lie in one step; where the runs of some steps don't confirm theirs, those are left out,
-        and so are fixes that lie in no step, or that are not `wanted`.
-        """
-        whole = fix_bytes(data, path, settings, wanted=wanted)
-        rows = self.compare(path, data, settings, whole) if whole.data != data else []
-        touched = [row for row in rows if row.after is not None]
-        good = {name for row in touched if row.verdict == CONFIRMED for name in row.functions}
-        good -= {name for row in touched if row.verdict != CONFIRMED for name in row.functions}
-        some = self._only(good, path, data, settings, wanted)
-        if some.data not in (whole.data, data):
-            again = self.compare(path, data, settings, some)
-            if any(row.verdict != CONFIRMED for row in again if row.after is not None):
-                some = self._only(set(), path, data, settings, wanted)
-        text = Source.from_bytes(some.data, path).text
-
-        def why(start: int) -> str:
-            name = _name_at(text, start)
-            row = next((row for row in rows if name in row.functions), None)
-            if row is None:
-                return "no training step that can be run has it"
-            return f"its run doesn't confirm it: {row.verdict}{f', {row.reason}' if row.reason else ''}"
-
-        return some, why
-
-    @staticmethod
-    def _only(names: set[str], path: str, data: bytes, settings: Settings, wanted: Wanted | None) -> FixResult:
-        """The fixes of a file that lie in functions of these names, as far as they are `wanted`."""
-        return fix_bytes(
-            data,
-            path,
-            settings,
-            wanted=lambda source, findings: [
-                each
-                for each in (wanted(source, findings) if wanted else findings)
-                if names and _name_at(source.text, each.start) in names
-            ],
-        )
+    def _after(
+        self, halves: _Halves, step: dict[str, Any], before: Judged, same: list[dict[str, Any]], number: int
+    ) -> tuple[Judged | None, dict[str, Any]]:
+        """What a step does after the fixes, and that step; None where they neither touch it nor change what it does."""
+        if not same:
+            whole = {**step, "rows": [(1, len(lines_of(halves.after)))]}
+            return Judged(UNKNOWN, reason="no step of this name is left"), whole
+        after, told = self._run(halves.file, halves.after, same[0], number, before.answers)
+        found = _with_touched(same[0], told)
+        if _text_of(step, halves.before) != _text_of(found, halves.after):
+            return after, found
+        return (after if (after.state, after.paths) != (before.state, before.paths) else None), found
 
     # --- the worker
 
@@ -265,21 +248,29 @@ class Verifier:
         return Looked(looks, answer["follow"], answer["read"]), ""
 
     def _run(
-        self, file: dict[str, Any], text: str, step: dict[str, Any], number: int, device: str
+        self, file: dict[str, Any], text: str, step: dict[str, Any], number: int, answers: Sequence[dict[str, Any]] = ()
     ) -> tuple[Judged, dict[str, Any]]:
-        answer = self._ask({**file, "ask": "run", "text": text, "name": step["name"], "number": number})
+        wanted = {"ask": "run", "name": step["name"], "number": number, "answers": answers}
+        answer = self._ask({**file, "text": text, **wanted})
         if "state" not in answer:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
-            return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": device}
+            return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": file["device"]}
         faults = [Fault(*each) for each in answer["faults"]]
-        return Judged(answer["state"], faults, answer["reason"], answer["numbers"], answer["dtypes"]), answer
+        known = {name: answer[name] for name in ("state", "reason", "numbers", "dtypes", "paths", "answers")}
+        return Judged(**known, faults=faults), answer
 
     def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
-        asked |= {"device": self._device, "timeout": self._limits.timeout, "memory": self._limits.memory}
+        asked = {"device": self._device, "timeout": self._limits.timeout, "memory": self._limits.memory, **asked}
+        key = json.dumps(asked)
+        if self._remembered is not None and key in self._remembered:
+            return self._remembered[key]
         try:
-            return self._runner.ask(asked)
+            answer = self._runner.ask(asked)
         except Lost as lost:
-            return {"failed": str(lost)}
+            answer = {"failed": str(lost)}
+        if self._remembered is not None:
+            self._remembered[key] = answer
+        return answer
 
 
 def _framework(data: bytes) -> int:
@@ -328,70 +319,41 @@ def _contains(step: dict[str, Any], row: int) -> bool:
     return any(first <= row <= last for first, last in step["rows"])
 
 
-class _Left(NamedTuple):
-    """A finding that a fix leaves: its line in the new text, and the innermost function around it."""
-
-    code: str
-    row: int
-    function: str
+def _text_of(step: dict[str, Any], text: str) -> list[str]:
+    """The lines that a step consists of."""
+    lines = lines_of(text)
+    return [line for first, last in step["rows"] for line in lines[first - 1 : last]]
 
 
-def _placed(finding: Finding, text: str) -> _Left:
-    return _Left(finding.code, text.count("\n", 0, finding.start) + 1, _name_at(text, finding.start))
+def _gone(source: Source, before: Sequence[Finding], after_source: Source, after: Sequence[Finding]) -> list[Finding]:
+    """Those of a step's findings that the fixes have ended: others of the code, as many as are left, have not been.
 
-
-def _is_left(finding: _Left, step: dict[str, Any], changes: _Changes) -> bool:
-    """Whether a finding that is left is one of a step: of the module's own code only the lines that its run reads."""
-    if finding.function == _MODULE and step["name"] != _MODULE:
-        before = changes.same.get(finding.row)
-        return before is None or _contains(step, before)
-    return finding.function in step["functions"] or step["name"] == _MODULE
-
-
-class _Changes(NamedTuple):
-    """What a fix changes: the lines that go, the lines that come, and the functions that those come in.
-
-    `same` has the other lines of the new text, each with its number in the old one.
+    Which those are, the text of their lines says, where no fix has changed it.
     """
-
-    gone: list[int]
-    come: list[int]
-    functions: set[str]
-    same: dict[int, int]
-
-
-def _changes(before: str, after: str) -> _Changes:
-    """The lines that differ between two texts, by their numbers in each."""
-    old, new = before.split("\n"), after.split("\n")
-    if before == after:
-        return _Changes([], [], set(), {row: row for row in range(1, len(new) + 1)})
-    gone: list[int] = []
-    come: list[int] = []
-    same: dict[int, int] = {}
-    for what, first, last, start, end in SequenceMatcher(None, old, new).get_opcodes():
-        if what == "equal":
-            same |= zip(range(start + 1, end + 1), range(first + 1, last + 1), strict=True)
-        else:
-            gone += range(first + 1, last + 1)
-            come += range(start + 1, end + 1)
-    body = ast.parse(after).body
-    return _Changes(gone, come, {_named(body, row, ()) for row in come} - {""}, same)
+    left = Counter(each.code for each in after)
+    lines = Counter((each.code, after_source.line(after_source.row(each.start)).strip()) for each in after)
+    kept = []
+    for each in before:
+        line = each.code, source.line(source.row(each.start)).strip()
+        if lines[line]:
+            lines[line] -= 1
+            left[each.code] -= 1
+            kept.append(each)
+    for each in before:
+        if each not in kept and left[each.code] > 0:
+            left[each.code] -= 1
+            kept.append(each)
+    return [each for each in before if each not in kept]
 
 
-def _touches(changes: _Changes, before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Whether a fix changes a step: its functions, or what they take from a line elsewhere, as a scaler's making.
-
-    `before` has the lines and functions that its run has read, `after` only its own.
-    """
-    if any(_contains(before, row) for row in changes.gone) or any(_contains(after, row) for row in changes.come):
-        return True
-    return not changes.functions.isdisjoint(before["functions"])
+@lru_cache(maxsize=4)
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
-def _name_at(text: str, offset: int) -> str:
-    """The qualified name of the innermost function round a place in a text."""
-    row = text.count("\n", 0, offset) + 1
-    return _named(ast.parse(text).body, row, ()) or _MODULE
+def name_at(source: Source, offset: int) -> str:
+    """The qualified name of the innermost function around a place in a program."""
+    return _named(_tree(source.text).body, source.row(offset), ()) or MODULE
 
 
 def _named(body: Iterable[ast.AST], row: int, names: tuple[str, ...]) -> str:

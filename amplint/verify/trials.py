@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,12 +22,13 @@ from amplint.verify.proof import Observed, said
 from amplint.verify.record import Recorder
 from amplint.verify.simulate import simulated
 from amplint.verify.stage import Knowledge, Stage
-from amplint.verify.standins import CannotFollow, Impossible
+from amplint.verify.standins import CannotFollow, Impossible, NoneUsedError
 from amplint.verify.watch import watched
 
 _STALE = "modified by an inplace operation"
 _SAME = {"Is", "IsNot", "Equal", "NotEqual"}
 _MOST_VALUES = 20  # of variables that a condition hangs on
+_MOST_OVERFLOWS = 3  # optimizers of which each has a run
 _TRIES = 9  # until a run shows nothing new of what values are used as
 
 
@@ -46,8 +48,13 @@ class StepRuns:
     seconds: float = 0.0
 
 
-def run_step(code: Code, step: Step, device: str, *, real: bool = False) -> StepRuns:
-    """Run a step with all combinations of its conditions. `device` is simulated where it isn't `real` or the CPU."""
+def run_step(
+    code: Code, step: Step, device: str, *, real: bool = False, asked_for: Sequence[dict[str, Any]] = ()
+) -> StepRuns:
+    """Run a step with all combinations of its conditions. `device` is simulated where it isn't `real` or the CPU.
+
+    Of more conditions than can all be combined, the combinations `asked_for` are run too.
+    """
     started = time.perf_counter()
     found = StepRuns()
     conditions = ExitStack()
@@ -56,7 +63,9 @@ def run_step(code: Code, step: Step, device: str, *, real: bool = False) -> Step
             conditions.enter_context(on_device(device) if real else simulated(device, moves=False))
         for cls in code.classes(step):
             trial = _Trial(code, step, cls, device, found)
-            for _ in explore(trial.path, lambda: [_hangs_on(code, each) for each in _unreached(code, step, found)]):
+            for _ in explore(
+                trial.path, lambda: [_hangs_on(code, each) for each in _unreached(code, step, found)], asked_for
+            ):
                 pass
     finally:
         conditions.close()
@@ -136,7 +145,12 @@ class _Trial:
         path = Path(choices.path(), observed)
         if right.ended is not None and right.ended.error is not None:
             path.reference_end = said(right.ended.error)
+            path.impossible = isinstance(right.ended.error, NoneUsedError)
         path.reference_backwards = reference.observed.backwards
+        path.idle = bool(reference.observed.idle)
+        path.caught = [each for each in dict.fromkeys(run.caught) if each not in right.caught]
+        path.reference_steps = reference.observed.steps
+        path.reference_skipped = reference.observed.skipped
         path.stale = self._knowledge.stale
         path.of_amp = run.ended is not None and run.ended.of_amp
         path.effects = run.unseen_effects
@@ -146,11 +160,8 @@ class _Trial:
         self._protects = bool(run.stage.protected)
         protected = self._protects and any(observed.enabled)
         if observed.end == "finished" and (protected or not self._events <= {each.id for each in run.executed}):
-            then = Choices(given)
-            beyond, overflow = self._observe(then, Recorder(overflow=True))
-            choices.add(then)
-            self._found.executed |= {each.id for each in beyond.executed}
-            path.overflow = overflow if protected else None
+            overflows = self._with_overflows(choices, given)
+            path.overflows = overflows if protected else []
         if observed.steps_inside and observed.end == "finished":
             _, path.free = self._observe(Choices(given), Recorder())
             path.free.reference_losses = self._free_losses(given)
@@ -163,6 +174,19 @@ class _Trial:
         self._found.touched |= run.touched
         for key, what in run.notes.items():
             self._found.notes[key] = self._found.notes.get(key) or what
+
+    def _with_overflows(self, choices: Choices, given: dict[str, Any]) -> list[Observed]:
+        """What runs show in which the gradients of one optimizer overflow, of each in turn."""
+        found: list[Observed] = []
+        for nth in range(_MOST_OVERFLOWS):
+            then, recorder = Choices(given), Recorder(overflow=True, nth=nth)
+            run, observed = self._observe(then, recorder)
+            choices.add(then)
+            self._found.executed |= {each.id for each in run.executed}
+            found.append(observed)
+            if len(recorder.overflowing) <= nth + 1:
+                break
+        return found
 
     def _free_losses(self, given: dict[str, Any]) -> list[float]:
         reference = Recorder(leave_out=True)
@@ -200,9 +224,7 @@ class _Trial:
 def judged(code: Code, step: Step, runs: StepRuns) -> Judged:
     """What the runs of a step say of it."""
     missing = [_why_not(code, each) for each in _unreached(code, step, runs)]
-    if runs.failed and missing:  # on other paths
-        missing = [runs.failed]
-    found = judge(runs.paths, failed=runs.failed if not runs.paths else "", guessed=runs.guessed, missing=missing)
+    found = judge(runs.paths, failed=runs.failed, guessed=runs.guessed, missing=missing)
     found.dtypes = sorted({dtype for path in runs.paths for dtype in path.observed.loss_dtypes})
     return found
 

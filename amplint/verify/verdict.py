@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
-from amplint.verify.judge import RIGHT, UNKNOWN, WARNING, WRONG, Judged
+from amplint.verify.judge import RIGHT, UNKNOWN, WRONG, Judged
 from amplint.verify.shows import SHOWS
 
 CONFIRMED, CLEAN, REFUTED, MISBEHAVES, NOT_CHECKABLE = "confirmed", "clean", "refuted", "misbehaves", "not checkable"
@@ -24,8 +24,11 @@ class Found(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The verdict on a step: confirmed (misbehaves before, right after), clean (right as it stands), misbehaves (and no
-    fix changes it), refuted (the fix leaves it wrong, or makes it so) or not checkable. `reason` says why.
+    """The verdict on a step, and the `reason` for it.
+
+    Confirmed: misbehaves before, and is right after the fix in everything that was compared. Clean: right as it is.
+    Misbehaves: no fix changes that, or something is still wrong after it. Refuted: the fix leaves wrong what it is for,
+    or makes something wrong. Not checkable.
     """
 
     verdict: str
@@ -40,30 +43,42 @@ def decide(before: Judged, after: Judged | None, fixed: Iterable[str], left: Ite
         return Verdict(CLEAN if before.state == RIGHT else MISBEHAVES)
     if after.state == UNKNOWN:
         return Verdict(NOT_CHECKABLE, f"after the fix: {after.reason}")
-    was, now = ({each.shows for each in half.faults} for half in (before, after))
-    # What other findings of the step explain may stay, and an exception may have hidden it.
+    if after.state == RIGHT:
+        return Verdict(CONFIRMED if before.state == WRONG else CLEAN)
     explained = shown_by(left)
-    if new := now - was - (explained if "exception" in was else set()):
-        return Verdict(REFUTED, f"the fix brings something new: {_first(after, new)}; {REPORT}")
-    if before.state == RIGHT:
-        return Verdict(CLEAN)
-    gone = was - now
-    if not _warnings(before) <= _warnings(after):
-        gone.add(WARNING)  # what is left is about something else
-    if still := (now & shown_by(fixed)) - explained - gone:
+    if new := _new(before, after, explained):
+        return Verdict(REFUTED, f"the fix brings something new: {new}; {REPORT}")
+    was, now = ({each.what: each.shows for each in half.faults} for half in (before, after))
+    gone = {shows for what, shows in was.items() if what not in now}
+    if still := {*now.values()} & shown_by(fixed) - explained - gone:
         return Verdict(REFUTED, f"the fix leaves it wrong: {_first(after, still)}; {REPORT}")
+    if mended := gone - {*now.values()}:
+        return Verdict(MISBEHAVES, f"the fix mends {_listed(mended)}, but not {_listed(now.values())}")
     if gone:
-        return Verdict(CONFIRMED, f"not fixed: {', '.join(sorted(now))}" if now else "")
+        return Verdict(MISBEHAVES, f"the fix mends one {_listed(gone)}, and another one is left")
     return Verdict(MISBEHAVES, "the fix is about something that the run doesn't show")
 
 
-def _warnings(judged: Judged) -> set[str]:
-    return {each.text for each in judged.faults if each.shows == WARNING}
+def _new(before: Judged, after: Judged, explained: Set[str]) -> str:
+    """What is wrong after the fix and was not before, in words; an exception may have hidden what is `explained`."""
+    known = {each.what for each in before.faults}.union(*before.paths.values())
+    words = {each.what: each.text for each in reversed(after.faults)}
+    for label, found in (after.paths or {"": [*words]}).items():
+        had = known if label not in before.paths else {*before.paths[label]}
+        # What comes in the place of an exception may have been behind it, or have the same cause.
+        hidden = {*explained, "exception"} if any(_shows(each) == "exception" for each in had) else set()
+        for each in found:
+            if each not in had and _shows(each) not in hidden:
+                return words.get(each, each)
+    return ""
 
 
-def fewer(before: Sequence[str], after: Sequence[str]) -> set[str]:
-    """The codes that occur less often after."""
-    return {code for code in before if after.count(code) < before.count(code)}
+def _shows(what: str) -> str:
+    return what.partition(":")[0]
+
+
+def _listed(observables: Iterable[str]) -> str:
+    return " and ".join(sorted(set(observables)))
 
 
 def shown_by(codes: Iterable[str]) -> set[str]:

@@ -1,0 +1,354 @@
+"""What "confirmed" and "clean" promise: nothing that was compared is wrong; and which fixes `--fix --verify` writes."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from amplint import analysis, check, fix
+from amplint.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.model import Module
+from amplint.verify.judge import RIGHT, UNKNOWN, WRONG
+from amplint.verify.verdict import CLEAN, CONFIRMED, decide
+from tests.conftest import Ran
+from tests.differential.compare import SETTINGS
+from tests.differential.generate import generate
+from tests.differential.ledger import UnsuitableError
+from tests.differential.observe import observe
+from tests.differential.program import FILENAME, Program
+from tests.interpreting import interpret
+
+Amplint = Callable[..., Ran]
+
+HEAD = """\
+import torch
+from torch import nn
+
+
+"""
+ACCUMULATED = (
+    HEAD
+    + """\
+def train(model, criterion, loader, optimizer, accumulate=4):
+    scaler = torch.amp.GradScaler("cuda")
+    for i, (x, y) in enumerate(loader):
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y) / accumulate
+            scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        if (i + 1) % accumulate == 0:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+"""
+)
+STEP = (
+    HEAD
+    + """\
+def train(model, criterion, loader, optimizer, args):
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        UNSCALE
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+)
+BAD = STEP.replace("        UNSCALE\n", "")
+GOOD = STEP.replace("UNSCALE", "scaler.unscale_(optimizer)")
+
+
+def state(text: str) -> tuple[str, str]:
+    """The state of the one step of a text, and the reason for it or what is wrong."""
+    (ran,) = interpret(text)
+    return ran.judged.state, ran.judged.reason or "; ".join(each.text for each in ran.judged.faults)
+
+
+# --- confirmed
+
+
+def test_a_step_in_which_something_is_left_is_not_confirmed(amplint: Amplint, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(ACCUMULATED)
+    ran = amplint("verify", "--isolated", path)
+    assert ran.code == 1
+    assert "train.py:5 train: misbehaves (cuda, simulated)" in ran.out
+    assert "the fix mends autocast-state, but not exception" in ran.out
+    assert "1 misbehaves;" in ran.out
+    ran = amplint("verify", "--isolated", "--output-format", "json", path)
+    (row,) = json.loads(ran.out)
+    assert (ran.code, row["verdict"], row["after"]["state"]) == (1, "misbehaves", "wrong")
+    assert row["after"]["paths"]["accumulate = 2"] == [
+        "exception: RuntimeError: unscale_() has already been called on this optimizer since the last update()."
+    ]
+    assert {each["code"]: each["fixed"] for each in row["findings"]} == {"AMP301": True, "AMP405": False}
+    assert amplint("--fix", "--verify", "--isolated", path).code == 1
+    assert path.read_text() == ACCUMULATED
+
+
+def test_of_findings_with_one_code_that_is_fixed_which_is(amplint: Amplint, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    text = BAD.replace("    for x", "    extra = torch.amp.GradScaler('cuda')\n    for x")
+    text += "\n\n" + BAD.removeprefix(HEAD).replace("def train", "def other").replace("1.0)", "1e4)")
+    path.write_text(text)
+    ran = amplint("verify", "--isolated", "--output-format", "json", path)
+    rows = {row["step"]: [(each["code"], each["fixed"]) for each in row["findings"]] for row in json.loads(ran.out)}
+    assert rows["train"] == [("AMP401", True)]
+    assert ("AMP401", True) not in rows["other"]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_confirmed_or_clean_does_nothing_wrong_executed(seed: int) -> None:
+    program = generate(seed, "")
+    for text in dict.fromkeys(
+        [program.text, *(fix(program.text, FILENAME, SETTINGS, unsafe=each) for each in (False, True))]
+    ):
+        said = _said(program, text)
+        if said and said <= {CONFIRMED, CLEAN}:
+            assert _observed(program._replace(text=text)) == []
+
+
+def _said(program: Program, text: str) -> set[str]:
+    after = {each.step.name: each.judged for each in interpret(text)}
+    codes, left = ([each.code for each in check(one, FILENAME, SETTINGS)] for one in (program.text, text))
+    gone = {code for code in codes if left.count(code) < codes.count(code)}
+    return {
+        decide(each.judged, after.get(each.step.name) if text != program.text else None, gone, left).verdict
+        for each in interpret(program.text)
+    }
+
+
+def _observed(program: Program) -> list[str]:
+    try:
+        return [str(each) for each in observe(program).observed if not each.secondary]
+    except UnsuitableError:
+        return []
+
+
+# --- what makes a step right
+
+
+TWO = """\
+    first, second = nn.Linear(4, 4), nn.Linear(4, 4)
+    one = torch.optim.SGD(first.parameters(), lr=0.1)
+    other = torch.optim.SGD(second.parameters(), lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found", "said"),
+    [
+        ("", "", RIGHT, ""),
+        # One of the conditions can't be followed.
+        (
+            "        scaler.scale(loss)",
+            "        if args.own:\n            fused_step(loss, optimizer)\n            continue\n"
+            "        scaler.scale(loss)",
+            UNKNOWN,
+            "what fused_step(loss, optimizer) does can't be seen",
+        ),
+        # The program catches what the scaler raises, under one condition.
+        (
+            "        scaler.step(optimizer)\n",
+            "        try:\n            if args.log:\n                scaler.unscale_(optimizer)\n"
+            "            scaler.step(optimizer)\n        except RuntimeError:\n            pass\n",
+            WRONG,
+            "unscale_() has already been called on this optimizer since the last update()., which the program catches",
+        ),
+        # Nothing is trained under one condition.
+        (
+            "        scaler.step(optimizer)",
+            "        if args.clear:\n            optimizer.zero_grad()\n        scaler.step(optimizer)",
+            UNKNOWN,
+            "no gradient reaches an optimizer's step where args.clear",
+        ),
+        # A clip after the step, with a bound that the gradients of the bench may keep to.
+        (
+            "        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n        scaler.step(optimizer)",
+            "        scaler.step(optimizer)\n        nn.utils.clip_grad_value_(model.parameters(), 1.0)",
+            WRONG,
+            "a clip comes after the step that has used its gradients",
+        ),
+        # It only measures.
+        (
+            "        scaler.update()",
+            "        nn.utils.clip_grad_value_(model.parameters(), 1e4)\n        scaler.update()",
+            RIGHT,
+            "",
+        ),
+        # It raises before there is a backward, with AMP switched off as well.
+        (
+            "        optimizer.zero_grad()\n",
+            "        if args.early:\n            nn.utils.clip_grad_value_(model.parameters(), 1.0)\n"
+            "        optimizer.zero_grad()\n",
+            UNKNOWN,
+            "with AMP switched off the step fails as well",
+        ),
+        # A step that only AMP leaves out.
+        (
+            "        scaler.step(optimizer)",
+            "        if args.once and scaler.get_scale() > 2:\n            scaler.update()\n            continue\n"
+            "        scaler.step(optimizer)",
+            WRONG,
+            "0 steps are made, 4 with AMP switched off",
+        ),
+    ],
+)  # fmt: skip
+def test_right_is_what_is_right_under_all_conditions(old: str, new: str, found: str, said: str) -> None:
+    assert old in GOOD
+    right, why = state(GOOD.replace(old, new) if old else GOOD)
+    assert (right, said in why) == (found, True), why
+
+
+@pytest.mark.parametrize(("step", "found"), [("scaler.step(other)", RIGHT), ("other.step()", WRONG)])
+def test_each_optimizer_s_gradients_overflow_once(step: str, found: str) -> None:
+    text = HEAD + "def train(criterion, loader):\n" + TWO + """\
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        one.zero_grad()
+        other.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(first(x), y) + criterion(second(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(one)
+        scaler.unscale_(other)
+        scaler.step(one)
+        STEP
+        scaler.update()
+""".replace("STEP", step)  # fmt: skip
+    assert state(text)[0] == found
+
+
+def test_a_name_that_nothing_binds_is_one_object() -> None:
+    """As those of a notebook are, whose first cells are in another one."""
+    body = GOOD.partition("args):\n")[2]
+    assert state(HEAD + textwrap.dedent(body)) == (RIGHT, "")
+
+
+# --- what is written
+
+
+RENAMED = BAD.replace('torch.amp.GradScaler("cuda")', "torch.cuda.amp.GradScaler()")
+CRITERION = "nn.functional.binary_cross_entropy(torch.sigmoid(model(x)), y)"
+
+
+@pytest.mark.parametrize("unsafe", [(), ("--unsafe-fixes",)])
+def test_only_fixes_are_written_without_which_a_run_is_wrong(
+    amplint: Amplint, tmp_path: Path, unsafe: tuple[str]
+) -> None:
+    path = tmp_path / "train.py"
+    text = BAD.replace("criterion(model(x), y)", CRITERION)
+    outside = "\n\ndef evaluate(model, x):\n    with torch.cuda.amp.autocast():\n        return model(x)\n"
+    path.write_text(text + outside)
+    ran = amplint("--fix", "--verify", *unsafe, "--isolated", path)
+    wanted = text.replace("        nn.utils.clip", "        scaler.unscale_(optimizer)\n        nn.utils.clip")
+    assert path.read_text() == wanted + outside
+    assert "Found 3 errors (1 fixed, 2 remaining)." in ran.out
+    assert ran.out.count("no fix offered: no training step that can be run has it") == 1
+    assert ran.out.count("no fix offered: no run can confirm it: criteria are stand-ins") == bool(unsafe)
+
+
+@pytest.fixture
+def offered(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Offer, wherever a text is found, an unsafe fix that puts another one in its place, as AMP101."""
+
+    def offer(old: str, new: str) -> None:
+        run = analysis.run
+
+        def more(rules: Any, module: Module) -> tuple[list[Finding], set[str]]:
+            found, failed = run(rules, module)
+            at = module.source.text.find(old)
+            while at >= 0:
+                fix = Fix(Applicability.UNSAFE, "Replace", (Edit(at, at + len(old), new),))
+                found.append(Finding(at, at + len(old), "AMP101", "fake", Severity.ERROR, f"{old} is wrong", fix))
+                at = module.source.text.find(old, at + 1)
+            return found, failed
+
+        monkeypatch.setattr(analysis, "run", more)
+
+    return offer
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("in loader:", "in iter(loader):", "its run doesn't confirm it: the step is right without it"),
+        ("scaler.update()", "pass", "its run doesn't confirm it: refuted, the fix brings something new: line 1"),
+    ],
+)
+def test_an_unsafe_fix_is_not_written_with_those_of_its_step_that_are_confirmed(
+    amplint: Amplint, tmp_path: Path, offered: Callable[[str, str], None], old: str, new: str, said: str
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(BAD)
+    offered(old, new)
+    ran = amplint("--fix", "--verify", "--unsafe-fixes", "--isolated", path)
+    assert path.read_text() == BAD.replace(
+        "        nn.utils.clip", "        scaler.unscale_(optimizer)\n        nn.utils.clip"
+    )
+    assert f"no fix offered: {said}" in ran.out
+    assert "Found 2 errors (1 fixed, 1 remaining)." in ran.out
+
+
+def test_of_two_fixes_that_look_the_same_one_is_written(
+    amplint: Amplint, tmp_path: Path, offered: Callable[[str, str], None]
+) -> None:
+    path = tmp_path / "train.py"
+    text = STEP.replace("UNSCALE", "print()").replace("        scaler.step", "        print()\n        scaler.step")
+    path.write_text(text)
+    offered("print()", "scaler.unscale_(optimizer)")
+    assert amplint("--fix", "--verify", "--unsafe-fixes", "--isolated", "--ignore", "AMP401", path).code == 1
+    assert path.read_text() == text.replace("print()", "scaler.unscale_(optimizer)", 1)
+
+
+def test_fixes_that_need_each_other_are_written_together(amplint: Amplint, tmp_path: Path) -> None:
+    """Neither is enough: the step is right with both."""
+    path = tmp_path / "train.py"
+    lines = "        scaler.scale(loss).backward()\n"
+    path.write_text(RENAMED.replace(lines, "    " + lines))
+    ran = amplint("--fix", "--verify", "--isolated", path)
+    assert (ran.code, ran.out) == (0, "Found 3 errors (3 fixed, 0 remaining).\n")
+    assert amplint("verify", "--isolated", path).out.startswith(f"{path}:5 train: clean")
+
+
+def test_a_step_that_stays_wrong_is_not_written(amplint: Amplint, tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    two = BAD.removeprefix(HEAD).replace("def train", "def other")
+    path.write_text(ACCUMULATED + "\n\n" + two)
+    ran = amplint("--fix", "--verify", "--isolated", path)
+    assert ran.code == 1
+    assert path.read_text().startswith(ACCUMULATED)
+    assert "scaler.unscale_(optimizer)" in path.read_text().removeprefix(ACCUMULATED)
+    assert "its run doesn't confirm it: misbehaves, the fix mends autocast-state, but not exception" in ran.out
+
+
+def test_conditions_under_which_a_method_of_none_is_called_are_not_run() -> None:
+    text = """
+import torch
+
+
+def train(model, batches, optimizer, on):
+    scaler = torch.amp.GradScaler("cuda") if on else None
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = torch.nn.functional.cross_entropy(model(inputs), targets)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+    (step,) = interpret(text)
+    assert step.judged.state == RIGHT
+    assert list(step.judged.paths) == ["on"]
