@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -194,6 +194,20 @@ class Conditions:
         parts = self._objects.render(left), self._objects.render(right)
         return (f"{positive}({parts[0]},{parts[1]})", holds) if None not in parts else None
 
+    def reads_none(self, value: ir.Value, state: State) -> bool:
+        """Whether an expression reads an attribute of what is None on a path: it raises.
+
+        A scaler or optimizer that is None may be one that is switched off in another way: paths keep those apart.
+        """
+        absent = {
+            fact[len("present(") : -1] for fact, holds in state.facts if not holds and fact.startswith("present(")
+        }
+        return bool(absent) and any(
+            rendered in absent and not self._objects.is_scalers(rendered) and not self._objects.is_optimizers(rendered)
+            for rendered in map(self._objects.render, _bases(value))
+            if rendered is not None
+        )
+
     def counts(self, test: ir.Value, depth: int = 3) -> bool:
         """Whether a test is about a counter (`(i + 1) % k == 0`), so that it is no flag of AMP's."""
         if isinstance(test, ir.Bool):
@@ -283,6 +297,19 @@ def _truth(test: ir.Value, of: Callable[[ir.Value], bool | None]) -> bool | None
 def enabling(scaler: str) -> str:
     """The key under which a path keeps the condition that switches a scaler on."""
     return f"{scaler}.#enabled"
+
+
+def _bases(value: ir.Value) -> Iterator[ir.Value]:
+    """What an expression reads attributes of, whatever its conditions are."""
+    if isinstance(value, (ir.Conditional, ir.Bool)):
+        yield from _bases(value.test if isinstance(value, ir.Conditional) else value.left)
+        return
+    if isinstance(value, (ir.Comprehension, ir.Lambda)):
+        return
+    if isinstance(value, ir.Attribute):
+        yield value.base
+    for child in value.children():
+        yield from _bases(child)
 
 
 def _names(test: ir.Value) -> list[str]:

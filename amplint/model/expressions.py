@@ -239,6 +239,8 @@ class Expressions:
                 return self._follow(call, callee, arguments, states)
         found: list[State] = []
         for state in states:
+            if self.conditions.reads_none(call, state):
+                continue
             event = self._events.of(call) or self.tensors.by_hand_call(call, state) or measure
             after: State | None = self.regions.manual(call, state, self.conditions)
             if after is not None and self.tensors.divides(call, after):

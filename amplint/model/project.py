@@ -1,6 +1,7 @@
 """Other files of the project, read from disk on demand.
 
-So far one question: does another file import a name from this one? A rename here would break it there.
+Two questions: does another file import a name from this one (a rename here would break it there), and does another file
+call a method of an attribute that a class of this one keeps?
 """
 
 from __future__ import annotations
@@ -50,33 +51,74 @@ def root_of(folder: str) -> str:
     return project_of(folder, _start[0]).folder
 
 
+def user_of(filename: str, attribute: str, method: str, classes: frozenset[str]) -> str | None:
+    """Another file of the project that calls a method of such an attribute: `trainer.scaler.update()`.
+
+    `self.scaler.update()` counts where the file names one of the `classes`, which it may extend.
+    """
+    path = os.path.abspath(filename)
+    if not os.path.isfile(path):
+        return None
+    for other, owners in _users(root_of(os.path.dirname(path)), attribute, method):
+        if other != path and (owners - {"self"} or _names(other, classes)):
+            return other
+    return None
+
+
+@remembered
+def _users(root: str, attribute: str, method: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    """The files of a project that call a method of an attribute, and the names of what has it in each."""
+    dot = rb"\s*\.\s*"
+    call = re.compile(dot.join((rb"\b(\w+)", attribute.encode(), method.encode())) + rb"\s*\(")
+    found = []
+    for path in _files(root):
+        owners = frozenset(name.decode() for name in call.findall(_text(path)))
+        if owners:
+            found.append((path, owners))
+    return tuple(found)
+
+
+def _names(path: str, words: frozenset[str]) -> bool:
+    data = _text(path)
+    return any(re.search(rb"\b%s\b" % word.encode(), data) for word in words)
+
+
+def _text(path: str) -> bytes:
+    try:
+        return contents(path)
+    except OSError:
+        return b""
+
+
+@remembered
+def _files(root: str) -> tuple[str, ...]:
+    """Python's files in a project; none where there are too many for one."""
+    found: list[str] = []
+    seen = 0
+    for folder, folders, files in os.walk(root):
+        seen += len(folders) + len(files)
+        if seen > _MOST:
+            return ()
+        folders[:] = sorted(each for each in folders if each not in _SKIPPED and not each.startswith("."))
+        found += (os.path.join(folder, file) for file in sorted(files) if file.endswith(".py"))
+        if len(found) > _MOST_FILES:
+            return ()
+    return tuple(found)
+
+
 @remembered
 def _index(root: str) -> dict[tuple[str, str], tuple[str, ...]]:
     """For (file's last name, name): the files that import it, or read it as an attribute."""
     found: dict[tuple[str, str], list[str]] = {}
-    count = seen = 0
-    for folder, folders, files in os.walk(root):
-        seen += len(folders) + len(files)
-        if seen > _MOST:
-            return {}
-        folders[:] = sorted(each for each in folders if each not in _SKIPPED and not each.startswith("."))
-        for file in sorted(files):
-            if file.endswith(".py"):
-                count += 1
-                if count > _MOST_FILES:
-                    return {}
-                path = os.path.join(folder, file)
-                for key in taken(path):
-                    found.setdefault(key, []).append(path)
+    for path in _files(root):
+        for key in taken(path):
+            found.setdefault(key, []).append(path)
     return {key: tuple(paths) for key, paths in found.items()}
 
 
 def taken(path: str) -> set[tuple[str, str]]:
     """What a file takes of the names that a fix may rename, each with the last name of the module that has it."""
-    try:
-        data = contents(path)
-    except OSError:
-        return set()
+    data = _text(path)
     if not _WORD.search(data):
         return set()
     taken = {(owner.decode(), name.decode()) for owner, name in _ATTRIBUTE.findall(data)}

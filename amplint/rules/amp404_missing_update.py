@@ -71,6 +71,7 @@ from amplint.rules.order import (
     on_micro_steps,
     places,
     receiver,
+    used_by_others,
     used_elsewhere,
     visits,
     where,
@@ -191,6 +192,7 @@ def _outlives(module: Module, flow: Flow, scaler: str) -> bool:
         and not any(flow.contains(each.call) for each in made)
         and methods_used(module, scaler) >= {"scale", "step"}
         and "update" not in methods_used(module, scaler)
+        and not used_by_others(module, scaler, "update")
     )
 
 

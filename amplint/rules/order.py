@@ -11,6 +11,7 @@ from amplint.model.deciding import block_leaves
 from amplint.model.events import Event, events
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
+from amplint.model.project import user_of
 from amplint.model.state import State
 from amplint.model.visits import Issue, Visit
 from amplint.rules.kept import near_kept
@@ -206,9 +207,9 @@ def on_micro_steps(each: Found) -> bool:
 
 
 def used_elsewhere(module: Module, flow: Flow, scaler: str, method: str) -> bool:
-    """Whether a function of the file that the flow doesn't show calls a method of the scaler."""
+    """Whether a function that the flow doesn't show calls a method of the scaler, in this file or in another."""
     known = objects(module)
-    return any(
+    return used_by_others(module, scaler, method) or any(
         isinstance(call.func, ir.Attribute)
         and call.func.attr == method
         and known.is_scaler(call.func.base) == known.original(scaler)
@@ -216,6 +217,15 @@ def used_elsewhere(module: Module, flow: Flow, scaler: str, method: str) -> bool
         and not flow.follows(call)
         for call in module.whole.near(method).calls
     )
+
+
+def used_by_others(module: Module, scaler: str, method: str) -> bool:
+    """Whether another file of the project calls a method of a scaler that a class of this file keeps."""
+    owner, _, attribute = objects(module).original(scaler).rpartition(".")
+    if not owner or not attribute.isidentifier():
+        return False
+    classes = frozenset(each.cls.name for each in module.functions if each.cls is not None)
+    return user_of(module.source.filename, attribute, method, classes) is not None
 
 
 def methods_used(module: Module, scaler: str) -> set[str]:
