@@ -66,7 +66,8 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(found.event.call),
             f"backward runs inside the autocast region of {region_line(module, found.region)}: custom Functions and "
-            "float32 parts compute their gradients in half precision; end the region before it",
+            f"float32 parts {'' if differs else 'would '}compute their gradients in half precision; end the region "
+            "before it",
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if differs else None,

@@ -62,7 +62,7 @@ def check(module: Module) -> Iterator[Finding]:
         yield rule.finding(
             module.span(found.event.call),
             f"the optimizer steps inside the autocast region of {region_line(module, found.region)}: a later forward "
-            "in that region uses the old weights, which it keeps in half precision; end the region before it",
+            "in that region would use the old weights, kept in half precision; end the region before it",
             fix=offered,
             withheld=withheld,
             cause=cause(found.region),
