@@ -515,3 +515,152 @@ def test_two_clipped_models_need_both_owners() -> None:
     )
     assert "can't be seen" in withheld(body.format("list(a.parameters()) + list(b.parameters())"))
     assert re.search(r"unscale_\(ob\)\n    clip", fixed(body.format("b.parameters()")))
+
+
+CHOSEN = {
+    "by a condition": "optimizer = self.warm if step % 2 else self.main",
+    "by a default": "optimizer = given or self.main",
+    "by a method": "optimizer = self.optimizer_of(step)",
+    "by an index": "optimizer = self.optimizers[step % 2]",
+    "by a parameter": "optimizer = given",
+}
+
+
+@pytest.mark.parametrize("chosen", CHOSEN.values(), ids=CHOSEN)
+@pytest.mark.parametrize("unscale", ["self.scaler.unscale_(optimizer)", "print(step)"])
+def test_an_optimizer_chosen_in_each_iteration_may_be_any_that_owns_the_parameters(chosen: str, unscale: str) -> None:
+    body = f"""class Trainer:
+    def __init__(self, model, scaler):
+        self.model = model
+        self.scaler = scaler
+        self.warm = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.main = torch.optim.Adam(model.parameters())
+        self.optimizers = [self.warm, self.main]
+
+    def optimizer_of(self, step):
+        return self.optimizers[step % 2]
+
+    def fit(self, loader, given=None):
+        for step, batch in enumerate(loader):
+            {chosen}
+            self.main.zero_grad()
+            self.scaler.scale(self.model(batch).mean()).backward()
+            {unscale}
+            clip_grad_norm_(self.model.parameters(), 1.0)
+            self.scaler.step(optimizer)
+            self.scaler.update()
+"""
+    assert bool(found(body)) is ("unscale_" not in unscale)
+
+
+def test_what_one_optimizer_was_unscaled_for_says_nothing_of_another_that_is_made_apart() -> None:
+    body = """def train(critic, generator, loader, scaler):
+    optimizer_c = torch.optim.Adam(critic.parameters())
+    optimizer_g = torch.optim.Adam(generator.parameters())
+    for batch in loader:
+        optimizer_c.zero_grad()
+        optimizer_g.zero_grad()
+        scaler.scale(critic(generator(batch)).mean()).backward()
+        scaler.unscale_(optimizer_g)
+        clip_grad_norm_(critic.parameters(), 1.0)
+        scaler.step(optimizer_c)
+        scaler.step(optimizer_g)
+        scaler.update()
+"""
+    assert found(body) == ["clip_grad_norm_(critic.parameters(), 1.0)"]
+
+
+GIVEN_OR_MADE = {
+    "parameters": ("critic, generator, optimizer_c, optimizer_g, scaler, loader", "pass"),
+    "made by a function": (
+        "critic, generator, scaler, loader",
+        "optimizer_c, optimizer_g = make(critic), make(generator)",
+    ),
+    "unpacked": ("critic, generator, optimizers, scaler, loader", "optimizer_c, optimizer_g = optimizers"),
+}
+CLEARED = {
+    "by the optimizer": ("optimizer_c.zero_grad()", "optimizer_g.zero_grad()"),
+    "by the model": ("critic.zero_grad()", "generator.zero_grad()"),
+    "both at the start": ("optimizer_c.zero_grad(); optimizer_g.zero_grad()", "pass"),
+}
+
+
+@pytest.mark.parametrize("cleared", CLEARED.values(), ids=CLEARED)
+@pytest.mark.parametrize("form", GIVEN_OR_MADE.values(), ids=GIVEN_OR_MADE)
+@pytest.mark.parametrize("missing", ["", "c", "g", "cg"])
+def test_each_clip_of_two_losses_with_one_update_gets_the_unscale_of_its_own_optimizer(
+    missing: str, form: tuple[str, str], cleared: tuple[str, str]
+) -> None:
+    def program(missing: str) -> str:
+        lines = [f"def train({form[0]}):", f"    {form[1]}", "    for real, noise in loader:"]
+        for each, model, loss, clear in (
+            ("c", "critic", "critic(generator(noise).detach()).mean()", cleared[0]),
+            ("g", "generator", "critic(generator(noise)).mean()", cleared[1]),
+        ):
+            lines += [f"        {clear}", f"        scaler.scale({loss}).backward()"]
+            lines += [f"        scaler.unscale_(optimizer_{each})"] if each not in missing else []
+            lines += [f"        clip_grad_norm_({model}.parameters(), 1.0)", f"        scaler.step(optimizer_{each})"]
+        return "\n".join([*lines, "        scaler.update()", ""])
+
+    models = {"c": "critic", "g": "generator"}
+    assert found(program(missing)) == [f"clip_grad_norm_({models[each]}.parameters(), 1.0)" for each in missing]
+    messages = [each.message for each in check(IMPORTS + program(missing)) if each.code == "AMP401"]
+    for each, message in zip(missing, messages, strict=True):
+        assert message.endswith(f"call `scaler.unscale_(optimizer_{each})` first")
+    assert fix(IMPORTS + program(missing)) == IMPORTS + program("")
+
+
+def test_a_clip_is_wrong_under_no_condition_that_only_tells_the_iterations_apart() -> None:
+    body = """def train(model, optimizer, scaler, loader):
+    started = False
+    for batch in loader:
+        if started:
+            optimizer.zero_grad()
+        scaler.scale(model(batch).mean()).backward()
+        clip_grad_norm_(model.parameters(), 1.0)
+        if not started:
+            print("first")
+        scaler.step(optimizer)
+        scaler.update()
+        started = True
+"""
+    (finding,) = [each for each in check(IMPORTS + body) if each.code == "AMP401"]
+    assert finding.message.endswith("call `scaler.unscale_(optimizer)` first")
+
+
+@pytest.mark.parametrize("unscale", ["self.scaler.unscale_(optimizer)", "pass"])
+def test_a_scaler_that_a_helper_was_given_may_be_the_one_that_scaled(unscale: str) -> None:
+    body = f"""class Stepper:
+    def __init__(self, scaler):
+        self.scaler = scaler
+
+    def step(self, model, optimizer):
+        if self.scaler is not None:
+            {unscale}
+            clip_grad_norm_(model.parameters(), 1.0)
+            self.scaler.step(optimizer)
+            self.scaler.update()
+        else:
+            clip_grad_norm_(model.parameters(), 2.0)
+            optimizer.step()
+
+
+class Trainer:
+    def __init__(self, model, optimizers):
+        self.model, self.optimizers = model, optimizers
+        self.scaler = torch.amp.GradScaler("cuda")
+        self.stepper = Stepper(self.scaler)
+
+    def fit(self, loader, names):
+        for batch in loader:
+            for name in names:
+                optimizer = self.optimizers[name]
+                optimizer.zero_grad()
+                loss = self.model(batch).mean()
+                if self.scaler is not None:
+                    self.scaler.scale(loss).backward()
+                else:
+                    loss.backward()
+                self.stepper.step(self.model, optimizer)
+"""
+    assert found(body) == (["clip_grad_norm_(model.parameters(), 1.0)"] if unscale == "pass" else [])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
@@ -37,6 +38,17 @@ class Made(NamedTuple):
     enabled: ir.Value | None
 
 
+class _Bound(Enum):
+    """How an optimizer comes to its key: made there by torch's class, passed in, taken from what a call returns, or
+    chosen from several: an item, a loop's variable, an arm of a condition.
+    """
+
+    MADE = auto()
+    GIVEN = auto()
+    CALL = auto()
+    CHOICE = auto()
+
+
 @dataclass
 class _Constructed:
     """What one object is made by: the classes of this file (None: something else), the names of all, and whether one
@@ -64,6 +76,7 @@ class Objects(Keys):
         self.made: dict[str, list[Made]] = {}
         self.constructed: set[str] = set()  # optimizers that the file makes
         self.owns: dict[str, set[str]] = {}
+        self._bounds: dict[str, _Bound] = {}  # optimizers -> how they are bound
         self.wraps: dict[str, set[str]] = {}  # optimizers that were made of others -> those
         self._read_constructions()
         self._read_uses()
@@ -110,6 +123,41 @@ class Objects(Keys):
         last = re.split(r"[.:\[]", key)[-1]
         named = bool(_OPTIMIZER_NAME.search(last)) and "sched" not in last.lower()
         return named or key in self.optimizers or self.original(key) in self.optimizers
+
+    def may_be_one(self, optimizer: str, other: str) -> bool:
+        """Whether two keys of optimizers may name one object, going by how each is bound."""
+        bound = self._bound_as(optimizer), self._bound_as(other)
+        if _Bound.CHOICE in bound:
+            # Two items of one container, by literals, are two; what comes from two containers can't be told.
+            return not (optimizer.endswith("]") and other.endswith("]"))
+        if _Bound.CALL in bound:
+            return _Bound.MADE in bound
+        outer = {"." in key for key in (optimizer, other)}
+        return _Bound.GIVEN in bound and len(outer) > 1  # `self.optimizer` may have been passed
+
+    def _bound_as(self, key: str) -> _Bound:
+        """How an optimizer comes to its key."""
+        own = self.original(key)
+        if own not in self._bounds:
+            self._bounds[own] = self._find_bound(own)
+        return self._bounds[own]
+
+    def _find_bound(self, key: str) -> _Bound:
+        if key in self.constructed:
+            return _Bound.MADE
+        if key.endswith("]"):
+            return _Bound.CHOICE
+        word, found = word_of(key), _Bound.GIVEN
+        for piece in self._module.whole.near(word).pieces:
+            for own, value in self._assigned_in(piece).get(word, ()):
+                if own == key and isinstance(value, ir.Call):
+                    fresh = bool(self.parameters_roots(value)) or own.startswith("self")
+                    found = found if fresh else _Bound.CALL
+                elif own == key and isinstance(value, (ir.Conditional, ir.Bool, ir.Subscript)):
+                    return _Bound.CHOICE
+        loops = (each for each in self._module.whole.near(word).statements if isinstance(each, ir.For))
+        targets = (value for each in loops for value in ir.walk_values(each.target) if isinstance(value, ir.Name))
+        return _Bound.CHOICE if any(self._raw(each) == key for each in targets) else found
 
     def owned_by(self, root: str) -> set[str]:
         """The optimizers made of the parameters of the object `root`."""

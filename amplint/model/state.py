@@ -46,10 +46,11 @@ class Opened(NamedTuple):
 
 
 class Clipped(NamedTuple):
-    """A clip on a path: the call, and the call of a helper that led to it (0: none)."""
+    """A clip on a path: the call, that of a helper that led to it (0: none), whether its gradients had their step."""
 
     clip: int
     site: int
+    stepped: bool = False
 
 
 _USED_BEFORE = Machine(scaled=True)

@@ -58,8 +58,8 @@ class Transfer:
 
     def end(self, state: State) -> None:
         """The function ends in this state."""
-        for clip, _ in state.pending:
-            self.visits[clip].ends.append(state)
+        for each in state.pending:
+            self.visits[each.clip].ends.append(state)
 
     @staticmethod
     def _resolved(event: Event, state: State) -> Event:
@@ -124,8 +124,9 @@ class Transfer:
                 return after_plain(before, origin, hits is True, self.ownership.is_alone(state), in_between)
 
             return state.all_gradients(plain)
-        for clip, _ in state.pending:
-            self.visits[clip].backward_first = True
+        for each in state.pending:
+            if not each.stepped:  # after its step a backward is the next optimizer's, and no micro step
+                self.visits[each.clip].backward_first = True
         enabled = scaler
 
         def scaled(optimizer: str, before: Gradients) -> Gradients:
@@ -162,20 +163,23 @@ class Transfer:
         clipped, certain = self.ownership.among(event.subject, state)
         self.visits[call].clipped.update(clipped if certain else ())
         held = {each: state.gradients_of(each) for each in clipped}
+        pending = {each.clip for each in state.pending}
         scaled = [
             each
             for each, its in held.items()
             if (its.kind == "scaled" or (its.kind == "mixed" and its.origin and (certain or len(state.groups) <= 1)))
-            and (not its.told or any(its.told == each.clip for each in state.pending))
-            and not self.switches.disabled(its.scaler, state)
+            and (
+                not its.told or its.told in pending or (self._is_told_of_a_clip(its) and self._is_anothers(its, state))
+            )
+            and not self._is_off(its.scaler, state)
         ]
         first = held[clipped[0]]
         if not certain and any(key.startswith("enabled(") and not on for key, on in state.facts):
             scaled = [each for each in scaled if held[each].sure]  # by another scaler than the one that is off
-        if scaled and (certain or not state.touched()):
+        if scaled and (certain or not state.touched() or self._is_anothers(held[scaled[0]], state)):
             its = held[scaled[0]]
             # A second clip of the same gradients is told only if the first turns out to be right.
-            cause, how = (its.told, "again") if its.told not in (0, call) else (its.origin, its.kind)
+            cause, how = (its.told, "again") if its.told in pending - {call} else (its.origin, its.kind)
             self._tell(Issue("AMP401", call, cause, call, its.scaler, scaled[0], how), state)
             for each in scaled:
                 told = held[each]._replace(told=held[each].told or call)
@@ -189,6 +193,24 @@ class Transfer:
         alone = certain or len(clipped) == 1
         return (self._over(event, clipped, state) if alone else state).but(
             pending=state.pending | {Clipped(call, self.site)}
+        )
+
+    def _is_off(self, scaler: str, state: State) -> bool:
+        """Whether a scaler is off on this path, or one is absent that may be the same, as what a helper was given."""
+        known = self._objects
+        absent = (key[8:-1] for key, there in state.facts if not there and key.startswith("present("))
+        return self.switches.disabled(scaler, state) or any(
+            known.is_scalers(key) and not known.made_by(key) for key in absent if key != scaler
+        )
+
+    @staticmethod
+    def _is_anothers(scaled: Gradients, state: State) -> bool:
+        """Whether the scaler has stepped all optimizers that it unscaled, and a backward came after that: what is
+        clipped then is another optimizer's, or is clipped in vain.
+        """
+        stages = {standing.stage for _, machine in state.scalers for _, standing in machine.books}
+        return stages == {Stage.STEPPED} and all(
+            its.origin != scaled.origin for _, its in state.groups if its.kind == "unscaled"
         )
 
     def _is_told_of_a_clip(self, held: Gradients) -> bool:
@@ -208,7 +230,7 @@ class Transfer:
         scaled = [
             each
             for each, its in held.items()
-            if its.kind == "scaled" and not its.told and not self.switches.disabled(its.scaler, state)
+            if its.kind == "scaled" and not its.told and not self._is_off(its.scaler, state)
         ]
         if scaled and (certain or not state.touched()):
             its = held[scaled[0]]
@@ -231,7 +253,7 @@ class Transfer:
     def _after_direct_step(self, event: Event, state: State) -> State:
         optimizer = event.optimizer or ""
         held = state.gradients_of(optimizer)
-        for clip, site in () if held.is_empty() else state.pending:
+        for clip, site, _ in () if held.is_empty() else state.pending:
             self.visits[clip].followed.add(Followed(optimizer, state.facts, site))
             if held.kind not in ("plain", "none", "zeros", "maybe") and event.call not in self.visits[clip].bypasses:
                 self.visits[clip].bypasses.append(event.call)
@@ -242,7 +264,7 @@ class Transfer:
             how = held.kind
         elif held.kind == "unscaled" and held.by:
             how = "again" if held.used else "unchecked"
-        if not how or held.told or not held.scaler or self.switches.disabled(held.scaler, state):
+        if not how or held.told or not held.scaler or self._is_off(held.scaler, state):
             return state.with_gradients(optimizer, held._replace(used=event.call.id)) if optimizer else state
         self._tell(Issue("AMP402", event.call.id, held.origin, event.call.id, held.scaler, optimizer, how), state)
         told = 0 if how == "unchecked" else event.call.id  # only what overflows is wrong then
@@ -253,7 +275,7 @@ class Transfer:
     def _after_use(self, event: Event, scaler: str, optimizer: str, state: State) -> State | None:
         """`unscale_` and `step`."""
         if event.kind == "step":
-            self._note_step(event, optimizer, state)
+            state = self._note_step(event, optimizer, state)
         if self.switches.disabled(scaler, state):
             held = state.gradients_of(optimizer)
             return state.with_gradients(optimizer, held._replace(used=event.call.id)) if event.kind == "step" else state
@@ -288,7 +310,9 @@ class Transfer:
                 lambda _, before: before if before.is_empty() else Gradients("unknown", told=before.told)
             )
         for other, its in state.groups:
-            if other != optimizer and self.ownership.share(optimizer, other, state):
+            if other != optimizer and (
+                self.ownership.share(optimizer, other, state) or self._objects.may_be_one(optimizer, other)
+            ):
                 state = state.with_gradients(other, Gradients("unknown", told=its.told))
         held = state.gradients_of(optimizer)
         if stage is Stage.READY:
@@ -404,17 +428,21 @@ class Transfer:
             .done(scaler, _UPDATE, event.call.id)
         )
 
-    def _note_step(self, event: Event, optimizer: str, state: State) -> None:
+    def _note_step(self, event: Event, optimizer: str, state: State) -> State:
+        """What a step says of the clips before it; the state in which those of its optimizer have had their step."""
         assert event.scaler is not None
-        for clip, site in state.pending:
-            clipped = self.visits[clip].clipped
-            steps = state.stage(event.scaler, optimizer) is not Stage.STEPPED  # else it raises
-            if steps and (not clipped or optimizer in clipped):
-                self.visits[clip].followed.add(Followed(optimizer, state.facts, site))
-            if state.stage(event.scaler, optimizer) is Stage.READY:
-                self.visits[clip].stepped.add((event.scaler, optimizer))
-                if event.call not in self.visits[clip].steps:
-                    self.visits[clip].steps.append(event.call)
+        pending = set[Clipped]()
+        for each in state.pending:
+            visit, stage = self.visits[each.clip], state.stage(event.scaler, optimizer)
+            is_its = not visit.clipped or optimizer in visit.clipped
+            if is_its and stage is not Stage.STEPPED:  # else it raises
+                visit.followed.add(Followed(optimizer, state.facts, each.site))
+            if stage is Stage.READY:
+                visit.stepped.add((event.scaler, optimizer))
+                if event.call not in visit.steps:
+                    visit.steps.append(event.call)
+            pending.add(each._replace(stepped=each.stepped or is_its))
+        return state.but(pending=frozenset(pending)) if pending else state
 
     # --- objects ----------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from amplint.findings import Applicability, Edit, Fix
 from amplint.model import ir
 from amplint.model.events import Event
 from amplint.model.objects import objects
+from amplint.model.protocol import Stage
 from amplint.model.scopes import Assigned
 from amplint.model.state import State
 from amplint.model.visits import Visit
@@ -210,7 +211,7 @@ class ClipFix:
 
     def _guard(self, step: ir.Value, place: ir.Statement) -> str | None:
         """The condition under which the gradients are scaled, as text; "" for always; None if it can't be told."""
-        good = [state for state in self._visit.states if state not in self._bad]
+        good = [each for each in self._visit.states if each not in self._bad and not self._is_scaled(each)]
         bad = _common(self._bad)
         if self._issue.how == "entry":
             # Only the step knows when the scaler is used: what it needs beyond what the clip's place gives.
@@ -228,6 +229,17 @@ class ClipFix:
             return ""
         texts = [text for fact in sorted(needed) if (text := self._as_text(fact, place)) is not None]
         return texts[0] if texts else None
+
+    def _is_scaled(self, state: State) -> bool:
+        """Whether a path surely comes from the scaled backward, though it isn't known whose gradients are clipped."""
+        held = state.rest
+        stages = {standing.stage for _, machine in state.scalers for _, standing in machine.books}
+        return (
+            held.kind == "scaled"
+            and (held.origin, held.updated) == (self._issue.cause, 0)
+            and Stage.UNSCALED not in stages
+            and not self._flow.disabled(held.scaler, state)
+        )
 
     def _as_text(self, fact: tuple[str, bool], place: ir.Statement) -> str | None:
         """A condition of the function that says the fact, as it is written there, if it can be asked at `place` too."""

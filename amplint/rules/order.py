@@ -116,9 +116,11 @@ _NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " !=
 
 def where(module: Module, each: Found) -> str:
     """Under which conditions a misuse shows, if not always: at most two, as the program asks for them."""
-    flow = each.flow
-    others = [state for state in flow.visits[each.issue.meets].states if state not in each.states]
-    common = frozenset.intersection(*(state.facts for state in each.states))
+    flow, (code, at, _, meets, *_) = each.flow, each.issue
+    # What is wrong there with another's gradients, as in a later iteration, is wrong all the same.
+    wrong = {state for issue, states in flow.found(code) if (issue.at, issue.meets) == (at, meets) for state in states}
+    others = [state for state in flow.visits[meets].states if state not in wrong]
+    common = frozenset.intersection(*(state.facts for state in wrong))
     telling = {(key, truth) for key, truth in common if any(state.known(key) is (not truth) for state in others)}
     found = []
     for key, truth in sorted(telling, key=lambda fact: ("(" in fact[0], fact[0])):  # the user's flags first
