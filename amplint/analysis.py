@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING
@@ -158,6 +159,20 @@ def run(rules: list[Rule], module: Module) -> tuple[list[Finding], set[str]]:
             failed.add(rule.code)
             findings.append(internal_error(module.source, rule.code, error, rule.plugin))
     return findings, failed
+
+
+def doubts(rules: list[Rule], module: Module) -> Counter[str]:
+    """What rules doubt of a module that they say nothing about, each as a sentence.
+
+    Raises:
+        UnfoldableError: the module has to be read without folding.
+    """
+    from amplint.model import CannotRead  # noqa: PLC0415 - see above
+
+    try:
+        return Counter(each for rule in rules if not rule.plugin and rule.doubts for each in rule.doubts(module))
+    except CannotRead as error:
+        raise UnfoldableError from error
 
 
 def _ask(rule: Rule, module: Module) -> tuple[list[Finding], BaseException | None]:

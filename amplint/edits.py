@@ -6,7 +6,7 @@ import os
 import re
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from amplint.findings import Edit, Finding, Fix
 
@@ -42,18 +42,27 @@ def _touches(edit: Edit, places: list[Edit]) -> bool:
     return any(other.start <= edit.end and edit.start <= other.end for other in places[max(at - 1, 0) : at + 1])
 
 
-def between(old: str, new: str) -> tuple[Edit, ...]:
-    """The edits on whole lines that make one text of another."""
-    import difflib  # noqa: PLC0415 - as below
+def origins(length: int, steps: Iterable[Iterable[Edit]]) -> list[int | str]:
+    """Of each character that edits, made one after the other, leave of a text: where it stood, or else what it is."""
+    kept: list[int | str] = list(range(length))
+    for edits in steps:
+        for edit in sorted(edits, key=lambda edit: edit[:2])[::-1]:  # what stands at one place keeps its order
+            kept[edit.start : edit.end] = edit.content
+    return kept
 
-    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    starts = [0, *accumulate(map(len, before))]
-    changes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    return tuple(
-        Edit(starts[first], starts[last], "".join(after[start:end]))
-        for kind, first, last, start, end in changes
-        if kind != "equal"
-    )
+
+def composed(text: str, steps: Iterable[Iterable[Edit]]) -> tuple[Edit, ...]:
+    """The edits that do to a text at once what others do to it one after the other."""
+    found: list[Edit] = []
+    at, new = 0, ""
+    for each in (*origins(len(text), steps), len(text)):
+        if isinstance(each, str):
+            new += each
+            continue
+        if text[at:each] != new:
+            found.append(Edit(at, each, new))
+        at, new = each + 1, ""
+    return tuple(found)
 
 
 def validate(finding: Finding, length: int) -> None:

@@ -11,7 +11,7 @@ from amplint import analysis, gate
 from amplint.analysis import INTERNAL_ERROR, UnreadableError
 from amplint.causes import one_for_each
 from amplint.edits import apply
-from amplint.findings import Applicability, Finding, Fix, Location, withhold
+from amplint.findings import Applicability, Finding, Fix, Location, Severity, withhold
 from amplint.guard import refusal, require_size, with_room
 from amplint.paths import is_always_utf8, is_document
 from amplint.prose import without_prose
@@ -212,15 +212,15 @@ def _find(
     kept = one_for_each(source, comments.keep(raw))
     to_try = [each for each in kept if each.fix and each.fix.edits and all_rules()[each.code].trial]
     if to_try and module is not None:
-        others = _touched(module.texts, _counting(settings) - settings.codes)
-        before = Counter(each.code for each in (*raw, *analysis.run(others, module)[0]))
+        counting = _touched(module.texts, _counting(settings))
+        more, _ = analysis.run([each for each in counting if each.code not in settings.codes], module)
+        before = Counter(each.code for each in (*raw, *more)) + analysis.doubts(counting, module)
         tried = try_out(
             source.text,
             to_try,
             before,
-            lambda text: Counter(each.code for each in _tried(source.like(text), settings)),
-            # Edits on whole lines might join a notebook's cells.
-            None if source.place(0)[0] is not None else lambda text: _fixable(source.like(text), settings),
+            lambda text: _tried(source.like(text), settings)[1],
+            lambda text: _fixable(source.like(text), settings),
         )
         kept = [each for each in kept if each not in to_try] + tried
     if gate.UNUSED in settings.codes:
@@ -267,32 +267,41 @@ def _read(source: Source, settings: Settings, codes: frozenset[str], fold: bool)
 
 
 def _counting(settings: Settings) -> frozenset[str]:
-    """The codes that a fix must not add: of rules that are on by default, or selected."""
-    return frozenset(code for code, rule in all_rules().items() if rule.default) | settings.codes
+    """The codes that a fix must not add: of rules that are on by default, or selected.
+
+    What is only deprecated does what it did: it counts for those who ask for it.
+    """
+    rules = all_rules().items()
+    return frozenset(code for code, rule in rules if rule.default and not _is_deprecation(rule)) | settings.codes
 
 
-def _tried(source: Source, settings: Settings) -> list[Finding]:
+def _is_deprecation(rule: Rule) -> bool:
+    return rule.code.startswith("AMP1") and rule.severity is Severity.WARNING
+
+
+def _tried(source: Source, settings: Settings) -> tuple[list[Finding], Counter[str]]:
+    """What is found in a text by the rules that count; and the codes of that, with what they doubt."""
     return _folded(lambda fold: _count(source, settings, fold))
 
 
 def _fixable(source: Source, settings: Settings) -> list[Finding]:
     """All that counts in a text, silenced or not; with the fixes that no comment keeps away and the settings allow."""
-    found = _tried(source, settings)
+    found, _ = _tried(source, settings)
     kept = Suppressions(source).keep(found)
     offered = {each.fix for each in kept if each.fix and each.code not in settings.unfixable}
     return [each if each.fix in offered else each._replace(fix=None) for each in found]
 
 
-def _count(source: Source, settings: Settings, fold: bool) -> list[Finding]:
-    """What is found in a text by the rules that count."""
+def _count(source: Source, settings: Settings, fold: bool) -> tuple[list[Finding], Counter[str]]:
     try:
         module = _read(source, settings, _counting(settings), fold)
-        if module is not None:
-            found, _ = analysis.run(_touched(module.texts, _counting(settings)), module)
-            return found
     except UnreadableError as error:
-        return [error.finding]
-    return []
+        return [error.finding], Counter([error.finding.code])
+    if module is None:
+        return [], Counter()
+    rules = _touched(module.texts, _counting(settings))
+    found, _ = analysis.run(rules, module)
+    return found, Counter(each.code for each in found) + analysis.doubts(rules, module)
 
 
 def _offered(result: Result, unsafe: bool) -> list[Finding]:

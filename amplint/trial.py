@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
+from functools import cached_property
 from typing import TypeAlias
 
-from amplint.edits import apply, between
+from amplint.edits import apply, composed, origins
 from amplint.findings import Applicability, Edit, Finding, Fix, withhold
 
 # Trials of one file's fixes. They are few where fixes are good: all of them are tried together first.
 TRIALS = 40
 # Fixes that one fix can need to do its work: each removes what the one before it brings to light.
 CHAINED = 4
+_DISPLAY = Applicability.DISPLAY
 
 _Edits: TypeAlias = tuple[Edit, ...]
 _Change: TypeAlias = tuple[tuple[str, str], ...]  # what is replaced, by what
@@ -28,8 +30,9 @@ def try_out(
     """The findings, without the fixes that don't do what they are for.
 
     A fix is kept if, applied to `text`, it takes away what it belongs to and adds nothing. `before` counts the codes
-    found in `text` by all rules, `analyse` those found in another text. What a fix brings to light can have a fix of
-    its own, which `look` gives with what is found in a text: where in the end nothing of it is left, they become one.
+    found in `text` by all rules, and what they doubt, in a sentence; `analyse` counts those of another text. What a fix
+    brings to light can have a fix of its own, which `look` gives with what is found in a text: where in the end nothing
+    of it is left, they become one.
     """
     trial = _Trial(text, findings, before, analyse, look)
     trial.run()
@@ -57,6 +60,8 @@ class _Trial:
                 self.sharing.setdefault(finding.fix.edits, []).append(finding)
         # Why fixes are withheld.
         self.reasons: dict[_Edits, str] = {}
+        # What fixes make doubtful that are made together.
+        self.doubtful: list[tuple[str, list[Fix]]] = []
         # What fixes become that need others.
         self.chains: dict[_Edits, Fix] = {}
 
@@ -84,6 +89,11 @@ class _Trial:
                 seen.add(changes[0])
                 self._settled(group[:1])
                 (doubtful if group[0].edits in self.reasons else queue).append(group[1:])
+        # What each of them does well may go wrong where all are made, and nothing would be found then.
+        for doubt, group in reversed(self.doubtful):
+            if not any(fix.edits in self.reasons for fix in group):
+                unsafe = [fix for fix in group if fix.applicability is not Applicability.SAFE]
+                self.reasons.update((fix.edits, doubt) for fix in unsafe or group)
 
     def _groups(self) -> list[list[Fix]]:
         """The fixes in groups that can be applied together, those that make the same change side by side."""
@@ -114,35 +124,55 @@ class _Trial:
         after = self.analyse(apply(self.text, group)[0])
         wrong = sorted(code for code, count in after.items() if count > expected[code])
         if wrong and len(group) > 1:
+            self.doubtful += [(each, group) for each in wrong if _is_doubt(each)]
             return False
         if wrong:
-            chain = self._chain(group[0], expected)
+            chain, after = self._chain(group[0], expected, after)
             if chain is not None:
                 self.chains[group[0].edits] = chain
                 return True
             own = {each.code for each in self.sharing[group[0].edits]}
+            wrong = sorted(code for code, count in after.items() if count > expected[code])
             self.reasons[group[0].edits] = _reason(wrong, own, self.before, after)
         return True
 
-    def _chain(self, first: Fix, expected: Counter[str]) -> Fix | None:
-        """A fix and those of what it brings to light, as one; None where something of it would be left."""
-        if self.look is None:
-            return None
+    def _chain(self, first: Fix, expected: Counter[str], after: Counter[str]) -> tuple[Fix | None, Counter[str]]:
+        """A fix and those of what it brings to light, as one, if nothing of it is left; and the codes found in the end.
+
+        `after`: those found once the first is made.
+        """
         fixes, text = [first], apply(self.text, [first])[0]
-        while self.left and len(fixes) <= CHAINED:
+        while self.look is not None and self.left and len(fixes) <= CHAINED:
             self.left -= 1
             found = self.look(text)
             over = Counter(each.code for each in found) - expected
             if not over:
-                return _as_one(fixes, between(self.text, text))
-            # Where the text had others of the code before, which of them is new can't be told.
-            new = [each.fix for each in found if each.code in over and expected[each.code] == 0]
-            usable = [each for each in new if each and each.edits and each.applicability is not Applicability.DISPLAY]
-            if not usable:
-                return None
-            fixes.append(usable[0])
-            text, _ = apply(text, usable[:1])
-        return None
+                break
+            new = (each.fix for each in self._new(found, fixes) if each.code in over)
+            then = next((fix for fix in new if fix and fix.edits and fix.applicability is not _DISPLAY), None)
+            if then is None:
+                break
+            fixes.append(then)
+            text, _ = apply(text, [then])
+        if len(fixes) == 1:
+            return None, after
+        after = self.analyse(text)
+        return (None if after - expected else _as_one(fixes, composed(self.text, _steps(fixes)))), after
+
+    def _new(self, found: list[Finding], fixes: list[Fix]) -> list[Finding]:
+        """Of what is found once some fixes are made, what doesn't stand where it was found before."""
+        own = {(each.code, each.start) for each in self.sharing[fixes[0].edits]}
+        old = {(each.code, each.start) for each in self._known} - own
+        places = origins(len(self.text), _steps(fixes))
+        return [each for each in found if each.start >= len(places) or (each.code, places[each.start]) not in old]
+
+    @cached_property
+    def _known(self) -> list[Finding]:
+        return self.look(self.text) if self.look is not None else []
+
+
+def _steps(fixes: list[Fix]) -> list[tuple[Edit, ...]]:
+    return [each.edits for each in fixes]
 
 
 def _as_one(fixes: list[Fix], edits: tuple[Edit, ...]) -> Fix | None:
@@ -154,10 +184,18 @@ def _as_one(fixes: list[Fix], edits: tuple[Edit, ...]) -> Fix | None:
     return Fix(kind, "; then: ".join(dict.fromkeys(each.message for each in fixes)), edits)
 
 
+def _is_doubt(found: str) -> bool:
+    """Whether what counts is a sentence, and no code."""
+    return " " in found
+
+
 def _reason(wrong: list[str], own: set[str], before: Counter[str], after: Counter[str]) -> str:
     if after["AMP001"]:
         return "the fixed code could not be parsed"
     caused = [code for code in wrong if after[code] > before[code]]
+    doubts = list(filter(_is_doubt, caused))
+    if doubts:
+        return doubts[0]
     if caused:
         return f"the fixed code would be reported as {', '.join(caused)}"
     return f"the fixed code would still be reported as {', '.join(sorted(own))}"

@@ -409,6 +409,43 @@ def test_fixed_programs_learn_what_they_learn_without_a_scaler() -> None:
     assert len(fixed) > 10
 
 
+def test_no_order_of_calls_is_fixed_into_a_silent_error() -> None:
+    """A sample; all of them: python -m tests.differential.scrambled --orders."""
+    programs = scrambled.orders()
+    calls = ("clip_grad_norm_(", "unscale_(", "update(", "step(", "zero_grad(")
+    known = next(each for each in programs if "backward" not in each and _order(each, calls) == calls)
+    every = list(map(scrambled.tried_text, [known, *programs[::23]]))
+    bad = [str(each) for each in every if each.bad]
+    assert not bad, "\n".join(bad)
+    assert sum(bool(each.attempts) for each in every) > 20
+
+
+def _order(text: str, calls: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(calls, key=lambda call: text.index(call) if call in text else -1))
+
+
+NEVER_CLEARED = """\
+import torch
+
+
+def fit(loader, model, opt, criterion, scaler):
+    for x, y in loader:
+        scaler.scale(criterion(model(x), y)).backward()
+        scaler.unscale_(opt)
+        scaler.update()
+        scaler.step(opt)
+"""
+
+
+def test_a_fix_does_not_let_a_loop_run_that_never_clears() -> None:
+    (found,) = amplint.check(NEVER_CLEARED, scrambled.FILENAME, scrambled.SETTINGS)
+    assert found.fix is None
+    assert str(found.withheld).startswith("nothing in sight clears the gradients")
+    cleared = NEVER_CLEARED.replace("loader:\n", "loader:\n        opt.zero_grad()\n")
+    (found,) = amplint.check(cleared, scrambled.FILENAME, scrambled.SETTINGS)
+    assert found.fix is not None
+
+
 @pytest.mark.parametrize("order", ["update step", "step unscale update"])
 def test_no_fix_makes_an_exception_a_silent_error(order: str) -> None:
     lines = {"step": "scaler.step(opt)", "update": "scaler.update()", "unscale": "scaler.unscale_(opt)"}

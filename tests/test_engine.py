@@ -283,6 +283,30 @@ def test_what_a_comment_silences_counts_in_trials(fakes: Callable[..., Settings]
     assert finding.fix is not None
 
 
+def test_a_fix_is_not_withheld_for_what_another_rule_fixes_beside_it(fakes: Callable[..., Settings]) -> None:
+    settings = fakes(
+        word("bad", replacement="worse", unsafe=True), word("worse", "AMP901", replacement="good"), trial=True
+    )
+    text = b"mark = worse\nmark = bad\n"
+    assert [each.withheld for each in check_bytes(text, "file.py", settings).findings] == [None, None]
+    assert fix_bytes(text, "file.py", settings, unsafe=True).data == b"mark = good\nmark = good\n"
+
+
+def test_what_is_deprecated_has_a_say_in_trials_only_where_it_is_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A fix that writes an old name.
+    old = word('autocast("cuda")', "AMP305", replacement="cuda.amp.autocast()")
+    monkeypatch.setitem(all_rules()["AMP305"].__dict__, "run", old)
+    text = b'import torch\nwith torch.autocast("cuda"):\n    x = y and z\n'
+    for others in (set(), {"AMP102"}):
+        settings = Settings(frozenset({"AMP305", *others}), isolated=True)
+        assert b"torch.cuda.amp.autocast()" in fix_bytes(text, "file.py", settings).data
+    # Then both are fixed at once.
+    (found,) = check_bytes(text, "file.py", Settings(frozenset({"AMP305", "AMP101"}), isolated=True)).findings
+    assert found.withheld is None
+    assert found.fix is not None
+    assert found.fix.message.startswith("Replace; then: ")
+
+
 def test_a_fix_that_breaks_the_program_is_withheld(fakes: Callable[..., Settings]) -> None:
     settings = fakes(word("bad", replacement="("), trial=True)
     (finding,) = check_bytes(b"mark = bad\n", "file.py", settings).findings

@@ -130,31 +130,61 @@ def test_advice_is_not_tried() -> None:
     assert trial("A", found, finding("B")) == ([found, finding("B")], 0)
 
 
-def chained(text: str, found: Finding, of: dict[str, Fix]) -> Finding:
-    """The finding after a trial in which each letter of a text has the fix `of` it, if any, at its first place."""
+def chained(text: str, found: Finding, of: dict[str, str]) -> Finding:
+    """The finding after a trial in which each letter of a text is found, and has a fix if it stands in `of`."""
 
     def look(new: str) -> list[Finding]:
-        return [finding(each, of.get(each)) for each in new if each.isupper()]
+        return [_letter(at, letter, of.get(letter)) for at, letter in enumerate(new) if letter.isupper()]
 
     analyse = Analyser()
     (after,) = try_out(text, [found], analyse(text), analyse, look)
     return after
 
 
+def _letter(at: int, letter: str, new: str | None) -> Finding:
+    kind = Applicability.UNSAFE if new == "D" else Applicability.SAFE
+    made = Fix(kind, f"Write {new}", (Edit(at, at + 1, new),)) if new is not None else None
+    return finding(letter, made)._replace(start=at, end=at + 1)
+
+
 def test_what_a_fix_brings_to_light_is_fixed_with_it() -> None:
-    unsafe = Fix(Applicability.UNSAFE, "Then this", fix((0, 1, "D")).edits)
-    last = Fix(Applicability.SAFE, "And this", fix((0, 1, "x")).edits)
-    after = chained("A.B", finding("A", fix((0, 1, "C"))), {"C": unsafe, "D": last})
+    after = chained("A.B", _letter(0, "A", "C"), {"C": "D", "D": "x"})
     assert after.withheld is None
     assert after.fix is not None
     assert after.fix.applicability is Applicability.UNSAFE
-    assert after.fix.message.endswith("; then: Then this; then: And this")
-    assert after.fix.edits == (Edit(0, 3, "x.B"),)
+    assert after.fix.message == "Write C; then: Write D; then: Write x"
+    assert after.fix.edits == (Edit(0, 1, "x"),)
 
 
-def test_a_fix_whose_chain_leaves_something_is_withheld() -> None:
-    without = chained("A.", finding("A", fix((0, 1, "C"))), {})
-    round_and_round = chained("A.", finding("A", fix((0, 1, "C"))), {"C": fix((0, 1, "D")), "D": fix((0, 1, "C"))})
-    one_of_two = chained("A.B", finding("A", fix((0, 1, "B"))), {"B": fix((0, 1, "x"))})
-    assert [each.fix for each in (without, round_and_round, one_of_two)] == [None, None, None]
-    assert without.withheld == "the fixed code would be reported as C"
+def test_what_a_fix_brings_to_light_is_told_from_others_of_its_code() -> None:
+    after = chained("B.A.B", _letter(2, "A", "..B"), {"B": "x"})
+    assert after.fix is not None
+    assert after.fix.edits == (Edit(2, 3, "..x"),)
+
+
+def test_a_fix_whose_chain_leaves_something_is_withheld_for_that() -> None:
+    without = chained("A.", _letter(0, "A", "C"), {})
+    round_and_round = chained("A.", _letter(0, "A", "C"), {"C": "D", "D": "C"})
+    other = chained("A.E", _letter(0, "A", "C"), {"C": "E"})
+    for each, left in ((without, "C"), (round_and_round, "C"), (other, "E")):
+        assert each.fix is None
+        assert each.withheld == f"the fixed code would be reported as {left}"
+
+
+def test_what_a_fix_makes_doubtful_is_why_it_is_withheld() -> None:
+    def analyse(text: str) -> Counter[str]:
+        return Counter(["A"] if "A" in text else ["it may be wrong"])
+
+    (after,) = try_out("A", [finding("A", fix((0, 1, "x")))], Counter("A"), analyse)
+    assert (after.fix, after.withheld) == (None, "it may be wrong")
+
+
+def test_what_only_several_fixes_make_doubtful_is_why_the_unsafe_ones_are_withheld() -> None:
+    def analyse(text: str) -> Counter[str]:
+        return Counter([*filter(str.isupper, text)] or ["it may be wrong"])
+
+    unsafe = Fix(Applicability.UNSAFE, "Write y", (Edit(2, 3, "y"),))
+    findings = [finding("A", fix((0, 1, "x"))), finding("B", unsafe)]
+    one, other = try_out("A.B", findings, Counter("AB"), analyse)
+    assert one == findings[0]
+    assert (other.fix, other.withheld) == (None, "it may be wrong")

@@ -221,6 +221,11 @@ def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[F
     steps = [event for event in calls_of(flow, scaler, "step") if event.call.id > call.id]
     if not steps:
         return None, "no step follows in this function"
+    late = [event.call.id for event in calls_of(flow, scaler, "unscale_")]
+    for each in found(module, "AMP401"):
+        if each.flow is flow and each.issue.how == "entry" and any(each.issue.at < at for at in late):
+            line = module.line(each.issue_node)
+            return None, f"the clip on {line} comes before unscale_: it would clip gradients that are still scaled"
     last = steps[-1].call
     later = [event for event in calls_of(flow, scaler, "update") if event.call.id > last.id]
     if any(not conditions(event.call, last) and not conditions(event.call, call) for event in later):

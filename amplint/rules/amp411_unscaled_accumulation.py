@@ -59,6 +59,9 @@ if TYPE_CHECKING:
 
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=(".scale( & backward & step(", ".scale( & unscale_"))
 
+_NEVER_CLEARED = (
+    "nothing in sight clears the gradients: without the exception each iteration would add its own to the last one's"
+)
 _BOUNDS = ("clamp_", "clip_")  # leave gradients as they are, where they are small
 
 
@@ -66,6 +69,17 @@ _BOUNDS = ("clamp_", "clip_")  # leave gradients as they are, where they are sma
 def check(module: Module) -> Iterator[Finding]:
     """Each call that unscales gradients to which scaled ones are added."""
     return one_for_each(module, "AMP411", _judge)
+
+
+@rule.doubt
+def doubts(module: Module) -> Iterator[str]:
+    """Of functions whose loops add up gradients, unless what can't be seen clears them: no fix must let one run."""
+    if module.whole.near("zero_grad").calls:
+        return
+    raising = {each.issue.at for code in ("AMP404", "AMP405") for each in found(module, code)}
+    inside = [each for each in found(module, "AMP411") if isinstance(each.flow.container, ir.Function)]
+    for _ in {each.issue.at for each in inside} - raising:
+        yield _NEVER_CLEARED
 
 
 def _judge(module: Module, each: Found) -> Finding | None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
     Check = Callable[[Module], Iterable[Finding]]
+    Doubt = Callable[[Module], Iterable[str]]
 
 DOC_HEADINGS = (
     "What it does",
@@ -51,7 +52,7 @@ DOC_HEADINGS = (
 
 OURS = "AMP"  # what the codes of this package start with
 # What a rule's module defines beyond its header.
-_DEFINED = ("doc", "severity", "trial", "run")
+_DEFINED = ("doc", "severity", "trial", "run", "doubts")
 # Where the header starts and ends in the module's text.
 _HEADER, _END = "\nrule = Rule(", ")\n"
 
@@ -65,7 +66,7 @@ class Rule:
 
     `triggers` are searched for in the file's bytes before anything is parsed, so each has to be a word without which
     the rule can't fire; in comments and sentences it doesn't count. `trial` says that a fix is offered only after the
-    new text was analysed with all rules.
+    new text was analysed with all rules, though with those for what is deprecated only where they are selected.
 
     A rule from the registry knows its header (code, name, triggers, default); the rest it imports on first use.
     `plugin` is the distribution, with its release, that a rule is of; empty for ours.
@@ -75,6 +76,7 @@ class Rule:
     severity: Severity
     trial: bool
     run: Check | None
+    doubts: Doubt | None
     plugin = ""
 
     def __init__(
@@ -92,6 +94,7 @@ class Rule:
         self.severity = severity
         self.trial = trial
         self.run = None
+        self.doubts = None
 
     def _take_header(self, module_name: str, triggers: tuple[str, ...], default: bool) -> None:
         self.module_name = module_name
@@ -150,6 +153,14 @@ class Rule:
     def check(self, function: Check) -> Check:
         """Register the function that yields this rule's findings for one module."""
         self.run = function
+        return function
+
+    def doubt(self, function: Doubt) -> Doubt:
+        """Register the function that yields why a fix is withheld that makes a program of what it looks at.
+
+        It speaks of what is no finding only because something out of sight may make it right.
+        """
+        self.doubts = function
         return function
 
     @property

@@ -4,6 +4,8 @@ Nothing is asked of what is found in them. But where all that was found has been
 learns with the scaler switched off, and a fix must not put a silent error in the place of an exception.
 
 python -m tests.differential.scrambled --programs 1000 --seed 0
+
+With `--orders`, the calls of one optimizer in every order, in functions that are given all.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import Enum
+from itertools import permutations
 from random import Random
 from typing import Any, NamedTuple
 
@@ -219,14 +222,17 @@ def _learned(text: str, *, off: bool) -> list[torch.Tensor]:
         if "train" in space:
             space["train"](loader)
         elif "fit" in space:
-            _call(space["fit"], loader)
+            _call(space["fit"], loader, text)
     finally:
         torch.nn.Linear, torch.amp.GradScaler = linear, scaler  # type: ignore[misc]
     return [each.detach() for each in made]
 
 
-def _call(fit: Callable[..., None], loader: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
-    """Call a function that is given all, once or for each batch."""
+def _call(fit: Callable[..., None], loader: list[tuple[torch.Tensor, torch.Tensor]], text: str) -> None:
+    """Call a function that is given all, once or for each batch; what one of these lacks at its start, its caller has.
+
+    That is the clearing and the backward: a function with a loop of its own can't leave them to anyone.
+    """
     given = inspect.signature(fit).parameters
     optimizers = [(each, each.replace("opt", "model")) for each in given if each.startswith("opt")]
     space: dict[str, Any] = {}
@@ -234,14 +240,39 @@ def _call(fit: Callable[..., None], loader: list[tuple[torch.Tensor, torch.Tenso
     made = {name: space[name] for name in given if name in space}
     if "loader" in given:
         fit(loader, **made)
-    else:
-        for x, y in loader:
-            fit(x, y, **made)
+        return
+    for x, y in loader:
+        if "zero_grad" not in text:
+            for optimizer, _ in optimizers:
+                made[optimizer].zero_grad()
+        if "backward" not in text:
+            losses = [made["criterion"](made[model](x), y) for _, model in optimizers]
+            made["scaler"].scale(sum(losses[1:], losses[0])).backward()
+        fit(x, y, **made)
+
+
+def orders() -> list[str]:
+    """Functions that are given all, with the calls of one optimizer in every order, all of them or without some."""
+    choose, optimizer = Random(0), ("opt", "model")
+    lines = {event: _line(event, *optimizer, ["model"], choose) for event in _RIGHT}
+    lines["clip"] = "torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)"
+    given = "model, opt, criterion, scaler"
+    found = []
+    for without in ((), ("zero_grad",), ("backward",), ("update",), ("zero_grad", "update")):
+        for order in permutations([event for event in _RIGHT if event not in without]):
+            body = [lines[event] for event in order]
+            found.append(_HEAD + _function("fit", f"x, y, {given}", body))
+            found.append(_HEAD + _function("fit", f"loader, {given}", ["for x, y in loader:", *_indented(body)]))
+    return found
 
 
 def tried(seed: int) -> Tried:
     """The program of a seed, with each fix made that is offered for it, and all of them."""
-    text = scrambled(seed)
+    return tried_text(scrambled(seed), seed)
+
+
+def tried_text(text: str, seed: int = 0) -> Tried:
+    """A program, with each fix made that is offered for it, and all of them."""
     findings = check(text, FILENAME, SETTINGS)
     attempts = [
         _attempt(f"the {each.fix.applicability.value} fix of {each.code}", apply(text, [each.fix])[0])
@@ -269,12 +300,13 @@ def main() -> None:
     parser.add_argument("--programs", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shown", type=int, default=10)
+    parser.add_argument("--orders", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     counts: Counter[str] = Counter()
     bad = []
-    for seed in range(options.seed, options.seed + options.programs):
-        each = tried(seed)
+    seeds = range(options.seed, options.seed + options.programs)
+    for each in map(tried_text, orders()) if options.orders else map(tried, seeds):
         counts["programs"] += 1
         counts[f"it {each.outcome.value}"] += 1
         counts["found"] += bool(each.found)
