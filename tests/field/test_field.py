@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.field import __main__ as field
-from tests.field import fetch, fixing, index, recall
-from tests.field.lint import FieldFinding, LintRun, read_run
+from tests.field import fetch, fixing, index, recall, rounds
+from tests.field.lint import REPOSITORY, FieldFinding, LintRun, read_run
 from tests.field.packages import FieldError, Package, choose, read_packages
 from tests.field.report import has_amp_words
 from tests.field.verdicts import COLUMNS, Key, compare, read_verdicts
@@ -407,3 +407,15 @@ def test_the_draw_is_from_all_packages(
     monkeypatch.setattr(recall, "read_packages", lambda: [TINY, OTHER])
     assert recall.main(["--cache", str(tiny_field)]) == 2
     assert "other==2.0" in capsys.readouterr().err
+
+
+def test_blind_rounds_are_whole() -> None:
+    opened, given = rounds.repositories(), rounds.read_rounds()
+    assert {(each.repository, each.round) for each in given} <= opened.items()
+    assert {each.verdict for each in given} <= set(rounds.JUDGED)
+    assert {fix for each in given for fix in (each.safe_fix, each.unsafe_fix)} <= set(rounds.FIXES)
+    assert all(each.why for each in given)
+
+
+def test_the_readme_has_the_figures_of_the_blind_rounds() -> None:
+    assert rounds.figures(rounds.read_rounds()) in (REPOSITORY / "README.md").read_text("utf-8")
