@@ -16,6 +16,7 @@ from amplint.project import Start, project_of
 NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _WORD = re.compile("|".join(NAMES).encode())
 _FROM = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|(?:[^\r\n#\\]|\\\r?\n)*)", re.MULTILINE)
+_IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t][^\r\n]*", re.MULTILINE)
 _AS = re.compile(rb"\b(\w+)[ \t]+as[ \t]+(\w+)")
 _ATTRIBUTE = re.compile(rb"\b(\w+)[ \t]*\.[ \t]*(autocast|GradScaler|custom_fwd|custom_bwd)\b")
 _SKIPPED = {"node_modules", "site-packages", "venv", "build", "dist", "__pycache__"}
@@ -54,13 +55,16 @@ def root_of(folder: str) -> str:
 def user_of(filename: str, attribute: str, method: str, classes: frozenset[str]) -> str | None:
     """Another file of the project that calls a method of such an attribute: `trainer.scaler.update()`.
 
-    `self.scaler.update()` counts where the file names one of the `classes`, which it may extend.
+    It has to import the file, or the package that it is in. `self.scaler.update()` counts where it names one of the
+    `classes`, which it may extend.
     """
     path = os.path.abspath(filename)
     if not os.path.isfile(path):
         return None
-    for other, owners in _users(root_of(os.path.dirname(path)), attribute, method):
-        if other != path and (owners - {"self"} or _names(other, classes)):
+    folder = os.path.dirname(path)
+    modules = frozenset((os.path.splitext(os.path.basename(path))[0], os.path.basename(folder)))
+    for other, owners in _users(root_of(folder), attribute, method):
+        if other != path and _imports(other, modules) and (owners - {"self"} or _names(_text(other), classes)):
             return other
     return None
 
@@ -78,9 +82,13 @@ def _users(root: str, attribute: str, method: str) -> tuple[tuple[str, frozenset
     return tuple(found)
 
 
-def _names(path: str, words: frozenset[str]) -> bool:
-    data = _text(path)
-    return any(re.search(rb"\b%s\b" % word.encode(), data) for word in words)
+def _imports(path: str, modules: frozenset[str]) -> bool:
+    """Whether a file imports one of some modules, by their last names."""
+    return any(_names(line, modules) for line in _IMPORT.findall(_text(path)))
+
+
+def _names(text: bytes, words: frozenset[str]) -> bool:
+    return any(re.search(rb"\b%s\b" % word.encode(), text) for word in words)
 
 
 def _text(path: str) -> bytes:
