@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check, fix
+from amplint.findings import Severity
 from amplint.settings import Settings
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
@@ -317,4 +318,6 @@ def test_413_saves_nothing_that_nothing_loads() -> None:
         (found,) = (each for each in check(_SAVING.replace("LOAD", load)) if each.code == "AMP413")
         assert found.fix is None
         assert found.withheld is not None
-        assert "nothing here loads the checkpoint" in found.withheld
+        assert "nothing in sight loads the optimizer's state" in found.withheld
+        assert found.severity is Severity.NOTE
+        assert "a run resumed from it would start" in found.message

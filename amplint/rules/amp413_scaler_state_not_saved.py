@@ -10,8 +10,8 @@ returned, kept in a container or given to code elsewhere. Silent too where all r
 switched off or made anew in a loop, where the scale is kept by hand, and for states that stay in memory.
 
 ## Why is this bad?
-A resumed run starts at a scale of 65,536 again, whatever the scale had become: the first steps overflow and are left
-out until it has come down (8 of 20 in a measured case), and the optimizer's momentum meets a jump that was not there
+A resumed run starts at a scale of 65,536 again, whatever the scale had become: the first steps overflow and are skipped
+until it has come down (8 of 20 in a measured case), and the optimizer's momentum meets a jump that was not there
 before.
 
 ## Example
@@ -26,8 +26,9 @@ torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "s
 
 ## Fix safety
 Unsafe: it adds the entry after the optimizer's, and the load after the optimizer's, where both are plain. Older
-checkpoints, and those of a scaler that was switched off, load as before. No fix where nothing in sight loads the
-optimizer's state: what is saved and never loaded would be of no use.
+checkpoints, and those of a scaler that was switched off, load as before. No fix where the checkpoint is loaded before
+the scaler is made, or where the scaler is made anew after that. No fix where nothing in sight loads the optimizer's
+state: what is saved and never loaded would be of no use, and the finding is a note.
 
 ## Proof
 The fixtures resume from a checkpoint and compare the scale at the end: grown from the saved one after, from the start
@@ -61,7 +62,8 @@ from amplint.rules.checkpoints import (
 from amplint.rules.editing import indentation, insert, line_end
 from amplint.rules.guards import unit
 from amplint.rules.kept import near_kept
-from amplint.rules.lives import Life, asks, float16_possible, in_reach, linked, lives, text_at
+from amplint.rules.lives import Life, asks, float16_possible, in_reach, linked, lives, text_at, why_not_at
+from amplint.rules.resumes import handed_over, is_resumed, loaded_elsewhere, loads_in_sight, usual_first
 from amplint.rules.standing import loop_of
 from amplint.rules.statements import line_behind, own_statement
 
@@ -149,6 +151,7 @@ def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
         return
     # What else is saved, for a display or of the model alone, is not what a run is resumed from.
     entries = [(state, place) for state, place in entries if _holds_a_model(module, state.call)] or entries
+    entries.sort(key=lambda each: _rank(module, each[0].call))
     first = ir.function_of(entries[0][0].call)
     whole = _dict_of(entries[0][0].call)
     last = [
@@ -157,13 +160,21 @@ def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
         if ir.function_of(state.call) is first and (whole is None or _dict_of(state.call) is whole)
     ][-1]
     offered, withheld = _fix(module, life, entries)
+    resumed = is_resumed(module)
+    then = "a resumed run starts" if resumed else "a run resumed from it would start"
     yield rule.finding(
         module.span(last.call),
-        "the checkpoint has the optimizer's state without the scaler's: a resumed run starts at the initial scale, and "
-        "leaves out steps until it fits again; save the scaler's state_dict() too, and load it",
+        f"the checkpoint has the optimizer's state without the scaler's: {then} at the initial scale and "
+        f"skip{'s' if resumed else ''} steps until it fits again; save the scaler's state_dict() too, and load it",
         fix=offered,
         withheld=withheld,
+        severity=None if resumed else Severity.NOTE,
     )
+
+
+def _rank(module: Module, call: ir.Call) -> tuple[bool, bool, bool]:
+    slot = slot_of(call)
+    return usual_first(module, slot.key if slot is not None else None, call)
 
 
 def _not_loaded(module: Module, life: Life, saved: list[State]) -> Iterator[Finding]:
@@ -173,13 +184,20 @@ def _not_loaded(module: Module, life: Life, saved: list[State]) -> Iterator[Find
     first = ir.function_of(loads[0].call)
     last = [state for state in loads if ir.function_of(state.call) is first][-1]
     slot = slot_of(saved[0].call)
-    edits = _load_edits(module, life, loads, slot.key, None) if slot is not None else None
+    edits: list[Edit] | str = "the key under which the scaler's state is saved can't be told: load it by hand"
+    if slot is not None:
+        edits = _load_edits(module, life, loads, slot.key, None)
+    offered, withheld = None, None
+    if isinstance(edits, str):
+        withheld = edits
+    else:
+        offered = Fix(Applicability.UNSAFE, "Load the scaler's state", tuple(edits))
     yield rule.finding(
         module.span(last.call),
-        "the scaler's state is saved, but never loaded: a resumed run starts at the initial scale, and leaves out "
+        "the scaler's state is saved, but never loaded: a resumed run starts at the initial scale and skips "
         "steps until it fits again; load it here too",
-        fix=Fix(Applicability.UNSAFE, "Load the scaler's state", tuple(edits)) if edits else None,
-        withheld=None if edits else "where the scaler and its saved state are at this place can't be told",
+        fix=offered,
+        withheld=withheld,
     )
 
 
@@ -245,8 +263,11 @@ def _fix(module: Module, life: Life, entries: list[tuple[State, ir.Node]]) -> tu
         slot = slot_of(state.call)
         if place is not state.call:
             return None, "give the scaler to the function that saves, and save its state_dict() there"
-        if slot is None or text_at(module, life, state.call) is None:
-            return None, "the scaler may be missing here, or the checkpoint is no plain dict: save its state_dict() too"
+        if slot is None:
+            return None, "the checkpoint is not a dict with fixed keys in sight: save the scaler's state_dict() too"
+        why = why_not_at(module, life, state.call)
+        if why is not None:
+            return None, f"the checkpoint is saved ({module.line(state.call)}) {why}: save its state_dict() too"
         slots[slot.whole.id] = slot
         keys.add(slot.key)
     own = life.scaler.rpartition(".")[2].rpartition(":")[2].strip("_")
@@ -258,14 +279,27 @@ def _fix(module: Module, life: Life, entries: list[tuple[State, ir.Node]]) -> tu
         edits += edit
     loads = _loads(module, life)
     loading = _load_edits(module, life, loads, own, keys)
-    if loading is None:
-        return None, f"save `{own}.state_dict()` too, and load it where the optimizer's state is loaded"
     if not loading:
-        return (
-            None,
-            f"nothing here loads the checkpoint: save `{own}.state_dict()` too, and load it where that is loaded",
-        )
+        loading = f"{_why_no_load(module, life)}: save `{own}.state_dict()` too, and load it where the run is resumed"
+    if isinstance(loading, str):
+        return None, loading
     return Fix(Applicability.UNSAFE, "Save the scaler's state, and load it", tuple(sorted((*edits, *loading)))), None
+
+
+def _why_no_load(module: Module, life: Life) -> str:
+    """Why no load of an optimizer's state is one behind which the scaler's can be loaded."""
+    calls = sorted(loads_in_sight(module), key=lambda call: not module.is_own(call))
+    if calls:
+        why = why_not_at(module, life, calls[0])
+        loaded = f"an optimizer's state is loaded ({module.line(calls[0])})"
+        return f"{loaded} {why or 'from what may not be this checkpoint'}"
+    call = handed_over(module)
+    if call is not None:
+        return f"`{module.text(call.func)}` ({module.line(call)}) may load the checkpoint out of sight"
+    other = loaded_elsewhere(module)
+    if other is not None:
+        return f"nothing in this file loads the optimizer's state, but {other} may"
+    return "nothing in sight loads the optimizer's state"
 
 
 def _entry(module: Module, slot: Slot, own: str, scaler: str) -> list[Edit] | None:
@@ -307,8 +341,8 @@ def _item(module: Module, slot: Slot, item: str) -> list[Edit]:
     return [insert(end, ","), insert(below, f"{indent}{item}{newline}")]
 
 
-def _load_edits(module: Module, life: Life, loads: list[State], own: str, keys: set[str] | None) -> list[Edit] | None:
-    """The scaler's state loaded behind the last of its optimizers' in each function; None where that isn't plain.
+def _load_edits(module: Module, life: Life, loads: list[State], own: str, keys: set[str] | None) -> list[Edit] | str:
+    """The scaler's state loaded after the last of its optimizers' in each function; why not, where that isn't plain.
 
     `keys`: those under which the optimizers' states are saved.
     """
@@ -316,13 +350,20 @@ def _load_edits(module: Module, life: Life, loads: list[State], own: str, keys: 
     edits: list[Edit] = []
     for call in last.values():
         statement, given = own_statement(call), call.args[0].value
-        scaler = text_at(module, life, call)
-        if statement is None or scaler is None or indentation(module, statement) is None:
-            return None
+        where = f"the checkpoint is loaded ({module.line(call)})"
+        why, scaler = why_not_at(module, life, call), text_at(module, life, call)
+        if why is not None or scaler is None:
+            todo = "make the scaler before, and load its state_dict() after the optimizer's"
+            return f"{where} {why}: {todo if in_reach(module, life, call) else 'load its state_dict() where both are'}"
+        plain = f"{where} in a way that the scaler's can't be added to: load its state_dict() there by hand"
+        if statement is None or indentation(module, statement) is None:
+            return plain
         if not (isinstance(given, ir.Subscript) and isinstance(given.base, ir.Name)):
-            return None
-        if not isinstance(given.index, ir.Constant) or (keys is not None and given.index.value not in keys):
-            return None
+            return plain
+        if not isinstance(given.index, ir.Constant):
+            return plain
+        if keys is not None and given.index.value not in keys:
+            return f"{where} with a key, {module.text(given.index)}, that is not saved here: load the scaler's by hand"
         state, quote = module.text(given.base), module.text(given.index)[0]
         below = f"{module.source.newline}{indentation(module, statement)}{unit(module, statement)}"
         key = f"{quote}{own}{quote}"
@@ -330,6 +371,6 @@ def _load_edits(module: Module, life: Life, loads: list[State], own: str, keys: 
         code = f"if {state}.get({key}):{below}{scaler}.load_state_dict({state}[{key}])"
         edit = line_behind(module, statement, code)
         if edit is None:
-            return None
+            return plain
         edits.append(edit)
     return edits

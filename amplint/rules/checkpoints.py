@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
@@ -138,8 +139,13 @@ def _is_all(value: ir.Value) -> bool:
     return not isinstance(up, ir.Compare) and not (isinstance(up, ir.Subscript) and up.base is value)
 
 
-def is_saved(module: Module, value: ir.Value, seen: set[object] | None = None) -> bool:
-    """Whether a value is written to a file, by itself or in a dict, and nobody out of sight may add to that.
+def is_saved(module: Module, value: ir.Value) -> bool:
+    """Whether a value is written to a file, by itself or in a dict, and nobody out of sight may add to that."""
+    return saved_by(module, value) is not None
+
+
+def saved_by(module: Module, value: ir.Value, seen: set[object] | None = None) -> ir.Call | None:
+    """The call that writes a value to a file, by itself or in a dict; None where somebody out of sight may add to that.
 
     `seen`: the variables and functions that it was followed through.
     """
@@ -150,21 +156,25 @@ def is_saved(module: Module, value: ir.Value, seen: set[object] | None = None) -
         if isinstance(up, ir.Call) and up.func is not at:
             name = ir.last_name(up.func)
             if _HOOK.search(name):
-                return False
+                return None
             if _SAVES.search(name):
-                return True
+                return up
             if name in ("update", "setdefault") and isinstance(up.func, ir.Attribute):
-                return _is_saved_as(module, up.func.base, seen)
+                return _saved_as(module, up.func.base, seen)
         at = up
     statement = at.parent
     if isinstance(statement, ir.Assign) and at is statement.value:
-        return any(_is_saved_as(module, each, seen) for each in _targets(statement, value))
+        return _first(_saved_as(module, each, seen) for each in _targets(statement, value))
     function = ir.function_of(statement) if isinstance(statement, ir.Return) else None
     if function is None or function.id in seen:
-        return False
+        return None
     seen.add(function.id)
     calls = module.whole.near(function.name).calls
-    return any(ir.last_name(call.func) == function.name and is_saved(module, call, seen) for call in calls)
+    return _first(saved_by(module, call, seen) for call in calls if ir.last_name(call.func) == function.name)
+
+
+def _first(calls: Iterable[ir.Call | None]) -> ir.Call | None:
+    return next((each for each in calls if each is not None), None)
 
 
 def _targets(statement: ir.Assign, value: ir.Value) -> list[ir.Value]:
@@ -178,20 +188,20 @@ def _targets(statement: ir.Assign, value: ir.Value) -> list[ir.Value]:
     return found
 
 
-def _is_saved_as(module: Module, target: ir.Value, seen: set[object]) -> bool:
+def _saved_as(module: Module, target: ir.Value, seen: set[object]) -> ir.Call | None:
     first = target.id if isinstance(target, ir.Name) and target.bound else 0  # before, the name is another value's
     while isinstance(target, ir.Subscript):
         target = target.base
     if not isinstance(target, ir.Name):
-        return False
+        return None
     variable = target.scope.home(target.name), target.name
     if (*variable, first) in seen:
-        return False
+        return None
     seen.add((*variable, first))
     reads = [each for each in _reads(module, *variable) if each.id > first and each is not target]
     if any(isinstance(each.parent, ir.Call) and _adds(module, each, each.parent) for each in reads):
-        return False
-    return any(is_saved(module, each, seen) for each in reads)
+        return None
+    return _first(saved_by(module, each, seen) for each in reads)
 
 
 def _reads(module: Module, home: Scope | None, name: str) -> list[ir.Name]:

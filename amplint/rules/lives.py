@@ -12,6 +12,7 @@ from amplint.model.precision import region_dtypes
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
 from amplint.model.unseen import bases_in_sight, function_named, local_function
 from amplint.rules.kept import near_kept
+from amplint.rules.made_before import Order, made_before
 from amplint.rules.standing import ifs_round
 
 if TYPE_CHECKING:
@@ -204,19 +205,46 @@ def in_reach(module: Module, life: Life, place: ir.Node) -> bool:
 
 def text_at(module: Module, life: Life, place: ir.Node) -> str | None:
     """How the scaler is written at a place where it is surely there; None where it may be missing."""
-    known = objects(module)
-    target = ir.statement_of(life.made.call)
-    if len(known.made[life.scaler]) != 1 or not isinstance(target, ir.Assign) or target.value is not life.made.call:
+    if why_not_at(module, life, place) is not None:
         return None
-    if not in_reach(module, life, place) or ifs_round(target):
-        return None
-    name = target.targets[0]
-    same = ir.function_of(target) is ir.function_of(place)
-    if same and target.id > place.id:
-        return None
+    name = ir.statement_of(life.made.call).targets[0]  # type: ignore[attr-defined]
     if isinstance(name, ir.Name):
-        return name.name if len(known.bindings(name)) == 1 else None
+        return name.name
     function = ir.function_of(place)
     if not isinstance(name, ir.Attribute) or function is None or function.cls is None or not function.params:
         return None
-    return f"{function.params[0].name}.{name.attr}" if len(function.cls.stored(name.attr)) == 1 else None
+    return f"{function.params[0].name}.{name.attr}"
+
+
+def why_not_at(module: Module, life: Life, place: ir.Node) -> str | None:
+    """Why the scaler can't be used at a place, as a clause about the place; None where it surely can.
+
+    It can where it is made before on every path, and not made anew after.
+    """
+    known = objects(module)
+    statement, line = ir.statement_of(life.made.call), module.line(life.made.call)
+    if not in_reach(module, life, place):
+        return f"where the scaler (made on {line}) is not in reach"
+    if len(known.made[life.scaler]) != 1:
+        others = " and ".join(sorted({module.line(each.call) for each in known.made[life.scaler]}))
+        return f"and the scaler is made in more than one place ({others})"
+    if not isinstance(statement, ir.Assign) or statement.value is not life.made.call:
+        return f"and how the scaler is made ({line}) is not plain"
+    name = statement.targets[0]
+    if isinstance(name, ir.Name):
+        if len(known.bindings(name)) != 1:
+            return f"where `{name.name}` may be something other than the scaler made on {line}"
+    else:
+        function = ir.function_of(place)
+        if not isinstance(name, ir.Attribute) or function is None or function.cls is None or not function.params:
+            return f"where the scaler (made on {line}) is not in reach"
+        if len(function.cls.stored(name.attr)) != 1:
+            return f"where `{module.text(name)}` may be something other than the scaler made on {line}"
+    order = made_before(module, statement, place)
+    if order is Order.LATER:
+        return f"before the scaler is made ({line})"
+    if order is Order.UNSURE:
+        if ifs_round(statement):
+            return f"where the scaler may be missing: it is made under a condition ({line})"
+        return f"where the scaler may not be made yet ({line})"
+    return None

@@ -1,0 +1,131 @@
+"""Where a run is resumed: the loads of optimizers' states, those in sight and the signs of those that are not."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.objects import objects
+from amplint.model.project import loader_of_optimizers
+from amplint.model.scopes import Assigned
+from amplint.paths import seen_from
+from amplint.rules.checkpoints import saved_by
+from amplint.rules.standing import ifs_round, loop_of, upwards
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_OPTIMIZER = re.compile(r"(?i)optim|^opts?$|^opts?_|_opts?$")
+_RESUMES = re.compile(r"(?i)^_*(auto_?)?(load|resume|restore)(?!_state_dict)(?!er)")
+_LOADING = re.compile(r"(?i)load|resume|restore")
+_UNUSUAL = re.compile(r"(?i)eval|debug|sanity|dry")
+
+
+def loads_in_sight(module: Module) -> list[ir.Call]:
+    """The loads of an optimizer's state, from a file as far as can be told, whatever steps the optimizer."""
+    return module.once(_loads_in_sight)
+
+
+def _loads_in_sight(module: Module) -> list[ir.Call]:
+    return [
+        call
+        for call in module.whole.near("load_state_dict").calls
+        if isinstance(call.func, ir.Attribute) and call.func.attr == "load_state_dict" and call.args
+        if _is_of_an_optimizer(module, call.func.base, call) and not _from_memory(module, call.args[0].value)
+    ]
+
+
+def _is_of_an_optimizer(module: Module, base: ir.Value, call: ir.Call) -> bool:
+    if objects(module).is_optimizer(base) is not None:
+        return True
+    said: list[ir.Value] = [call]
+    loop = loop_of(call)
+    if isinstance(loop, ir.For) and isinstance(base, ir.Name):
+        if any(isinstance(each, ir.Name) and each.name == base.name for each in ir.walk_values(loop.target)):
+            said.append(loop.iter)
+    return any(_says_optimizer(each) for value in said for each in ir.walk_values(value))
+
+
+def _says_optimizer(value: ir.Value) -> bool:
+    word = value.value if isinstance(value, ir.Constant) else ir.last_name(value)
+    return isinstance(word, str) and bool(_OPTIMIZER.search(word))
+
+
+def _from_memory(module: Module, value: ir.Value) -> bool:
+    """Whether a state was taken of an object by this run."""
+    found = [value]
+    if isinstance(value, ir.Name):
+        found = [each.value for each in module.names.bindings(value) if isinstance(each, Assigned)]
+    return any(
+        isinstance(each, ir.Attribute) and each.attr == "state_dict" for one in found for each in ir.walk_values(one)
+    )
+
+
+def handed_over(module: Module) -> ir.Call | None:
+    """A call that by its name loads a checkpoint, and is given an optimizer."""
+    for call in module.own.near(_LOADING).calls:
+        given = [each.value for each in call.args if isinstance(each.value, (ir.Name, ir.Attribute))]
+        if _RESUMES.search(ir.last_name(call.func)) and any(map(_says_optimizer, given)):
+            return call
+    return None
+
+
+def loaded_elsewhere(module: Module) -> str | None:
+    """Another file of the project that loads an optimizer's state, as messages name it."""
+    found = loader_of_optimizers(module.source.filename)
+    return seen_from(found, module.source.filename) if found is not None else None
+
+
+def is_resumed(module: Module) -> bool:
+    """Whether something loads an optimizer's state: here, out of sight in what is called here, or in another file."""
+    return bool(loads_in_sight(module)) or handed_over(module) is not None or loaded_elsewhere(module) is not None
+
+
+def usual_first(module: Module, key: str | None, state: ir.Call) -> tuple[bool, bool, bool]:
+    """For sorting: False first for states under a key, and in a file, that is loaded, and for those of a usual path."""
+    keys, paths = module.once(_loaded)
+    saved = saved_by(module, state)
+    own = _paths(module, saved, state) if saved is not None else set()
+    return key not in keys, not (own & paths), _is_rare(state) or (saved is not None and _is_rare(saved))
+
+
+def _is_rare(call: ir.Call) -> bool:
+    """Whether a place is reached in unusual runs only: for an error, an evaluation alone, a flag without a loop."""
+    if any(each.block.role.startswith("handler") for each in upwards(ir.statement_of(call))):
+        return True
+    around = ifs_round(call)
+    if around and loop_of(call) is None:
+        return True
+    words = (ir.last_name(value) for each in around for value in ir.walk_values(each.test))
+    return any(map(_UNUSUAL.search, words))
+
+
+def _loaded(module: Module) -> tuple[set[object], set[str]]:
+    """The keys under which optimizers' states are read, and what the files are called that are loaded there."""
+    keys, paths = set[object](), set[str]()
+    for call in loads_in_sight(module):
+        for value in ir.walk_values(call.args[0].value):
+            if isinstance(value, ir.Constant):
+                keys.add(value.value)
+        function = ir.function_of(call)
+        for other in module.whole.within(function).calls:
+            if ir.function_of(other) is function and ir.last_name(other.func) == "load":
+                paths |= _paths(module, other, call)
+    return keys, paths
+
+
+def _paths(module: Module, call: ir.Call, state: ir.Call) -> set[str]:
+    """The names of files among the arguments of a call: constants, and what variables are bound to."""
+    found = set()
+    for arg in call.args:
+        values = list(ir.walk_values(arg.value))
+        if state in values or isinstance(arg.value, ir.Mapping):
+            continue
+        for value in values:
+            bound = module.names.bindings(value) if isinstance(value, ir.Name) else []
+            more = [each.value for each in bound if isinstance(each, Assigned)]
+            for one in (value, *(each for other in more for each in ir.walk_values(other))):
+                if isinstance(one, ir.Constant) and isinstance(one.value, str) and len(one.value) > 2:
+                    found.add(one.value)
+    return found

@@ -1,0 +1,247 @@
+"""AMP413: where the scaler's state may be loaded, why it is not, and which of several checkpoints is marked."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from amplint import check, fix
+from amplint.findings import Finding, Severity
+
+STEPS = """\
+        for x, y in loader:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = criterion({0}model(x), y)
+            {0}scaler.scale(loss).backward()
+            {0}scaler.step({0}optimizer)
+            {0}scaler.update()
+            {0}optimizer.zero_grad()
+"""
+TRAINER = (
+    """\
+import torch
+
+
+class Trainer:
+    def __init__(self, model, path):
+        self.path = path
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+INIT
+    def init_checkpoint(self):
+        ckpt = torch.load(self.path)
+        self.model.load_state_dict(ckpt["model"])
+        self.optimizer.load_state_dict(ckpt["optimizer"])
+
+    def make(self):
+        MAKE
+
+    def train(self, loader):
+TRAIN
+"""
+    + STEPS.format("self.")
+    + """\
+        self.save()
+
+    def save(self):
+        torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}, self.path)
+"""
+)
+MADE = 'self.scaler = torch.amp.GradScaler("cuda")'
+LOADED = "self.init_checkpoint()"
+
+
+def only(text: str) -> Finding:
+    (found,) = (each for each in check(text) if each.code == "AMP413")
+    return found
+
+
+def trainer(init: tuple[str, ...], train: tuple[str, ...] = (), make: str = "pass") -> str:
+    suites = (textwrap.indent("\n".join(lines), " " * 8) + "\n" for lines in (init, train))
+    return TRAINER.replace("INIT\n", next(suites)).replace("TRAIN\n", next(suites)).replace("MAKE", make)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        trainer((MADE, LOADED)),
+        trainer((MADE, "if path:", f"    {LOADED}")),
+        trainer((MADE,)),  # called from elsewhere, on an object that is made
+        trainer((MADE,), (LOADED,)),
+        trainer(("self.make()", LOADED), make=MADE),
+        trainer((), (MADE, LOADED)),
+    ],
+)
+def test_it_is_loaded_where_the_scaler_is_surely_made_before(text: str) -> None:
+    assert only(text).fix is not None
+    fixed = fix(text, unsafe=True)
+    assert 'if ckpt.get("scaler"):\n            self.scaler.load_state_dict(ckpt["scaler"])' in fixed
+    assert '"scaler": self.scaler.state_dict()' in fixed
+
+
+def test_a_scaler_of_the_file_is_there_in_every_method() -> None:
+    text = (
+        trainer((LOADED,))
+        .replace("self.scaler", "scaler")
+        .replace("class", 'scaler = torch.amp.GradScaler("cuda")\n\n\nclass')
+    )
+    assert only(text).fix is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (trainer((LOADED,), (MADE,)), "before the scaler is made"),
+        (trainer((LOADED, MADE)), "before the scaler is made"),
+        (trainer(("if path:", f"    {LOADED}", MADE)), "before the scaler is made"),
+        (trainer((), (LOADED, MADE)), "before the scaler is made"),
+        (trainer((LOADED, "self.make()"), make=MADE), "before the scaler is made"),
+        (trainer((), (MADE,)), "where the scaler may not be made yet"),
+    ],
+)
+def test_it_is_not_loaded_where_the_scaler_may_come_later(text: str, why: str) -> None:
+    found = only(text)
+    lines = text.splitlines()
+    loaded = 1 + next(i for i, line in enumerate(lines) if "self.optimizer.load_state_dict" in line)
+    made = 1 + next(i for i, line in enumerate(lines) if "GradScaler" in line)
+    assert found.fix is None
+    assert found.withheld is not None
+    assert found.withheld.startswith(f"the checkpoint is loaded (line {loaded}) {why} (line {made})")
+    assert fix(text, unsafe=True) == text
+
+
+def test_a_scaler_that_is_made_anew_after_the_load_gets_no_fix() -> None:
+    found = only(trainer((MADE, LOADED), (MADE,)))
+    assert found.fix is None
+    assert "the scaler is made in more than one place" in str(found.withheld)
+
+
+FUNCTION = (
+    """\
+import torch
+import utils
+
+
+def main(model, loader, args):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+BEFORE
+    scaler = torch.amp.GradScaler("cuda")
+AFTER
+    for epoch in range(10):
+"""
+    + STEPS.format("")
+    + "SAVE"
+)
+SAVE = 'utils.save_on_master({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")'
+LOAD = """\
+ckpt = torch.load("last.pt")
+model.load_state_dict(ckpt["model"])
+optimizer.load_state_dict(ckpt["optimizer"])
+"""
+
+
+def function(before: str = "", after: str = "", save: str = SAVE) -> str:
+    text = FUNCTION.replace("BEFORE", textwrap.indent(before, " " * 4))
+    return text.replace("AFTER", textwrap.indent(after, " " * 4)).replace("SAVE", textwrap.indent(save, " " * 8) + "\n")
+
+
+GAN = """\
+import torch
+
+
+def train(args, loader, generator, discriminator, g_optim, d_optim):
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            d_loss = d_criterion(discriminator(generator(x).detach()), discriminator(y))
+        d_optim.zero_grad()
+        scaler.scale(d_loss).backward()
+        scaler.step(d_optim)
+        with torch.autocast("cuda", dtype=torch.float16):
+            g_loss = g_criterion(discriminator(generator(x)))
+        g_optim.zero_grad()
+        scaler.scale(g_loss).backward()
+        scaler.step(g_optim)
+        scaler.update()
+        torch.save(
+            {
+                "g": generator.state_dict(),
+                "d": discriminator.state_dict(),
+                "g_optim": g_optim.state_dict(),
+                "d_optim": d_optim.state_dict(),
+            },
+            "last.pt",
+        )
+
+
+if __name__ == "__main__":
+    generator, discriminator = make()
+    g_optim = torch.optim.Adam(generator.parameters())
+    d_optim = torch.optim.Adam(discriminator.parameters())
+    ckpt = torch.load("last.pt")
+    generator.load_state_dict(ckpt["g"])
+    g_optim.load_state_dict(ckpt["g_optim"])
+    d_optim.load_state_dict(ckpt["d_optim"])
+    train(args, loader, generator, discriminator, g_optim, d_optim)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (function(before=LOAD), "the checkpoint is loaded (line 9) before the scaler is made (line 11)"),
+        (GAN, "an optimizer's state is loaded (line 35) where the scaler (made on line 5) is not in reach"),
+        (
+            function(after="utils.load_checkpoint(args.resume, model, optimizer)"),
+            "`utils.load_checkpoint` (line 9) may",
+        ),
+        (
+            function(after=LOAD.replace('ckpt["optimizer"]', 'ckpt.get("optimizer")')),
+            "the checkpoint is loaded (line 11) in a way",
+        ),
+    ],
+)
+def test_the_reason_says_where_the_checkpoint_is_loaded(text: str, why: str) -> None:
+    found = only(text)
+    assert found.fix is None
+    assert str(found.withheld).startswith(why)
+    assert found.severity is Severity.WARNING
+    assert "a resumed run starts at the initial scale" in found.message
+
+
+SAVED = 'torch.save({{"model": model.state_dict(), "{}": optimizer.state_dict()}}, "{}")'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        function(after=LOAD, save=f"{SAVED.format('best', 'best.pt')}\n{SAVED.format('optimizer', 'last.pt')}"),
+        function(after=LOAD, save=f"{SAVED.format('optimizer', 'best.pt')}\n{SAVED.format('optimizer', 'last.pt')}"),
+        function(
+            after=f"{LOAD}if args.eval_first:\n    {SAVED.format('optimizer', 'last.pt')}",
+            save=f"\n{SAVED.format('optimizer', 'last.pt')}",
+        ),
+    ],
+)
+def test_the_checkpoint_that_is_loaded_again_is_marked_first(text: str) -> None:
+    found = only(text)
+    assert text.count("\n", 0, found.start) == text.rstrip("\n").count("\n")
+
+
+def test_what_nothing_loads_is_a_note_unless_another_file_loads_it(tmp_path: Path) -> None:
+    found = only(function())
+    assert found.severity is Severity.NOTE
+    assert "a run resumed from it would start at the initial scale and skip steps" in found.message
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    (tmp_path / "main.py").write_text(function())
+    (tmp_path / "resume.py").write_text("def resume(optimizer, ckpt):\n    optimizer.load_state_dict(ckpt['o'])\n")
+    (told,) = (each for each in check(function(), filename=str(tmp_path / "main.py")) if each.code == "AMP413")
+    assert told.severity is Severity.WARNING
+    assert "resume.py may" in str(told.withheld)
+
+
+def test_a_snapshot_in_memory_is_not_a_resume() -> None:
+    text = function(after="best = optimizer.state_dict()\noptimizer.load_state_dict(best)")
+    assert only(text).severity is Severity.NOTE
