@@ -289,7 +289,7 @@ class Decided:
         """`left == right`."""
         dtype = BY_QUALIFIED.get(self._module.names.only(right) or "")
         if dtype is not None:
-            return self.runs_in(dtypes(self._module, left), dtype)
+            return self.is_dtype(left, dtype)
         if not isinstance(right, ir.Constant):
             return self._open(test)
         if right.value is None:
@@ -322,7 +322,7 @@ class Decided:
 
     # --- switches ----------------------------------------------------------------------------------------------------
 
-    def runs_in(self, found: list[Dtype], name: str) -> Formula:
+    def _is_one(self, found: list[Dtype], name: str) -> Formula:
         """That what can be several dtypes is `name`."""
         formulas = [both(*(self._test(*test) for test in each.tests)) for each in found]
         rest = negated(either(*(each for each in formulas if each != TRUE)))
@@ -340,6 +340,11 @@ class Decided:
                 parts.append(when)
         return either(*parts)
 
+    def is_dtype(self, value: ir.Value, name: str) -> Formula:
+        """That a dtype-like value is `name`."""
+        found = self.alternatives(value)
+        return either(*(both(each.when, self._is_one(dtypes(self._module, each.value), name)) for each in found))
+
     def _test(self, value: ir.Value, outcome: object) -> Formula:
         if isinstance(outcome, bool):
             return self.of(value) if outcome else negated(self.of(value))
@@ -349,17 +354,26 @@ class Decided:
         """That a region is on, and runs in the dtype `name`."""
         if region.opaque:
             return _vague(region.call)
+        if region.dtype is None:
+            return self._region_runs_in(region, name)
+        found = self.alternatives(region.dtype)
+        return either(
+            *(both(each.when, self._region_runs_in(region._replace(dtype=each.value), name)) for each in found)
+        )
+
+    def _region_runs_in(self, region: Region, name: str) -> Formula:
+        """That a region is on, and runs in the dtype `name`, its own dtype not followed further."""
         types = {each.type for each in region_devices(self._module, region)}
         found = region_dtypes(self._module, region)
         on = self.of(region.enabled)
         if types == {"cuda"}:
-            return both(on, ON_CUDA, self.runs_in(found, name))
+            return both(on, ON_CUDA, self._is_one(found, name))
         if types and None not in types and "cuda" not in types:
-            return both(on, TRUE if types == {"cpu"} else negated(ON_CUDA), self.runs_in(found, name))
+            return both(on, TRUE if types == {"cpu"} else negated(ON_CUDA), self._is_one(found, name))
         default = any(each.value is region.call for each in found)
         if default and name == "float16":  # elsewhere than on cuda it is another
             return both(on, ON_CUDA)
-        return both(on, _vague(region.call)) if default else both(on, self.runs_in(found, name))
+        return both(on, _vague(region.call)) if default else both(on, self._is_one(found, name))
 
     def scaler_on(self, value: ir.Value) -> Formula:
         """That a scaler is there, and switched on."""

@@ -165,11 +165,10 @@ def _float16_elsewhere(module: Module) -> ir.Call | None:
     for region in regions(module):
         if region.device is not None or region.opaque or is_false(region.enabled):
             continue
-        given = dtypes(module, region.dtype) if region.dtype is not None else []
         types = [each.type for each in region_devices(module, region) if each.type != "cuda"]
-        if given:
-            half = any(each.name == "float16" for each in given)
-            runs = decided(module).runs_in(given, "float16")
+        if region.dtype is not None:
+            half = any(each.name == "float16" for each in dtypes(module, region.dtype))
+            runs = decided(module).is_dtype(region.dtype, "float16")
         else:
             half, runs = any(DEFAULT_DTYPE.get(each or "") == "float16" for each in types), TRUE
         if types and half and possible(runs, negated(ON_CUDA)) is not None and not _is_on_cuda(module, region):

@@ -100,7 +100,7 @@ def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) 
         )
         return rule.finding(module.span(given), message)
     name = next((str(each.name) for each in found if each.kind == "dtype" and each.name not in HALF), None)
-    under = _when(module, region, found, name, everywhere=named == types) if name is not None else None
+    under = _when(module, region, given, name, everywhere=named == types) if name is not None else None
     if under is None:
         return None
     text = module.text(given)
@@ -115,10 +115,10 @@ def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) 
     )
 
 
-def _when(module: Module, region: Region, found: list[Dtype], name: str, *, everywhere: bool) -> str | None:
+def _when(module: Module, region: Region, given: ir.Value, name: str, *, everywhere: bool) -> str | None:
     """When a region is on and in a dtype, in words; `everywhere`: on cuda too. None: never, or it can't be told."""
     known = decided(module)
-    runs = known.runs_in(found, name)
+    runs = known.is_dtype(given, name)
     if is_vague(runs):
         return None
     made = both(known.of(region.enabled), known.inside(region.call), TRUE if everywhere else negated(ON_CUDA))

@@ -5,7 +5,8 @@ Finds a `GradScaler(...)` in the loop whose iterations step with it, and in a fu
 that is called in a loop of the file, or a method of the object that keeps the optimizer.
 
 It is silent where the scaler is made under a condition that may change in the loop, for a training run of its own (the
-model or optimizer is made beside it), and once for an inner loop of steps.
+model or optimizer is made beside it), once for an inner loop of steps, and where what is scaled is computed in
+regions that are all off (`enabled=False`).
 
 ## Why is this bad?
 The scale adapts over thousands of steps: it halves when gradients overflow, and grows when they don't. A new scaler
@@ -51,6 +52,7 @@ from amplint.model.unseen import function_named, local_function
 from amplint.rules.base import Rule
 from amplint.rules.editing import indentation, insert, line_start
 from amplint.rules.kept import near_definition, near_kept
+from amplint.rules.lives import trains_off
 from amplint.rules.order import calls_of, methods_used
 from amplint.rules.standing import conditions, loop_of, upwards
 from amplint.rules.statements import removed, stands_alone, text_with_comment
@@ -65,6 +67,8 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler", 
 def check(module: Module) -> Iterator[Finding]:
     """Each scaler that is made for one step."""
     known = objects(module)
+    if not known.made or trains_off(module):
+        return  # gradients are float32 and don't overflow
     for flow in flows(module):
         for scaler, made in known.made.items():
             for each in made:

@@ -6,8 +6,8 @@ reached, and its own state is saved nowhere; and `optimizer.load_state_dict(...)
 never loaded.
 
 It is silent unless the scaler's whole life is in sight: made and, by one of the file's own names, saved there; not
-returned, kept in a container or given to code elsewhere. Silent too where all regions are bfloat16, where the scaler is
-switched off or made anew in a loop, where the scale is kept by hand, and for states that stay in memory.
+returned, kept in a container or given to code elsewhere. Silent too where all regions are bfloat16 or off, where the
+scaler is switched off or made anew in a loop, where the scale is kept by hand, and for states that stay in memory.
 
 ## Why is this bad?
 A resumed run starts at a scale of 65,536 again, whatever the scale had become: the first steps overflow and are skipped
@@ -62,7 +62,7 @@ from amplint.rules.checkpoints import (
 from amplint.rules.editing import indentation, insert, line_end
 from amplint.rules.guards import unit
 from amplint.rules.kept import near_kept
-from amplint.rules.lives import Life, asks, float16_possible, in_reach, linked, lives, text_at, why_not_at
+from amplint.rules.lives import Life, asks, float16_possible, in_reach, linked, lives, text_at, trains_off, why_not_at
 from amplint.rules.resumes import handed_over, is_resumed, loaded_elsewhere, loads_in_sight, usual_first
 from amplint.rules.standing import loop_of
 from amplint.rules.statements import line_behind, own_statement
@@ -82,7 +82,7 @@ _BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each scaler whose state is missing in a checkpoint, or never comes back."""
-    if not lives(module) or not float16_possible(module) or states_unclear(module):
+    if not lives(module) or not float16_possible(module) or states_unclear(module) or trains_off(module):
         return
     for life in lives(module):
         if (

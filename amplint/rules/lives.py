@@ -10,6 +10,7 @@ from amplint.model.dtypes import is_false, regions
 from amplint.model.objects import Made, objects
 from amplint.model.precision import region_dtypes
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
+from amplint.model.training import trained
 from amplint.model.unseen import bases_in_sight, function_named, local_function
 from amplint.rules.kept import near_kept
 from amplint.rules.made_before import Order, made_before
@@ -169,6 +170,15 @@ def overflows(module: Module) -> bool:
     """Whether some region in sight can be float16, so that gradients overflow and steps are skipped."""
     found = [region for region in regions(module) if not is_false(region.enabled)]
     return any(each.name in ("float16", None) for region in found for each in region_dtypes(module, region))
+
+
+def trains_off(module: Module) -> bool:
+    """Whether all regions of the file are literally off, and each scaled loss comes out of one: in float32."""
+    found = regions(module)
+    if not found or not all(is_false(each.enabled) for each in found):
+        return False
+    scaled = [each for each in trained(module) if each.event.kind == "scale"]
+    return bool(scaled) and all(each.entered and not each.unseen for each in scaled)
 
 
 def linked(module: Module, life: Life, optimizer: str) -> bool:
