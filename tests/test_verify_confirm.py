@@ -202,7 +202,7 @@ TWO = """\
             "        if args.once and scaler.get_scale() > 2:\n            scaler.update()\n            continue\n"
             "        scaler.step(optimizer)",
             WRONG,
-            "0 steps are made, 4 with AMP switched off",
+            "0 steps are asked for, 4 with AMP switched off",
         ),
     ],
 )  # fmt: skip
@@ -352,3 +352,34 @@ def train(model, batches, optimizer, on):
     (step,) = interpret(text)
     assert step.judged.state == RIGHT
     assert list(step.judged.paths) == ["on"]
+
+
+OLD_SCALER = """
+import torch
+
+
+def train(model, batches, optimizer):
+    scaler = torch.cuda.amp.GradScaler()
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = torch.nn.functional.cross_entropy(model(inputs), targets)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(("requirement", "verdict"), [("torch~=2.1.0", "clean"), ("torch>=2.4", "confirmed")])
+def test_a_warning_that_the_project_cannot_avoid_is_no_fault(
+    amplint: Callable[..., Ran], tmp_path: Path, requirement: str, verdict: str
+) -> None:
+    (tmp_path / "requirements.txt").write_text(f"{requirement}\n")
+    (tmp_path / "setup.cfg").write_text("")
+    (tmp_path / "train.py").write_text(OLD_SCALER)
+    assert f"train: {verdict}" in amplint("verify", tmp_path / "train.py").out
+
+
+def test_steps_that_the_scaler_skips_while_its_scale_settles_are_no_fault() -> None:
+    text = OLD_SCALER.replace("cuda.amp.GradScaler()", 'amp.GradScaler("cuda", init_scale=2.0**40)')
+    assert "update" not in {fault.shows for step in interpret(text) for fault in step.judged.faults}

@@ -28,6 +28,11 @@ class Legacy(NamedTuple):
     style: str
     parameters: tuple[str, ...] = ()
 
+    @property
+    def replaceable_since(self) -> str:
+        """The release that first has what replaces it: torch.autocast came before torch.amp.autocast."""
+        return _AUTOCAST if self.style == "keywords" else self.since
+
 
 # What the old autocast takes, in its order.
 OLD_ORDER = ("enabled", "dtype", "cache_enabled")
@@ -71,6 +76,13 @@ LEGACY_MODULES = {
 # The first release with an autocast and a GradScaler of its own, and those that first have the names for every device.
 FIRST = "1.6"
 _AUTOCAST, _SCALER = "1.10", "2.3"
+_DEPRECATED = "2.4"  # from which on torch warns of the old names
+
+
+def unavoidable(target: Target) -> list[str]:
+    """The old names that a project can't leave, or that are not deprecated in any release that it admits."""
+    deprecates = target.reaches(_DEPRECATED)
+    return [old for old, each in LEGACY.items() if not (deprecates and target.guarantees(each.replaceable_since))]
 
 
 def autocast_for(target: Target, device: str = '"cuda"', *, off: bool = False, torch: str = "torch") -> str | None:

@@ -144,7 +144,7 @@ class Renames:
 
     def _refusal(self, legacy: Legacy, names: frozenset[str], value: ir.Value) -> Rewrite | None:
         target = self.module.target
-        since = _since(legacy)
+        since = legacy.replaceable_since
         if not target.guarantees(since):
             new = f"{legacy.module}.{legacy.name}"
             return Rewrite(f"{new} needs torch {since}, and the project admits older releases ({target.origin})")
@@ -227,7 +227,7 @@ class Renames:
         for use in self.uses:
             if use.legacy.code != rule.code or use.kind == "alias" or not use.reported:
                 continue
-            if not self.module.target.guarantees(_since(use.legacy)):
+            if not self.module.target.guarantees(use.legacy.replaceable_since):
                 continue  # the old name is the only one there
             if use.value is not None:
                 where = self.module.span(use.value)
@@ -356,11 +356,6 @@ class Renames:
 
     def _all_go(self, statement: ir.Import, together: list[Use]) -> bool:
         return all(each in together for each in self.uses if each.statement is statement)
-
-
-def _since(legacy: Legacy) -> str:
-    """The release that first has what an old name can be replaced by: torch.autocast came before torch.amp.autocast."""
-    return "1.10" if legacy.style == "keywords" else legacy.since
 
 
 def message(legacy: Legacy, new: str) -> str:

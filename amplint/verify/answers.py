@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 from amplint.analysis import UnreadableError
@@ -30,9 +29,9 @@ class Answers:
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """What is `asked`: the steps of a text, what else in it has AMP ("look"), or what running a step shows.
 
-        Either has `path`, `text`, `device` (None: the one that the text trains on), `usual` (the project's), `src` and
-        `start`; a run has the step's `name`, its `number` among those of that name, and the `answers` that paths have
-        to have.
+        Either has `path`, `text`, `device` (None: the one that the text trains on), `usual` (the project's), `src`,
+        `start` and `unavoidable`, the old names of which warnings don't count; a run has the step's `name`, its
+        `number` among those of that name, and the `answers` that paths have to have.
         """
         given, working = asked["start"]
         look_in(None if asked["src"] is None else tuple(asked["src"]), Start(tuple(given), working))
@@ -49,7 +48,7 @@ class Answers:
             looks = [[each.name, each.row, each.kind.value, each.why] for each in looked.looks]
             return {"looks": looks, "follow": looked.follow, "read": looked.read}
         named = [each for each in steps if each.name == asked["name"]]
-        return self._run(code, named[asked["number"]], device, asked.get("answers", ()))
+        return self._run(code, named[asked["number"]], device, asked)
 
     def _code(self, path: str, text: str) -> Code:
         known = self._codes.get((path, text))
@@ -60,9 +59,13 @@ class Answers:
             self._codes[path, text] = known
         return known
 
-    def _run(self, code: Code, step: Step, device: str, answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def _run(self, code: Code, step: Step, device: str, asked: dict[str, Any]) -> dict[str, Any]:
         real = device != "cpu" and is_there(device)
-        runs = run_step(code, step, device, real=real, asked_for=answers)
+        runs = run_step(code, step, device, real=real, asked_for=asked.get("answers", ()))
+        for path in runs.paths:
+            path.observed.warnings = [
+                each for each in path.observed.warnings if not any(f"{old}(" in each for old in asked["unavoidable"])
+            ]
         return {
             **dataclasses.asdict(judged(code, step, runs)),
             "device": device,

@@ -56,7 +56,6 @@ class Path:
     impossible: bool = False  # it ended where None was used as an object: no program is run with such conditions
     reference_backwards: int = 0
     reference_steps: int = 0  # that it asked for
-    reference_skipped: int = 0  # of these, those that were left out
     caught: list[str] = field(default_factory=list)  # exceptions that AMP brings and the program catches
     idle: bool = False  # no gradient reaches an optimizer's steps, without AMP either
     stale: bool = False  # a backward goes through parameters that a step has changed since the forward
@@ -141,9 +140,9 @@ def _faults(path: Path) -> Iterator[Fault]:
         return
     elif path.caught:
         yield Fault("exception", f"{without_places(path.caught[0])}, which the program catches", path.label)
-    elif not path.stale and observed.steps - observed.skipped != path.reference_steps - path.reference_skipped:
-        done, right = observed.steps - observed.skipped, path.reference_steps - path.reference_skipped
-        yield Fault("update", f"{done} steps are made, {right} with AMP switched off", path.label)
+    elif not path.stale and observed.steps != path.reference_steps:
+        said = f"{observed.steps} steps are asked for, {path.reference_steps} with AMP switched off"
+        yield Fault("update", said, path.label)
     for each in observed.warnings:
         if ABOUT_AMP.match(each):
             yield Fault(WARNING, without_places(each), path.label)

@@ -18,6 +18,7 @@ from amplint.analysis import INVALID_SYNTAX
 from amplint.engine import FixResult, fix_bytes
 from amplint.findings import Finding
 from amplint.model.imports import look_in
+from amplint.rules.legacy import unavoidable
 from amplint.settings import Settings
 from amplint.source import Source, lines_of
 from amplint.verify.importers import imports, reaches
@@ -296,6 +297,7 @@ def _asked_of(path: str, settings: Settings) -> dict[str, Any]:
         "usual": settings.device,
         "src": settings.src,
         "start": settings.start,
+        "unavoidable": unavoidable(settings.target(path)),
     }
 
 

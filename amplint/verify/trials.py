@@ -150,7 +150,6 @@ class _Trial:
         path.idle = bool(reference.observed.idle)
         path.caught = [each for each in dict.fromkeys(run.caught) if each not in right.caught]
         path.reference_steps = reference.observed.steps
-        path.reference_skipped = reference.observed.skipped
         path.stale = self._knowledge.stale
         path.of_amp = run.ended is not None and run.ended.of_amp
         path.effects = run.unseen_effects
