@@ -259,3 +259,43 @@ def test_a_fix_elsewhere_in_the_file_is_not_the_step_s(verifier: Verifier) -> No
     text = wrapper("constructor", NEW).replace("GradScaler()", "GradScaler('cuda')")
     row = verified(verifier, text + other)
     assert (row.verdict, row.findings, row.after) == ("clean", [], None)
+
+
+TWO_OBJECTS = """
+import torch
+
+
+class Stepper:
+    def __init__(self, parameters):
+        self.optimizer = torch.optim.SGD(parameters, lr=0.1)
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def __call__(self, loss):
+        self.optimizer.zero_grad()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+
+class Agent:
+    def __init__(self, actor, critic):
+        self.actor, self.critic = actor, critic
+        self.first = Stepper(actor.parameters())
+        self.second = Stepper(critic.parameters())
+
+    def train(self, batches):
+        for inputs, targets in batches:
+            MADE
+            with torch.autocast("cuda", dtype=torch.float16):
+                one = torch.nn.functional.cross_entropy(self.actor(inputs), targets)
+                other = torch.nn.functional.cross_entropy(self.critic(inputs), targets)
+            self.first(one)
+            self.second(other)
+"""
+
+
+@pytest.mark.parametrize(("made", "times"), [("pass", False), ("self.first = Stepper(self.actor.parameters())", True)])
+def test_two_objects_have_a_scaler_each(verifier: Verifier, made: str, times: bool) -> None:
+    rows = verifier.verify("train.py", TWO_OBJECTS.replace("MADE", made).encode(), make_settings())
+    said = [fault.text for row in rows for fault in row.before.faults if fault.shows == "scale"]
+    assert bool(said) is times

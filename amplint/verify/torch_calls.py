@@ -16,7 +16,7 @@ from amplint.model import ir
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, SCALER
 from amplint.verify.roles import Roles, is_simple, tensors_in
 from amplint.verify.stage import LEARNING_RATE, LOWEST_RATE
-from amplint.verify.standins import CannotFollow, Closure, Site, Unknown, value_of
+from amplint.verify.standins import CannotFollow, Closure, Instance, Site, Unknown, value_of
 
 BOUND = 0.1  # of a clip whose own is out of sight: less than a gradient's norm
 _MOVES = ("to", "cpu", "cuda", "xpu", "npu")
@@ -29,7 +29,8 @@ class TorchCalls(Roles):
 
     def __init__(self) -> None:
         super().__init__()
-        self.constructions: dict[ir.Call, int] = {}  # of scalers: how often
+        # Of scalers: how often, by the call and the object that it is made for.
+        self.constructions: dict[tuple[ir.Call, str], int] = {}
 
     def apply(self, closure: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """What a function of the program returns."""
@@ -145,7 +146,8 @@ class TorchCalls(Roles):
             "torch.cuda.amp.GradScaler": torch.cuda.amp.GradScaler,
             "torch.cpu.amp.GradScaler": torch.cpu.amp.grad_scaler.GradScaler,
         }.get(name, torch.amp.GradScaler)
-        self.constructions[site.call] = self.constructions.get(site.call, 0) + 1
+        key = site.call, _owner(site)
+        self.constructions[key] = self.constructions.get(key, 0) + 1
         return self.event(site, lambda: made(**found), of_amp=True)
 
     def made_optimizer(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
@@ -286,3 +288,12 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_is_number, value))
     return isinstance(value, (bool, int, float)) and math.isfinite(value) and abs(value) < 1e6
+
+
+def _owner(site: Site) -> str:
+    """What the object is called that a method makes something for; empty outside of methods."""
+    function = site.frame.function
+    own = (
+        (site.frame.variables | site.frame.given).get(function.params[0].name) if function and function.params else None
+    )
+    return own.text if isinstance(own, Instance) else ""
