@@ -195,7 +195,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_nothing_hostile_happens(run: Run, at: int, name: str) -> None:
     assert not (run.folder / f"trace{at}").exists(), name
     assert run.verdicts[f"{at:02}_hostile.py"]["verdict"] in SEEN
-    assert run.verdicts[f"{at:02}_then_harmless.py"]["verdict"] == "misbehaves"
+    assert run.verdicts[f"{at:02}_then_harmless.py"]["verdict"] == "confirmed"
 
 
 def test_the_run_ends_well(run: Run) -> None:
