@@ -8,11 +8,12 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from amplint import cli
-from amplint.verify.proof import CONFIRMED
+from amplint.engine import fix_bytes
 from tests.conftest import LEGACY, MODERN, UNSAFE, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -216,15 +217,19 @@ def test_what_is_fixed_is_not_written_down(project: Write, amplint: Run) -> None
 
 
 def test_verified_fixes_leave_it_alone_too(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from amplint.verify.training import Verifier
+    class Confirmed:
+        """Confirms every fix that is wanted."""
 
-    class Row:
-        after, verdict, reason, functions = object(), CONFIRMED, "", ("run", "again")
+        def __init__(self, _: object, path: str, data: bytes, settings: Any, wanted: Any) -> None:
+            self.fixed = fix_bytes(data, path, settings, wanted=wanted)
+
+        def why(self, _: object) -> None:
+            return None
 
     root = project({"a.py": LEGACY})
     amplint(FILE, "--write-baseline")
     (root / "a.py").write_text(LEGACY + SECOND)
-    monkeypatch.setattr(Verifier, "compare", lambda *given, **more: [Row])
+    monkeypatch.setattr("amplint.verify_command.Confirmation", Confirmed)
     assert amplint(FILE, "--fix", "--verify").out == (
         "Found 1 error (1 fixed, 0 remaining).\n1 error held back by amp.json.\n"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import torch
 
 from amplint import check
+from amplint.findings import Finding
 from amplint.settings import Settings
 from tests.differential.codes import CODES, Observed
 from tests.differential.generate import generate
@@ -107,7 +109,19 @@ def _when(labels: tuple[str, ...], runs: int) -> str:
 
 def found_in(text: str) -> frozenset[tuple[str, int]]:
     """The static verdict: codes and lines."""
-    return frozenset((each.code, text.count("\n", 0, each.start) + 1) for each in check(text, FILENAME, SETTINGS))
+    findings = check(text, FILENAME, SETTINGS)
+    own = {(each.code, text.count("\n", 0, each.start) + 1) for each in findings}
+    return frozenset(own.union(*(map(_of_the_same_cause, findings))))
+
+
+def _of_the_same_cause(finding: Finding) -> set[tuple[str, int]]:
+    """The findings that are named in the message of another one, which has the same cause."""
+    named = finding.message.partition("(of the same cause: ")[2]
+    return {
+        (code, int(line))
+        for code, lines in re.findall(r"(AMP\d+) on lines? ([^A)]*)", named)
+        for line in re.findall(r"\d+", lines)
+    }
 
 
 def compare(program: Program) -> Verdict:
