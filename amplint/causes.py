@@ -14,7 +14,7 @@ _GRAVE = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 _SHOWN = 4
 
 
-def one_for_each(source: Source, findings: Iterable[Finding]) -> list[Finding]:
+def one_per_cause(source: Source, findings: Iterable[Finding]) -> list[Finding]:
     """The findings, of those with the same cause the gravest one only, or the first of several such."""
     findings = list(findings)
     together: dict[str, list[Finding]] = {}

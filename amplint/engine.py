@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
 from amplint import analysis, gate
 from amplint.analysis import INTERNAL_ERROR, UnreadableError
-from amplint.causes import one_for_each
+from amplint.causes import one_per_cause
 from amplint.edits import apply
-from amplint.findings import Applicability, Finding, Fix, Location, Severity, withhold
+from amplint.findings import Finding, Fix, Location, Severity, withhold
 from amplint.guard import refusal, require_size, with_room
 from amplint.paths import is_always_utf8, is_document
 from amplint.prose import without_prose
@@ -209,7 +209,7 @@ def _find(
             given_up = analysis.given_up(module)
     except UnreadableError as error:
         return comments.keep([error.finding]), ()
-    kept = one_for_each(source, comments.keep(raw))
+    kept = one_per_cause(source, comments.keep(raw))
     to_try = [each for each in kept if each.fix and each.fix.edits and all_rules()[each.code].trial]
     if to_try and module is not None:
         counting = _touched(module.texts, _counting(settings))
@@ -305,8 +305,7 @@ def _count(source: Source, settings: Settings, fold: bool) -> tuple[list[Finding
 
 
 def _offered(result: Result, unsafe: bool) -> list[Finding]:
-    wanted = (Applicability.SAFE, Applicability.UNSAFE) if unsafe else (Applicability.SAFE,)
-    return [each for each in result.findings if each.fix and each.fix.edits and each.fix.applicability in wanted]
+    return [each for each in result.findings if each.is_fixable(unsafe=unsafe)]
 
 
 def _fix(

@@ -78,6 +78,14 @@ class Finding(NamedTuple):
     end_location: Location = _NOWHERE
     cause: str = ""
 
+    def is_fixable(self, *, unsafe: bool) -> bool:
+        """Whether `--fix` makes the fix, or with `unsafe` `--unsafe-fixes` would."""
+        if self.fix is None or not self.fix.edits:
+            return False
+        return self.fix.applicability is Applicability.SAFE or (
+            unsafe and self.fix.applicability is Applicability.UNSAFE
+        )
+
 
 def withhold(findings: Iterable[Finding], edits: Mapping[tuple[Edit, ...], str]) -> list[Finding]:
     """The findings without fixes that make any of these `edits`, which are not to be made, each for a reason.

@@ -199,9 +199,7 @@ class Conditions:
 
         A scaler or optimizer that is None may be one that is switched off in another way: paths keep those apart.
         """
-        absent = {
-            fact[len("present(") : -1] for fact, holds in state.facts if not holds and fact.startswith("present(")
-        }
+        absent = state.absent
         return bool(absent) and any(
             rendered in absent and not self._objects.is_scalers(rendered) and not self._objects.is_optimizers(rendered)
             for rendered in map(self._objects.render, _bases(value))

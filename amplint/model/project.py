@@ -76,7 +76,7 @@ def _users(root: str, attribute: str, method: str) -> tuple[tuple[str, frozenset
     dot = rb"\s*\.\s*"
     call = re.compile(dot.join((rb"\b(\w+)", attribute.encode(), method.encode())) + rb"\s*\(")
     found = []
-    for path in _files(root):
+    for path in python_files(root):
         owners = frozenset(name.decode() for name in call.findall(_text(path)))
         if owners:
             found.append((path, owners))
@@ -94,7 +94,7 @@ def loader_of_optimizers(filename: str) -> str | None:
 @remembered
 def _loaders(root: str) -> tuple[str, ...]:
     """The files of a project in which a call of `load_state_dict` is an optimizer's by its names."""
-    return tuple(path for path in _files(root) if _LOADS.search(_text(path)))
+    return tuple(path for path in python_files(root) if _LOADS.search(_text(path)))
 
 
 def _imports(path: str, modules: frozenset[str]) -> bool:
@@ -114,7 +114,7 @@ def _text(path: str) -> bytes:
 
 
 @remembered
-def _files(root: str) -> tuple[str, ...]:
+def python_files(root: str) -> tuple[str, ...]:
     """Python's files in a project; none where there are too many for one."""
     found: list[str] = []
     seen = 0
@@ -133,7 +133,7 @@ def _files(root: str) -> tuple[str, ...]:
 def _index(root: str) -> dict[tuple[str, str], tuple[str, ...]]:
     """For (file's last name, name): the files that import it, or read it as an attribute."""
     found: dict[tuple[str, str], list[str]] = {}
-    for path in _files(root):
+    for path in python_files(root):
         for key in taken(path):
             found.setdefault(key, []).append(path)
     return {key: tuple(paths) for key, paths in found.items()}

@@ -305,6 +305,11 @@ class State(NamedTuple):
         """The truth of a rendered condition on this path."""
         return _truths(self.facts).get(key)
 
+    @property
+    def absent(self) -> frozenset[str]:
+        """The variables and attributes that are None on this path."""
+        return _absent(self.facts)
+
     def known_of_sum(self, key: str, by: str) -> list[tuple[str, bool]]:
         """What is known of `key + by`, said of `key` as if that were its value, if it asks for nothing else of it."""
         added = f"Add({key},{by})"
@@ -328,6 +333,11 @@ def _variables(env: frozenset[tuple[str, Abstract]]) -> dict[str, Abstract]:
 @lru_cache(maxsize=_PARTS)
 def _truths(facts: frozenset[tuple[str, bool]]) -> dict[str, bool]:
     return dict(reversed([*facts]))
+
+
+@lru_cache(maxsize=_PARTS)
+def _absent(facts: frozenset[tuple[str, bool]]) -> frozenset[str]:
+    return frozenset(fact[len("present(") : -1] for fact, holds in facts if not holds and fact.startswith("present("))
 
 
 @lru_cache(maxsize=_PARTS)

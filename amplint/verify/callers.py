@@ -80,29 +80,31 @@ class Callers:
 
     def made(self, code: Code, call: ir.Call) -> Iterator[tuple[Code, ir.Call]]:
         """The constructions that a call may be: itself, or what the function of the program that it is of returns."""
-        what = self.what(code, call.func)
-        if not isinstance(what, ir.Function):
-            yield code, call
-            return
-        of = self._files.owner(what)
-        for each in ir.walk_statements(what.body, into=False):
-            value = each.value if isinstance(each, ir.Return) else None
+        for of, value in self._returned(code, call):
+            made: ir.Value | None = value
             if isinstance(value, ir.Name):
                 found = [one.value for one in of.module.names.bindings(value) if isinstance(one, Assigned)]
-                value = found[0] if len(found) == 1 else None
-            if isinstance(value, ir.Call):
-                yield of, value
+                made = found[0] if len(found) == 1 else None
+            if isinstance(made, ir.Call):
+                yield of, made
 
     def _made(self, code: Code, call: ir.Call, depth: int) -> Iterator[_Source]:
         """A call that makes an instance; of a function of the program what that returns."""
+        for of, value in self._returned(code, call):
+            if value is call:
+                yield of, value
+            else:
+                yield from self.sources(of, value, depth - 1)
+
+    def _returned(self, code: Code, call: ir.Call) -> Iterator[_Source]:
+        """What a call of a function of the program returns, with its file; of anything else the call itself."""
         what = self.what(code, call.func)
         if not isinstance(what, ir.Function):
             yield code, call
             return
-        of = self._files.owner(what)
         for each in ir.walk_statements(what.body, into=False):
-            if isinstance(each, ir.Return):
-                yield from self.sources(of, each.value, depth - 1)
+            if isinstance(each, ir.Return) and each.value is not None:
+                yield self._files.owner(what), each.value
 
     def _of_name(self, code: Code, name: ir.Name, depth: int) -> Iterator[_Source]:
         for each in code.module.names.bindings(name):

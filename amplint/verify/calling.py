@@ -70,8 +70,7 @@ class Caller(Accelerated):
                 self.stage.knowledge.there.add(base.text)
                 raise Impossible(f"{site.where}: {base.text} is None")
             if base is None:
-                error = NoneUsedError(f"'NoneType' object has no attribute '{func.attr}'")
-                raise Raised(str(error), site.where, error)
+                raise _none_used(site, f"has no attribute '{func.attr}'")
             args, kwargs = self.arguments(site)
             accelerator = self.as_accelerator(base, func.base, frame)
             if accelerator is not None:
@@ -79,8 +78,7 @@ class Caller(Accelerated):
             return self.method(base, func.attr, args, kwargs, site)
         called = self.evaluate(func, frame)
         if called is None:
-            error = NoneUsedError("'NoneType' object is not callable")
-            raise Raised(str(error), site.where, error)
+            raise _none_used(site, "is not callable")
         args, kwargs = self.arguments(site)
         return self.call_value(called, args, kwargs, site)
 
@@ -348,3 +346,9 @@ class Caller(Accelerated):
 def _trains(method: Closure) -> bool:
     """Whether a model's `forward` makes gradients itself: then it is no model's."""
     return "backward" in method.frame.code.kinds_in(method.frame.code.reach(method.function))
+
+
+def _none_used(site: Site, why: str) -> Raised:
+    """What the program raises where it uses None as an object."""
+    error = NoneUsedError(f"'NoneType' object {why}")
+    return Raised(str(error), site.where, error)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from amplint.engine import FixResult, Wanted, fix_bytes
-from amplint.findings import Applicability, Finding
+from amplint.findings import Finding
 from amplint.settings import Settings
 from amplint.source import Source
 from amplint.verify.judge import RIGHT, WRONG
@@ -141,8 +141,7 @@ class Confirmation:
         return all(each in allowed for each in self._known if each.group == unit.group) and unit.group in self._sizes
 
     def _is_offered(self, finding: Finding) -> bool:
-        wanted = (Applicability.SAFE, Applicability.UNSAFE) if self._settings.unsafe_fixes else (Applicability.SAFE,)
-        return bool(finding.fix and finding.fix.edits and finding.fix.applicability in wanted)
+        return finding.is_fixable(unsafe=self._settings.unsafe_fixes)
 
     @staticmethod
     def _units(source: Source, findings: Sequence[Finding]) -> list[tuple[Finding, Unit]]:

@@ -7,16 +7,15 @@ import re
 from collections.abc import Callable, Iterator
 
 from amplint.model.imports import module_file
-from amplint.model.project import root_of
+from amplint.model.project import python_files, root_of
 from amplint.paths import contents, remembered
 
 _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\r\n#;]*)|import[ \t]+([^\r\n#;]+))", re.MULTILINE
 )
 _NAME = re.compile(r"[.\w]+")
-_SKIPPED = {"node_modules", "site-packages", "venv", "build", "dist", "__pycache__"}
 _INIT = "__init__.py"
-# A tree with more files is no project, but a disk; a larger file was written by no person.
+# Of a tree with more files not all are read; a larger file was written by no person.
 _MOST_FILES, _LARGEST = 5_000, 1 << 18
 _DEPTH = 6
 
@@ -41,13 +40,14 @@ def reaches(path: str, wanted: Callable[[bytes], object]) -> bool:
 
 def importers(path: str) -> Iterator[str]:
     """The files of the same project that import a file, by its own name or through the package that passes it on."""
+    files = python_files(root_of(os.path.dirname(path)))
     seen = {path}
     todo = [path]
     while todo:
         wanted = todo.pop()
         folder, name = os.path.split(wanted)
         stem = os.path.basename(folder) if name == _INIT else name.removesuffix(".py")
-        for each in _files(root_of(os.path.dirname(path))):
+        for each in files if len(files) <= _MOST_FILES else ():
             if each in seen or not any(module.rpartition(".")[2] == stem for module in _modules(each)):
                 continue
             if wanted in imports(each):
@@ -56,18 +56,6 @@ def importers(path: str) -> Iterator[str]:
                     todo.append(each)
                 else:
                     yield each
-
-
-@remembered
-def _files(root: str) -> tuple[str, ...]:
-    """The Python files of a project."""
-    found: list[str] = []
-    for folder, folders, files in os.walk(root):
-        folders[:] = sorted(each for each in folders if each not in _SKIPPED and not each.startswith("."))
-        found += (os.path.join(folder, each) for each in sorted(files) if each.endswith(".py"))
-        if len(found) > _MOST_FILES:
-            return ()
-    return tuple(found)
 
 
 @remembered
