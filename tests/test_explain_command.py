@@ -38,6 +38,7 @@ def train(model, optimizer, scaler, batches):
         scaler.unscale_(optimizer)
         scaler.step(optimizer)
         scaler.update()
+        optimizer.zero_grad()
 """
 
     def traceback(self, path: str, row: int = 10) -> str:
@@ -183,11 +184,11 @@ def train(model, optimizer, scaler, batches):
         code = self.BAD.replace("        scaler.unscale_(optimizer)\n", "") + "        scheduler.step()\n"
         project({"train.py": code.replace("batches):", "batches, scheduler):")})
         stdin(
-            "train.py:11: UserWarning: Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch\n"
+            "train.py:12: UserWarning: Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch\n"
             "  scheduler.step()\n"
         )
         out = amplint("explain").out
-        assert "train.py:11:9: AMP412" in out
+        assert "train.py:12:9: AMP412" in out
         assert "Next: amplint check --extend-select AMP412 train.py\n" in out
 
     def test_nothing_is_run(self, project: Write, amplint: Run, stdin: Callable[[str | bytes], None]) -> None:

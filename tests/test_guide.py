@@ -38,8 +38,22 @@ def test_the_programs_print_what_is_shown() -> None:
     assert done.stdout.split(mark) == shown
 
 
+TRAINED = (
+    LEGACY
+    + """
+
+def train(model, optimizer, batches):
+    for x, y in batches:
+        loss = (run(model, x).float() - y).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+)
+
+
 def test_the_commands_run(project: Write) -> None:
-    root = project({"train.py": LEGACY, "amplint": f'#!/bin/sh\nexec "{sys.executable}" -m amplint "$@"\n'})
+    root = project({"train.py": TRAINED, "amplint": f'#!/bin/sh\nexec "{sys.executable}" -m amplint "$@"\n'})
     (root / "amplint").chmod(0o755)
     path = os.pathsep.join([str(root), str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path}

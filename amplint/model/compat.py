@@ -68,9 +68,14 @@ def _within(node: ir.Node, around: ir.Node) -> bool:
 
 def tests_of(node: ir.Node) -> Iterator[ir.Value]:
     """The conditions under which `node` runs, or on which something before it in its suite leaves."""
+    return (test for test, _ in conditions_of(node))
+
+
+def conditions_of(node: ir.Node) -> Iterator[tuple[ir.Value, bool]]:
+    """The tests that decide on `node`, from the inside out, with the outcome for which it runs."""
     child, parent = node, node.parent
     while parent is not None:
-        yield from (test for test, _ in conditions_between(child, parent))
+        yield from conditions_between(child, parent)
         child, parent = parent, parent.parent
 
 

@@ -53,7 +53,7 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.calls import callers
-from amplint.model.compat import tests_of
+from amplint.model.compat import conditions_of, tests_of
 from amplint.model.dtypes import (
     DEFAULT_DTYPE,
     OLD_SCALER,
@@ -87,9 +87,8 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
-    # One in a test may be for where the other device isn't.
-    sure = [(each, _device(module, each)) for each in every if not each.opaque and not any(_tests(each.call))]
-    known = [(region, device) for region, device in sure if device in {"cpu", *ACCELERATORS}]
+    found = [(each, _device(module, each)) for each in every if not each.opaque]
+    known = [(region, device) for region, device in found if device in {"cpu", *ACCELERATORS}]
     if not known:
         return  # the evidence takes longer
     shown = evidence(module)
@@ -101,7 +100,7 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
         if device == other or (device == "cpu" and _may_be_on_cpu(module, shown)):
             continue
         place = next((each for each in shown.places[other] if _leads_to(module, each, region.call)), None)
-        if place is None or (device == "cpu" and any(_tests(place))):
+        if place is None or (device == "cpu" and _conditions(place)):
             continue
         fix, withheld = _fix(module, region.device_type, f'"{other}"')
         yield rule.finding(
@@ -113,21 +112,26 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
         )
 
 
-def _tests(node: ir.Node) -> Iterator[ir.Value]:
-    """The tests that decide on a node, but for `if __name__ == "__main__"`."""
-    for test in tests_of(node):
-        if not any(ir.last_name(part) == "__name__" for part in ir.walk_values(test)):
-            yield test
+def _conditions(node: ir.Node) -> set[tuple[ir.Value, bool]]:
+    """The tests that decide on a node with their outcome, but for `if __name__ == "__main__"`."""
+    return {
+        (test, holds)
+        for test, holds in conditions_of(node)
+        if not any(ir.last_name(part) == "__name__" for part in ir.walk_values(test))
+    }
 
 
 def _leads_to(module: Module, place: ir.Value, region: ir.Call) -> bool:
     """Whether what is put on a device at `place` can be what runs in a region: by its function, class or callers."""
     home = ir.function_of(place)
-    if any(_tests(place)):  # elsewhere the region may be for when the test fails
-        return home is ir.function_of(region) and place.id < region.id
+    around: list[ir.Function | None] = [ir.function_of(region)]
+    above, here = _conditions(place), _conditions(region)
+    if not here <= above:
+        return False  # the region may be for where the code is on another device
+    if above:  # elsewhere the region may be for when the test fails
+        return home is around[0] and place.id < region.id
     if home is None:
         return True
-    around: list[ir.Function | None] = [ir.function_of(region)]
     for each in around:  # grows
         if each is home or (each is not None and home.cls is not None and each.cls is home.cls):
             return True
