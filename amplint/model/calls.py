@@ -8,6 +8,7 @@ from amplint.model import ir
 from amplint.model.dtypes import region_of
 from amplint.model.events import Events
 from amplint.model.frames import Frame
+from amplint.model.kept import MADE_HERE
 from amplint.model.objects import given, objects
 from amplint.model.reaching import returned
 from amplint.model.scopes import Assigned, owner_class
@@ -74,6 +75,20 @@ class Calls:
         if found is not None and found.cls is not None and self._is_optimizer(found.cls):
             return None
         return found if found is not None and self._can_follow(found.function) and self.matters(found) else None
+
+    def is_idle(self, call: ir.Call) -> bool:
+        """Whether it is certain that a call runs a function of this file that does nothing to scaler or gradients."""
+        known = self._objects.recognised.idle
+        if call.id not in known:
+            found = self.find(call)
+            known[call.id] = (
+                found is not None
+                and (found.cls is None or not self._is_optimizer(found.cls))
+                and self._can_follow(found.function)
+                and not self.matters(found)
+                and not self._module.once(Events).unseen.has_events(found.function)
+            )
+        return known[call.id]
 
     def _is_optimizer(self, cls: ir.Class) -> bool:
         names = {name for base in cls.bases for name in self._module.names.of(base.value)}
@@ -163,8 +178,8 @@ class Calls:
         """The key of what a construction is assigned to."""
         parent = call.parent
         if isinstance(parent, ir.Assign) and len(parent.targets) == 1:
-            return self._objects.key(parent.targets[0]) or f"new{call.id}"
-        return f"new{call.id}"
+            return self._objects.key(parent.targets[0]) or f"{MADE_HERE}{call.id}"
+        return f"{MADE_HERE}{call.id}"
 
     def _method(self, func: ir.Attribute, call: ir.Call) -> Callee | None:
         cls = owner_class(func)

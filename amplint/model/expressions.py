@@ -231,7 +231,7 @@ class Expressions:
     def _call(self, call: ir.Call, states: list[State]) -> list[State]:
         measure = read_of(self._module, call)
         callee = self.calls.callee(call) if measure is None else None
-        if measure is None and callee is None and self._is_inert(call):
+        if measure is None and callee is None and (self._is_inert(call) or self.calls.is_idle(call)):
             return states
         if callee is not None and callee.function not in self._active and len(self._active) <= self._depth:
             arguments = self.calls.arguments(call, callee)

@@ -31,6 +31,7 @@ class Recognised:
     callees: dict[int, Callee | None] = field(default_factory=dict)
     harmless: dict[int, bool] = field(default_factory=dict)
     inert: dict[int, bool] = field(default_factory=dict)
+    idle: dict[int, bool] = field(default_factory=dict)
     origins: int = 0
 
 

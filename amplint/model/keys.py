@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.frames import Frame, Recognised
+from amplint.model.kept import Kept, kept_parameters
 from amplint.model.scopes import Assigned, Binding, Imported, Other, Scope, class_of_self, owner_class
 
 if TYPE_CHECKING:
@@ -31,9 +32,11 @@ class Keys:
         self._module = module
         self.frame = Frame()
         self._origins: dict[str, str] = {}  # keys that a frame gave -> as the callee has them
-        self._scopes: dict[int, int] = {}
+        self._scopes: list[Scope] = []
+        self._numbers: dict[int, int] = {}  # scopes by their identity -> places in that list
         self._keys: dict[int, str | None] = {}
         self._kept_by: dict[int, dict[str, str]] = {}  # constructor -> what it keeps, see `_kept`
+        self._kept_objects = Kept(module, self)
 
     @contextmanager
     def within(self, frame: Frame) -> Iterator[None]:
@@ -52,7 +55,7 @@ class Keys:
         """A key as the frame has it; which it was is remembered, for the roles."""
         if key is None or not self.frame.aliases:
             return key
-        found = self.frame.translate(key)
+        found = self._kept_objects.resolved(self.frame.translate(key))
         if found != key:
             self._origins.setdefault(found, key)
         return found
@@ -63,7 +66,7 @@ class Keys:
         known = self.frame.recognised
         if known.origins != len(self._origins):  # more is known of what objects are
             known.origins = len(self._origins)
-            for each in (known.callees, known.harmless, known.inert):
+            for each in (known.callees, known.harmless, known.inert, known.idle):
                 each.clear()
             if self.frame.aliases or self.frame.classes:
                 known.events.clear()
@@ -86,10 +89,10 @@ class Keys:
             return self._name_key(value, depth)
         if isinstance(value, ir.Attribute):
             cls = owner_class(value)
-            base = f"self{cls.id}" if cls is not None else self._raw(value.base, depth)
+            base = self._kept_objects.of_self(cls) if cls is not None else self._raw(value.base, depth)
             owner = cls if cls is not None or not isinstance(value.base, ir.Name) else self._class_of(value.base)
             attr = self._property(owner, value.attr) if owner is not None else value.attr
-            return f"{base}.{attr}" if base is not None else None
+            return self._kept_objects.resolved(f"{base}.{attr}") if base is not None else None
         if isinstance(value, ir.Subscript):
             base, index = self._raw(value.base, depth), self._rendered(value.index)
             return f"{base}[{index}]" if base is not None and index is not None else None
@@ -145,8 +148,16 @@ class Keys:
         if function is None or function.name != "__init__" or function.cls is None:
             return None
         if function.id not in self._kept_by:
-            self._kept_by[function.id] = _kept_parameters(function, function.cls)
+            self._kept_by[function.id] = kept_parameters(function, function.cls)
         return self._kept_by[function.id].get(name)
+
+    def scope(self, number: str) -> Scope:
+        """The scope with which the keys of variables begin."""
+        return self._scopes[int(number)]
+
+    def raw(self, value: ir.Value) -> str | None:
+        """The key of a value, whatever the frame."""
+        return self._raw(value)
 
     def prefix(self, scope: Scope) -> str:
         """How the keys of a scope's own variables begin."""
@@ -222,7 +233,7 @@ class Keys:
     def _name_key(self, value: ir.Name, depth: int) -> str:
         cls = class_of_self(value)
         if cls is not None and not self._is_static(value):
-            return f"self{cls.id}"  # handed to a helper
+            return self._kept_objects.of_self(cls)  # handed to a helper
         home = value.scope.home(value.name)
         if home is not None and (kept := self._kept(home, value.name)) is not None:
             return kept
@@ -247,7 +258,10 @@ class Keys:
         return any(ir.last_name(each) in ("staticmethod", "classmethod") for each in decorators)
 
     def _number(self, scope: Scope) -> int:
-        return self._scopes.setdefault(id(scope), len(self._scopes))
+        if id(scope) not in self._numbers:
+            self._numbers[id(scope)] = len(self._scopes)
+            self._scopes.append(scope)
+        return self._numbers[id(scope)]
 
     def render(self, value: ir.Value) -> str | None:
         """A test or index as text that is the same for the same names and values; None where that can't be told."""
@@ -278,22 +292,6 @@ class Keys:
     def _local_class(self, func: ir.Value) -> ir.Class | None:
         found = self._module.names.definition(func)
         return found if isinstance(found, ir.Class) else None
-
-
-def _kept_parameters(function: ir.Function, cls: ir.Class) -> dict[str, str]:
-    """The parameters that a constructor keeps in an attribute as they are, and the attributes' keys."""
-    found = {}
-    for statement in function.body.statements:
-        value = statement.value if isinstance(statement, ir.Assign) else None
-        if not isinstance(statement, ir.Assign) or not isinstance(value, ir.Name):
-            continue
-        target = statement.targets[0]
-        if len(statement.targets) != 1 or not isinstance(target, ir.Attribute) or owner_class(target) is not cls:
-            continue
-        once = len(function.scope.bindings.get(value.name, ())) == 1 and len(cls.stored(target.attr)) == 1
-        if once and any(param.name == value.name for param in function.params[1:]):
-            found[value.name] = f"self{cls.id}.{target.attr}"
-    return found
 
 
 @lru_cache(maxsize=4096)

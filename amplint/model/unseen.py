@@ -61,6 +61,10 @@ class Unseen:
         callee = local_function(self._module, call.func)
         if callee is not None:
             return self.has_events(callee)
+        cls = local_class(self._module, func)
+        if cls is not None and bases_in_sight(self._module, cls):
+            constructor = method(self._module, cls, "__init__")
+            return constructor is not None and self.has_events(constructor)
         if any(self._gives_access(value) for value in given(call)):
             names = self._module.names.of(func)
             known = any(each.startswith(("builtins.", "torch.optim.")) for each in names)
