@@ -41,7 +41,7 @@ _FOLLOW = 8
 # Tests of tests of tests: a formula doubles with each.
 _DEEP = 10
 _OTHERS = ("cpu", "xpu", "mps", "npu", "hpu")
-_NOT_ON_CUDA = {"torch.cuda.amp.common.amp_definitely_not_available", "torch.amp.amp_definitely_not_available"}
+_NOT_ON_CUDA = {"torch.cuda.amp.amp_definitely_not_available"}
 _EQUAL = ("Equal", "Is")
 _UNEQUAL = ("NotEqual", "IsNot")
 
