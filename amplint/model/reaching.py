@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.deciding import block_leaves, may_suppress
-from amplint.model.scopes import Assigned, Binding, Defined, Names, node_of
+from amplint.model.scopes import Assigned, Binding, Defined, Names, Scope, node_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -18,14 +18,7 @@ def reaching(names: Names, read: ir.Name) -> list[Binding]:
     home = read.scope.home(read.name)
     if len(bindings) < 2 or home is None or home.kind == "class":
         return bindings
-    around: list[ir.Statement] = []
-    later = False  # a function inside runs after its home's own statements
-    node = read.parent
-    while node is not None and not (isinstance(node, ir.Function) and node.scope is home):
-        later = later or isinstance(node, ir.Function)
-        if isinstance(node, ir.Statement):
-            around.append(node)
-        node = node.parent
+    around, later = _around(read, home)
     passed = _passed(bindings, around, later)
     replaced = max(passed.values(), default=0)
     # A round of a loop that makes one of its own leaves none of the last round's.
@@ -40,6 +33,44 @@ def reaching(names: Names, read: ir.Name) -> list[Binding]:
         if _place(each) >= replaced
         and (later or _place(each) < read.id or any(_stands_in(node_of(each), loop) for loop in loops))
     ]
+
+
+def is_bound(bindings: list[Binding], home: Scope, at: ir.Node) -> bool:
+    """Whether every way to a node passes one of the bindings of a name of the scope `home`."""
+    around, later = _around(at, home)
+    if _passed(bindings, around, later):
+        return True
+    for each in bindings:
+        node = node_of(each)
+        if isinstance(node, ir.Function) and node.scope is home:
+            return True  # a parameter
+        made = ir.statement_of(node) if node is not None else None
+        if isinstance(made, ir.For) and made in around and not later:
+            return True  # its target, in its body
+        plain = isinstance(made, (ir.Assign, ir.Import, ir.Function, ir.Class, ir.With))
+        if plain and isinstance(made, ir.Statement) and (made in around or _passed_by(made, around, later) is made):
+            return True
+    return False
+
+
+def comes_first(made: ir.Statement, node: ir.Node) -> bool:
+    """Whether every way to a node of the same function passes a statement."""
+    function = ir.function_of(node)
+    around = _around(node, function.scope)[0] if function is not None else []
+    return any(each.block is made.block and made.id < each.id for each in around)
+
+
+def _around(node: ir.Node, home: Scope) -> tuple[list[ir.Statement], bool]:
+    """The statements round a node in the function of a scope, and whether it stands in a function inside, run later."""
+    around: list[ir.Statement] = []
+    later = False
+    up: ir.Node | None = node
+    while up is not None and not (isinstance(up, ir.Function) and up.scope is home):
+        later = later or isinstance(up, ir.Function)
+        if isinstance(up, ir.Statement):
+            around.append(up)
+        up = up.parent
+    return around, later
 
 
 def only_assignment(names: Names, read: ir.Name) -> Assigned | None:
@@ -80,10 +111,12 @@ def _assignment(binding: Binding) -> ir.Assign | None:
     return assign if isinstance(assign, ir.Assign) else None
 
 
-def _passed_by(assign: ir.Assign | None, around: list[ir.Statement], later: bool) -> ir.Statement | None:
-    """The statement that every way to the read passes and an assignment stands in, below withs and ifs only."""
-    each: ir.Node | None = assign
-    while isinstance(each, (ir.Assign, ir.If, ir.With)):
+def _passed_by(made: ir.Statement | None, around: list[ir.Statement], later: bool) -> ir.Statement | None:
+    """The statement that every way to the read passes and another one stands in, below withs, ifs and tries only."""
+    each: ir.Node | None = made
+    while each is made or isinstance(each, (ir.If, ir.With, ir.Try)):
+        if not isinstance(each, ir.Statement):
+            return None
         if later and isinstance(each.block.owner, (ir.Function, ir.Program)):
             return each
         if not later and any(one.block is each.block and each.id < one.id for one in around):
@@ -100,6 +133,10 @@ def _bound_by(statement: ir.Statement, made: dict[int, float]) -> float:
         if statement.orelse is None:
             return 0
         return min(_bound_in(statement.then, made), _bound_in(statement.orelse, made))
+    if isinstance(statement, ir.Try):
+        tried = [each for each in (statement.body, statement.orelse) if each is not None]
+        goes_well = max(_bound_in(each, made) for each in tried)
+        return min([goes_well, *(_bound_in(each.body, made) for each in statement.handlers)])
     return made.get(statement.id, 0)
 
 
