@@ -8,7 +8,21 @@ from hypothesis import strategies as st
 
 from amplint.model import ir
 from amplint.model.decided import decided, is_vague
-from amplint.model.formulas import FALSE, TRUE, Formula, both, choice, either, equals, fact, negated, possible, worlds
+from amplint.model.formulas import (
+    FALSE,
+    TRUE,
+    Formula,
+    both,
+    choice,
+    either,
+    equals,
+    fact,
+    likely,
+    negated,
+    possible,
+    present,
+    worlds,
+)
 from amplint.source import Source
 from amplint.verify.files import lowered
 
@@ -39,6 +53,24 @@ def test_what_both_and_either_say_holds_in_their_worlds(one: Formula, other: For
 
 def test_too_many_facts_are_no_world() -> None:
     assert possible(*(fact(f"f{number}") for number in range(20))) is None
+
+
+def test_what_is_asked_of_one_thing_is_asked_together() -> None:
+    some, empty, other = equals("x", "bf16"), equals("x", ""), equals("x", "fp16")
+    for apart in (
+        (some, other),
+        (fact("x"), negated(present("x"))),
+        (some, negated(present("x"))),
+        (some, negated(fact("x"))),
+        (empty, fact("x")),
+    ):
+        assert possible(*apart) is None
+    for together in ((some, present("x"), fact("x")), (empty, negated(fact("x"))), (some, negated(fact("y")))):
+        assert possible(*together) is not None
+    # Of what is compared with several literals, mostly one holds, or it is not there at all.
+    assert likely(negated(some), negated(other)) is None
+    assert likely(negated(some), negated(other), negated(present("x"))) is not None
+    assert both(some, fact("y"), present("z")).paths() == {"x", "y", "z"}
 
 
 def switches(text: str) -> tuple[Formula, Formula]:

@@ -70,6 +70,7 @@ IMPORTS = {
     ),
     "submodule": Import("from torch.cuda.amp.MODULE import X", "X"),
     "submodule as module": Import("import torch.cuda.amp.MODULE", "torch.cuda.amp.MODULE.X"),
+    "star of submodule": Import("from torch.cuda.amp.MODULE import *  # noqa: F403", "X"),
     "star": Import("from torch.cuda.amp import *  # noqa: F403", "X"),
     "alias": Import("import torch\nchosen = torch.cuda.amp.X  # once", "chosen"),
     "alias of from": Import("from torch.cuda.amp import X\n\nchosen = X", "chosen"),

@@ -92,6 +92,61 @@ def test_201_unsafe_device(code: str, device: str) -> None:
     assert f"GradScaler({device})" in fix(text, unsafe=True)
 
 
+IN_A_CLASS = """
+class Trainer:
+    def __init__(self, model, device):
+        {first}
+        self.scaler = torch.amp.GradScaler()
+        {then}
+    def step(self, x):
+        with torch.autocast({region}, dtype=torch.float16):
+            self.model(x)
+"""
+STORED = "self.device = torch.device(device)"
+
+
+@pytest.mark.parametrize(
+    ("code", "device"),
+    [
+        # What the region takes is taken as it is written, where every way to the scaler has bound it.
+        (
+            "def train(device_type):\n    SCALER\n    with torch.autocast(device_type, torch.half):\n        pass\n",
+            "device_type",
+        ),
+        ("device_type = elsewhere()\nSCALER\nwith torch.autocast(device_type, torch.half):\n    pass\n", "device_type"),
+        ("import args\nSCALER\nwith torch.autocast(args.device, torch.half):\n    pass\n", "args.device"),
+        ("if x:\n    d = 'cuda'\nelse:\n    d = 'cpu'\nSCALER\nwith torch.autocast(d, torch.half):\n    pass\n", "d"),
+        (
+            "try:\n    d = pick()\nexcept E:\n    d = 'cpu'\nSCALER\nwith torch.autocast(d, torch.half):\n    pass\n",
+            "d",
+        ),
+        (
+            "d = torch.device(y)\nSCALER\nwith torch.autocast(str(d), torch.half):\n    pass\n",
+            "d.type",
+        ),
+        (
+            "SCALER\nwith torch.autocast('cuda' if torch.cuda.is_available() else 'cpu', torch.half):\n    pass\n",
+            "'cuda' if torch.cuda.is_available() else 'cpu'",
+        ),
+        (f"{CHOSEN}SCALER\nwith torch.autocast('cuda' if x else 'cpu', torch.half):\n    pass\n", "device.type"),
+        (IN_A_CLASS.format(first=STORED, then="", region="self.device.type"), "self.device.type"),
+        (IN_A_CLASS.format(first="self.kind = device", then="", region="self.kind"), "self.kind"),
+        # Not there yet, or not surely.
+        ("SCALER\nd = pick()\nwith torch.autocast(d, torch.half):\n    pass\n", None),
+        ("if x:\n    d = pick()\nSCALER\nwith torch.autocast(d, torch.half):\n    pass\n", None),
+        ("SCALER\nfor x in y:\n    with torch.autocast(x.device.type, torch.half):\n        pass\n", None),
+        (IN_A_CLASS.format(first="", then=STORED, region="self.device.type"), None),
+        (IN_A_CLASS.format(first=f"if device:\n            {STORED}", then="", region="self.device.type"), None),
+        ("args.device = pick()\ndef f():\n    SCALER\nwith torch.autocast(args.device, torch.half):\n    pass\n", None),
+        ("SCALER\nwith torch.autocast(pick(), torch.half):\n    pass\n", None),
+    ],
+)
+def test_201_writes_what_the_region_takes(code: str, device: str | None) -> None:
+    text = HEAD + code.replace("SCALER", "scaler = torch.amp.GradScaler()")
+    fixed = fix(text, settings=Settings(frozenset({"AMP201"}), isolated=True), unsafe=True)
+    assert fixed == (text if device is None else text.replace("GradScaler()", f"GradScaler({device})"))
+
+
 @pytest.mark.parametrize(
     ("region", "use", "safe"),
     [

@@ -142,6 +142,57 @@ def test_a_dtype_that_the_device_does_not_take(region: str, wanted: bool) -> Non
     assert ("AMP205" in found(step("pass", region, PLAIN))) is wanted
 
 
+TABLE = "{'float16': torch.float16, 'bfloat16': torch.bfloat16, None: torch.float32}[args.precision]"
+CHAIN = """dtype = torch.float32
+    if args.precision == 'float16':
+        dtype = torch.float16
+    elif args.precision == 'bfloat16':
+        dtype = torch.bfloat16"""
+ELSE = """if args.precision is None:
+        dtype = torch.float32
+    else:
+        dtype = torch.bfloat16"""
+
+
+@pytest.mark.parametrize(
+    ("made", "enabled", "wanted"),
+    [
+        (f"dtype = {TABLE}", "args.precision is not None", False),
+        (f"dtype = {TABLE}", "bool(args.precision)", False),
+        (f"dtype = {TABLE}; on = args.precision is not None", "on", False),
+        ("dtype = {True: torch.float16, False: torch.float32}[args.amp]", "args.amp", False),
+        (ELSE, "args.precision is not None", False),
+        (CHAIN, "bool(args.precision)", False),
+        (CHAIN, "args.precision != 'float32'", False),
+        ("dtype = torch.bfloat16 if use_amp else torch.float32", "use_amp", False),
+        ("dtype = torch.bfloat16 if use_amp else torch.float32", "dtype != torch.float32", False),
+        # The flag asks for something else, or leaves out another path.
+        (f"dtype = {TABLE}", "use_amp", True),
+        (f"dtype = {TABLE}", "True", True),
+        (f"dtype = {TABLE}", "args.precision != 'float16'", True),
+        ("dtype = torch.bfloat16 if use_amp else torch.float32", "not use_amp", True),
+        (CHAIN, "True", True),
+        (ELSE, "args.precision is None", True),
+    ],
+)
+def test_a_dtype_is_read_with_the_flag_of_its_region(made: str, enabled: str, wanted: bool) -> None:
+    region = f"torch.autocast('cuda' if torch.cuda.is_available() else 'cpu', enabled={enabled}, dtype=dtype)"
+    assert ("AMP205" in found(step(made, region, PLAIN))) is wanted
+
+
+@pytest.mark.parametrize(
+    ("made", "enabled", "wanted"),
+    [
+        ("dtype = {'bf16': torch.bfloat16, None: torch.float32}[args.precision]", "args.precision is not None", True),
+        ("dtype = torch.bfloat16 if use_amp else torch.float16", "use_amp", True),
+        ("dtype = torch.bfloat16 if use_amp else torch.float16", "args.amp", False),
+    ],
+)
+def test_a_region_that_is_on_in_bfloat16_only_needs_no_scaler(made: str, enabled: str, wanted: bool) -> None:
+    text = step(f"scaler = GradScaler(); {made}", f"torch.autocast('cuda', enabled={enabled}, dtype=dtype)")
+    assert ("AMP206" in found(text)) is wanted
+
+
 def test_float16_on_the_cpu_needs_torch_2_2() -> None:
     text = step("pass", "torch.autocast('cpu', dtype=torch.float16)", PLAIN)
     assert "AMP205" not in found(text)

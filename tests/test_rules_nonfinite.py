@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from amplint import check
 from amplint.model import Module, ir
 from amplint.model.objects import objects
+from amplint.model.reaching import reaching
+from amplint.model.scopes import Assigned
 from amplint.rules.finite import aborts, gradients_in, made_of, not_finite
 from amplint.settings import Settings
 from amplint.source import Source
@@ -186,3 +188,95 @@ def test_what_a_number_is_made_of() -> None:
 def test_variables_that_are_items_by_each_other_have_keys() -> None:
     module = module_of("b, d = {}, {}\na = b[c]\nc = d[a]\n")
     assert len([objects(module).key(each) for each in module.values]) == len(module.values)
+
+
+LOSS_CHECKED = """
+import math
+import torch
+import torch.distributed as dist
+
+
+def check_loss(loss):
+    if math.isnan(loss):
+        raise RuntimeError("the loss is NaN")
+
+
+def all_reduce(tensors):
+    for tensor in tensors:
+        dist.all_reduce(tensor)
+    return tensors
+
+
+def train(model, batches, criterion, optimizer, detect, ranks):
+    scaler = torch.amp.GradScaler("cuda")
+    for inputs, targets in batches:
+        with torch.autocast("cuda"):
+            {assigned}
+        {before}
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        {behind}
+        scaler.step(optimizer)
+        scaler.update()
+        {reported}
+"""
+PLAIN = "loss = criterion(model(inputs), targets)"
+ARMS = (
+    "if detect: loss = criterion(model(inputs), targets, 1)\n            else: loss = criterion(model(inputs), targets)"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        # What a variable held in the last round is gone: the region's body, or one of both arms, has assigned it.
+        ({"before": "check_loss(loss)", "reported": "loss = loss.item() + 0 * norm.item()"}, ["AMP505"]),
+        (
+            {"assigned": ARMS, "before": "check_loss(loss)", "reported": "loss = loss.item() + 0 * norm.item()"},
+            ["AMP505"],
+        ),
+        # A parameter is what this call gives, and of what is packed together only the item that is taken counts.
+        (
+            {
+                "before": "loss = all_reduce([loss])[0]\n        check_loss(loss)",
+                "reported": "all_reduce([loss, norm])",
+            },
+            [],  # reduced first: all ranks end
+        ),
+        ({"before": "check_loss(loss)", "reported": "loss, norm = all_reduce([loss, norm])"}, ["AMP505"]),
+        ({"behind": "seen, _ = all_reduce([loss, norm])\n        check_loss(seen)"}, []),
+        ({"behind": "_, seen = all_reduce([loss, norm])\n        check_loss(seen)"}, ["AMP509"]),
+        ({"behind": "seen = {'loss': loss, 'norm': norm}\n        check_loss(seen['norm'])"}, ["AMP509"]),
+        ({"behind": "seen = {'loss': loss, 'norm': norm}\n        check_loss(seen['loss'])"}, ["AMP505"]),
+        ({"behind": "check_loss(norm)"}, ["AMP509"]),
+        ({"before": "check_loss(loss)", "behind": "check_loss(norm)"}, ["AMP509"]),
+    ],
+)
+def test_what_is_asked_decides_between_the_loss_and_its_gradients(lines: dict[str, str], expected: list[str]) -> None:
+    text = LOSS_CHECKED.format(**({"assigned": PLAIN, "before": "", "behind": "", "reported": ""} | lines))
+    assert [
+        each.code for each in check(text, "a.py", Settings(frozenset({"AMP505", "AMP509"}), isolated=True))
+    ] == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("x = 0\nwith a:\n    x = 1\nx", [1]),
+        ("x = 0\nwith suppress(E):\n    x = 1\nx", [0, 1]),
+        ("x = 0\nif a:\n    x = 1\nelse:\n    x = 2\nx", [1, 2]),
+        ("x = 0\nif a:\n    x = 1\nelif b:\n    raise E\nelse:\n    x = 2\nx", [1, 2]),
+        ("x = 0\nif a:\n    x = 1\nelif b:\n    x = 2\nx", [0, 1, 2]),
+        ("x = 0\nif a:\n    with b:\n        x = 1\nelse:\n    x = 2\n    x = 3\nx", [1, 2, 3]),
+        ("x = 0\nfor i in a:\n    x = 1\nx", [0, 1]),
+        ("for i in a:\n    x = 1\n    x\n    x = 2", None),
+        ("x = 0\nwhile a:\n    try:\n        x = 1\n    except E:\n        pass\n    x", [0, 1]),
+        ("return\nx = 0\nx", [0]),
+    ],
+)
+def test_which_assignments_a_read_can_see(body: str, expected: list[int] | None) -> None:
+    module = module_of("def f(a, b):\n" + "".join(f"    {line}\n" for line in body.splitlines()))
+    read = [each for each in module.values if isinstance(each, ir.Name) and each.name == "x" and not each.bound][-1]
+    seen = [each.value for each in reaching(module.names, read) if isinstance(each, Assigned)]
+    assert [each.value for each in seen if isinstance(each, ir.Constant)] == (expected or [1])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 from amplint import check
 from amplint.model import Module, build, ir
-from amplint.model.scopes import LOCAL, NOTHING, UNBOUND, UNKNOWN
+from amplint.model.scopes import DEFINED_IN, LOCAL, NOTHING, UNBOUND, UNKNOWN, canonical
 from amplint.source import Source
 from amplint.target import nothing_declared
 
@@ -37,6 +39,10 @@ IMPORT = "from torch.amp import autocast\n"
         ("import torch.amp as amp\nprobe(amp.autocast)\n", AUTOCAST),
         ("from torch import amp as a\nprobe(a.autocast_mode.autocast)\n", AUTOCAST),
         ("from torch import autocast as a\nprobe(a)\n", AUTOCAST),
+        ("from torch.amp.autocast_mode import *\nprobe(autocast)\n", AUTOCAST),
+        ("from torch.cuda.amp.grad_scaler import *\nprobe(GradScaler)\n", {"torch.cuda.amp.GradScaler"}),
+        ("from torch.cuda.amp import grad_scaler as g\nprobe(g.GradScaler)\n", {"torch.cuda.amp.GradScaler"}),
+        ("from timm.utils.agc import adaptive_clip_grad as a\nprobe(a)\n", {"timm.utils.adaptive_clip_grad"}),
         ("from torch.amp import *\nprobe(autocast)\n", AUTOCAST),
         ("from elsewhere import *\nprobe(autocast)\n", {UNKNOWN}),
         ("from torch.amp import *\nfrom elsewhere import *\nprobe(autocast)\n", AUTOCAST | {UNKNOWN}),
@@ -135,3 +141,13 @@ def test_what_is_bound_to_itself_is_no_region() -> None:
 def test_the_last_answer_of_an_interactive_python_is_no_builtin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("builtins._", 1, raising=False)
     assert meaning("probe(_)\n") == {UNBOUND + "_"}
+
+
+@pytest.mark.parametrize(("home", "names"), [each for each in DEFINED_IN.items() if each[0].startswith("torch.")])
+def test_what_a_module_defines_is_what_its_package_has(home: str, names: tuple[str, ...]) -> None:
+    package, module = importlib.import_module(home.rpartition(".")[0]), importlib.import_module(home)
+    for name in names:
+        assert getattr(package, name, None) is getattr(module, name, getattr(module, f"_{name}", None))
+        assert canonical(f"{home}.{name}") == f"{package.__name__}.{name}"
+    if home.startswith(("torch.cuda", "torch.cpu")):
+        assert set(module.__all__) == set(names)

@@ -13,7 +13,19 @@ from amplint.model import ir
 from amplint.model.calls import Calls, callers, passed
 from amplint.model.deciding import asks_for_itself, conditions_round, is_changed
 from amplint.model.dtypes import Region, is_false, region_devices
-from amplint.model.formulas import FALSE, TRUE, Formula, both, choice, either, equals, fact, negated
+from amplint.model.formulas import (
+    FALSE,
+    TRUE,
+    Formula,
+    both,
+    choice,
+    contradict,
+    either,
+    equals,
+    fact,
+    negated,
+    present,
+)
 from amplint.model.objects import SCALERS, objects
 from amplint.model.precision import BY_QUALIFIED, Dtype, dtypes, region_dtypes
 from amplint.model.reaching import reaching, returned
@@ -29,7 +41,7 @@ _FOLLOW = 8
 # Tests of tests of tests: a formula doubles with each.
 _DEEP = 10
 _OTHERS = ("cpu", "xpu", "mps", "npu", "hpu")
-_NOT_ON_CUDA = {"torch.cuda.amp.common.amp_definitely_not_available", "torch.amp.amp_definitely_not_available"}
+_NOT_ON_CUDA = {"torch.cuda.amp.amp_definitely_not_available"}
 _EQUAL = ("Equal", "Is")
 _UNEQUAL = ("NotEqual", "IsNot")
 
@@ -318,20 +330,22 @@ class Decided:
         if isinstance(value, (ir.Constant, ir.Call)):
             return FALSE if isinstance(value, ir.Constant) and value.value is None else TRUE
         path = self.path(value)
-        return self._asked(fact(f"present({path})") if path is not None else _vague(value), value)
+        return self._asked(present(path) if path is not None else _vague(value), value)
 
     # --- switches ----------------------------------------------------------------------------------------------------
 
-    def _is_one(self, found: list[Dtype], name: str) -> Formula:
-        """That what can be several dtypes is `name`."""
+    def _taken(self, found: list[Dtype]) -> list[Formula]:
+        """When what can be several dtypes is the one or the other; one without tests, where no other is."""
         formulas = [both(*(self._test(*test) for test in each.tests)) for each in found]
         rest = negated(either(*(each for each in formulas if each != TRUE)))
-        always = sum(each == TRUE for each in formulas)
+        if sum(each == TRUE for each in formulas) == 1:
+            return [each if each != TRUE else rest for each in formulas]
+        return [tests if tests != TRUE else _vague(each.value) for each, tests in zip(found, formulas, strict=True)]
+
+    def _is_one(self, found: list[Dtype], name: str) -> Formula:
+        """That what can be several dtypes is `name`."""
         parts = []
-        for each, tests in zip(found, formulas, strict=True):
-            when = tests if tests != TRUE else rest
-            if always > 1 and tests == TRUE:
-                when = _vague(each.value)
+        for each, when in zip(found, self._taken(found), strict=True):
             if each.name is None:
                 equal = self._equal(each.value, name)
                 self.dtypes |= equal.facts()
@@ -346,9 +360,17 @@ class Decided:
         return either(*(both(each.when, self._is_one(dtypes(self._module, each.value), name)) for each in found))
 
     def _test(self, value: ir.Value, outcome: object) -> Formula:
+        if outcome is None:
+            return negated(self.present(value))
         if isinstance(outcome, bool):
             return self.of(value) if outcome else negated(self.of(value))
         return either(*(both(each.when, self._equal(each.value, outcome)) for each in self.alternatives(value)))
+
+    def region_dtypes(self, region: Region) -> list[Dtype]:
+        """The dtypes in which a region can run while its own `enabled` holds; never empty."""
+        found, on = region_dtypes(self._module, region), self.of(region.enabled)
+        kept = [each for each, when in zip(found, self._taken(found), strict=True) if not contradict(on, when)]
+        return kept or found
 
     def region_runs_in(self, region: Region, name: str) -> Formula:
         """That a region is on, and runs in the dtype `name`."""

@@ -47,11 +47,16 @@ def block_leaves(block: ir.Block) -> bool:
     """Whether control never gets past a suite, going by its last statement."""
     last = block.statements[-1] if block.statements else None
     if isinstance(last, ir.With):
-        calls = (each.context for each in last.items if isinstance(each.context, ir.Call))
-        return block_leaves(last.body) and not any(ir.last_name(each.func) == "suppress" for each in calls)
+        return block_leaves(last.body) and not may_suppress(last)
     if isinstance(last, ir.If):
         return last.orelse is not None and block_leaves(last.then) and block_leaves(last.orelse)
     return isinstance(last, (ir.Return, ir.Raise)) or (isinstance(last, ir.Jump) and last.kind in ("break", "continue"))
+
+
+def may_suppress(statement: ir.With) -> bool:
+    """Whether a `with` goes on behind an exception of its body."""
+    calls = (each.context for each in statement.items if isinstance(each.context, ir.Call))
+    return any(ir.last_name(each.func) == "suppress" for each in calls)
 
 
 def runs_once(module: Module, loop: ir.For | ir.While) -> bool:

@@ -22,7 +22,6 @@ CLIPS = {
     "torch.nn.utils.clip_grad_value",
     "torch.nn.utils.clip_grads_with_norm_",
     "timm.utils.dispatch_clip_grad",
-    "timm.utils.clip_grad.dispatch_clip_grad",
     "timm.utils.adaptive_clip_grad",
 }
 # Methods of tensors that bound each element; in place, or with the result stored back.

@@ -36,7 +36,7 @@ class Test(NamedTuple):
     """A condition of the code, and how it comes out where a value is taken; or a table's index, and the key."""
 
     value: ir.Value
-    truth: bool | str
+    truth: bool | str | None
 
 
 class Dtype(NamedTuple):
@@ -86,7 +86,7 @@ def _is_import(module: Module, name: ir.Name) -> bool:
     return all(isinstance(each, Imported) for each in module.names.bindings(name))
 
 
-def _under(each: Dtype, test: ir.Value, truth: bool | str) -> Dtype:
+def _under(each: Dtype, test: ir.Value, truth: bool | str | None) -> Dtype:
     return each._replace(tests=(Test(test, truth), *each.tests))
 
 
@@ -105,11 +105,17 @@ def _items(module: Module, base: ir.Value, index: ir.Value, depth: int) -> Itera
     if not tables:
         yield Dtype("other", None, index)
     for table in tables:
-        wanted = index.value if isinstance(index, ir.Constant) else None
         for key, item in table.items:
-            found = key.value if isinstance(key, ir.Constant) else None
-            for each in _dtypes(module, item, depth - 1) if key is None or found == wanted or wanted is None else ():
-                yield _under(each, index, found) if wanted is None and isinstance(found, str) else each
+            if isinstance(key, ir.Constant) and isinstance(index, ir.Constant) and key.value != index.value:
+                continue
+            told = isinstance(key, ir.Constant) and not isinstance(index, ir.Constant) and _tells(key.value)
+            for each in _dtypes(module, item, depth - 1):
+                yield _under(each, index, key.value) if told and isinstance(key, ir.Constant) else each
+
+
+def _tells(key: object) -> bool:
+    """Whether a key can be compared with what else is asked of an index; numbers are asked for their size."""
+    return key is None or isinstance(key, (bool, str))
 
 
 def _sources(module: Module, value: ir.Value) -> Iterator[ir.Value]:

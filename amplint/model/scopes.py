@@ -18,29 +18,33 @@ NOTHING = "None"
 UNBOUND = "!"
 LOCAL = "."
 
+# The modules that define what the packages that they stand in have as well.
+DEFINED_IN = {
+    "torch.amp.autocast_mode": ("autocast", "custom_bwd", "custom_fwd", "is_autocast_available"),
+    "torch.amp.grad_scaler": ("GradScaler",),
+    "torch.cuda.amp.autocast_mode": ("autocast", "custom_bwd", "custom_fwd"),
+    "torch.cuda.amp.common": ("amp_definitely_not_available",),
+    "torch.cuda.amp.grad_scaler": ("GradScaler",),
+    "torch.cpu.amp.autocast_mode": ("autocast",),
+    "torch.cpu.amp.grad_scaler": ("GradScaler",),
+    "torch.nn.utils.clip_grad": ("clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_"),
+    "timm.utils.agc": ("adaptive_clip_grad",),
+    "timm.utils.clip_grad": ("dispatch_clip_grad",),
+}
+
 # The same object under several names; the first is the one that rules speak of.
 _SAME = {
     "torch.autocast": "torch.amp.autocast",
-    "torch.amp.autocast_mode.autocast": "torch.amp.autocast",
-    "torch.amp.autocast_mode.custom_fwd": "torch.amp.custom_fwd",
-    "torch.amp.autocast_mode.custom_bwd": "torch.amp.custom_bwd",
     "torch.GradScaler": "torch.amp.GradScaler",
-    "torch.amp.grad_scaler.GradScaler": "torch.amp.GradScaler",
-    "torch.cuda.amp.autocast_mode.autocast": "torch.cuda.amp.autocast",
-    "torch.cuda.amp.autocast_mode.custom_fwd": "torch.cuda.amp.custom_fwd",
-    "torch.cuda.amp.autocast_mode.custom_bwd": "torch.cuda.amp.custom_bwd",
-    "torch.cuda.amp.grad_scaler.GradScaler": "torch.cuda.amp.GradScaler",
-    "torch.cpu.amp.autocast_mode.autocast": "torch.cpu.amp.autocast",
-    "torch.cpu.amp.grad_scaler.GradScaler": "torch.cpu.amp.GradScaler",
-    "torch.nn.utils.clip_grad.clip_grad_norm_": "torch.nn.utils.clip_grad_norm_",
-    "torch.nn.utils.clip_grad.clip_grad_value_": "torch.nn.utils.clip_grad_value_",
+    **{f"{home}.{name}": f"{home.rpartition('.')[0]}.{name}" for home, names in DEFINED_IN.items() for name in names},
 }
 
 # What a star import of these modules binds (their `__all__`).
 STAR_EXPORTS = {
-    "torch.cuda.amp": ("GradScaler", "autocast", "custom_bwd", "custom_fwd"),
+    "torch.cuda.amp": ("GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"),
     "torch.cpu.amp": ("GradScaler", "autocast"),
     "torch.amp": ("GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"),
+    **DEFINED_IN,
 }
 
 

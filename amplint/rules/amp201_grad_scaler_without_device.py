@@ -28,11 +28,13 @@ scaler = torch.amp.GradScaler(device.type)
 ```
 
 ## Fix safety
-Safe where the fix writes the literal device of the file's regions. Unsafe where the device is chosen at run time: there
-the scaler was off on other devices and now is on, so that a checkpoint saved before (an empty state) no longer loads,
-and `scaler.step(optimizer, closure=...)` raises. Unsafe also where the literal is another device than cuda and the file
-does one of these, and for xpu and (before torch 2.8) mps, where `unscale_` can raise for want of float64. Where the
-file shows no device, the configuration's `device` is written: safe for cuda, unsafe for others.
+Safe where the fix writes the literal device of the file's regions. Unsafe where the device is chosen at run time, and
+the fix writes what a region takes (`device_type`, `args.device`, `self.device.type`) or `.type` of the file's device,
+where every way to the scaler has bound it: there the scaler was off on other devices and now is on, so that a
+checkpoint saved before (an empty state) no longer loads, and `scaler.step(optimizer, closure=...)` raises. Unsafe also
+where the literal is another device than cuda and the file does one of these, and for xpu and (before torch 2.8) mps,
+where `unscale_` can raise for want of float64. Where the file shows no device, the configuration's `device` is written:
+safe for cuda, unsafe for others.
 
 ## Proof
 Without CUDA the fixture's scaler switches itself off with a warning and its gradients underflow; with the device

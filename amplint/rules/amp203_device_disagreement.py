@@ -54,6 +54,7 @@ from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.calls import callers
 from amplint.model.compat import conditions_of, tests_of
+from amplint.model.decided import decided
 from amplint.model.dtypes import (
     DEFAULT_DTYPE,
     OLD_SCALER,
@@ -65,7 +66,7 @@ from amplint.model.dtypes import (
     regions,
 )
 from amplint.model.evidence import ACCELERATORS, Evidence, asks_for_device, device_is_asked, evidence
-from amplint.model.precision import dtypes, region_dtypes
+from amplint.model.precision import dtypes
 from amplint.rules.base import Rule
 from amplint.rules.devices import choose
 
@@ -161,7 +162,9 @@ def _scalers(module: Module, every: list[Region]) -> Iterator[Finding]:
     others = {only} if only is not None else _float16_elsewhere(module, every)
     if not others:
         return
-    half = only is None or any(each.name == "float16" for region in every for each in region_dtypes(module, region))
+    half = only is None or any(
+        each.name == "float16" for region in every for each in decided(module).region_dtypes(region)
+    )
     effect = "so that gradients underflow" if half else "which float16 would need"
     for call in module.calls_of(SCALER, *OLD_SCALER):
         name = module.names.only(call.func)

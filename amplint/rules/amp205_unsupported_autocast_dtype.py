@@ -6,7 +6,8 @@ autocast knows only these two (cpu, xpu, mps, hpu; a tensor's `device.type` can 
 where the project admits torch before 2.2. It follows variables, tables and choices as far as the file shows them.
 
 On cuda other dtypes are taken: there a float32 region runs matrix products in float32. A region that is off says
-nothing about its dtype.
+nothing about its dtype, and a flag that asks what the dtype hangs on is read with it
+(`enabled=precision is not None` beside `{"bf16": torch.bfloat16, None: torch.float32}[precision]`).
 
 ## Why is this bad?
 A string raises TypeError as soon as the region is entered. Another dtype makes it warn and switch itself off: what was
@@ -45,8 +46,8 @@ from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.decided import ON_CUDA, decided, is_vague
 from amplint.model.dtypes import Region, is_false, region_devices, regions
-from amplint.model.formulas import TRUE, both, negated, possible
-from amplint.model.precision import HALF, Dtype, dtypes
+from amplint.model.formulas import TRUE, both, likely, negated, possible
+from amplint.model.precision import HALF, Dtype
 from amplint.rules.base import Rule
 from amplint.rules.switching import said
 
@@ -64,7 +65,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Each region whose dtype is no half type where it has to be one."""
     for region in regions(module):
         if region.dtype is not None and not region.opaque and not is_false(region.enabled):
-            finding = _judge(module, region, region.dtype, dtypes(module, region.dtype))
+            finding = _judge(module, region, region.dtype, decided(module).region_dtypes(region))
             if finding is not None:
                 yield finding
 
@@ -122,6 +123,8 @@ def _when(module: Module, region: Region, given: ir.Value, name: str, *, everywh
     if is_vague(runs):
         return None
     made = both(known.of(region.enabled), known.inside(region.call), TRUE if everywhere else negated(ON_CUDA))
-    world = possible(runs, made)
+    # A flag that asks what the dtype hangs on knows all that this can be: `enabled=precision is not None`.
+    asked = region.enabled is not None and bool(known.of(region.enabled).paths() & runs.paths())
+    world = (likely if asked else possible)(runs, made)
     under = said(module, world, runs) if world is not None else None
     return f"{under}, " if under else under

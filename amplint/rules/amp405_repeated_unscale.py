@@ -46,6 +46,7 @@ from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
+from amplint.rules.boundaries import only_with_several
 from amplint.rules.order import Found, backward_between, calls_of, fix_at_home, on_micro_steps, one_for_each, where
 from amplint.rules.standing import dominates
 from amplint.rules.statements import call_removed
@@ -87,10 +88,17 @@ def _judge(module: Module, each: Found) -> Finding | None:
     if on_micro_steps(each):
         return rule.finding(
             span,
-            "unscale_ runs on every micro step, which raises on the second; call it once, where the optimizer steps",
+            "unscale_ runs on every micro step, which raises on the second; call it once, where the optimizer steps"
+            f"{where(module, each, _several(module, each))}",
             withheld="unscale_, and what reads the gradients behind it, has to move to the boundary",
         )
     return None
+
+
+def _several(module: Module, each: Found) -> str | None:
+    """The condition under which there are several micro steps."""
+    updates = (event.call for event in calls_of(each.flow, each.issue.scaler, "update"))
+    return only_with_several(module, each.flow, each.issue_node, updates)
 
 
 def _comes_behind_the_update(each: Found) -> bool:

@@ -49,6 +49,7 @@ from amplint.model.events import is_grad
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.rules.base import Rule
+from amplint.rules.boundaries import only_with_several
 from amplint.rules.clips import FINITE, in_this_file_only
 from amplint.rules.order import Found, dynamic, found, guards, one_for_each, places, side_by_side, where
 from amplint.rules.standing import exclusive, loop_of, upwards
@@ -92,9 +93,16 @@ def _judge(module: Module, each: Found) -> Finding | None:
     return rule.finding(
         module.span(each.issue_node),
         "scaled gradients are added to those that this has unscaled: unscale, step and update once, behind the "
-        f"last backward, and clear the gradients then{where(module, each)}",
+        f"last backward, and clear the gradients then{where(module, each, _several(module, each))}",
         withheld="what belongs to the boundary is yours to say",
     )
+
+
+def _several(module: Module, each: Found) -> str | None:
+    """The condition without which the gradients are cleared as often as they are unscaled."""
+    optimizer = each.issue.optimizer
+    clears = (event.call for event in each.flow.events if event.kind == "zero_grad" and event.optimizer == optimizer)
+    return only_with_several(module, each.flow, each.issue_node, clears)
 
 
 def _stays_in_sight(module: Module, each: Found) -> bool:

@@ -48,10 +48,10 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.model import ir
+from amplint.model.decided import decided
 from amplint.model.dtypes import Region, is_false, opened_by
 from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
-from amplint.model.precision import region_dtypes
 from amplint.model.reaching import reaching
 from amplint.model.scopes import Assigned
 from amplint.model.sinks import Sinks, meets_scale
@@ -194,4 +194,6 @@ def _is_half(module: Module, value: ir.Value) -> bool:
 
 
 def _is_float16(module: Module, region: Region) -> bool:
-    return not is_false(region.enabled) and all(each.name == "float16" for each in region_dtypes(module, region))
+    return not is_false(region.enabled) and all(
+        each.name == "float16" for each in decided(module).region_dtypes(region)
+    )

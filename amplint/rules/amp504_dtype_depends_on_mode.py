@@ -50,12 +50,12 @@ from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.calls import Calls
 from amplint.model.casts import cast_to
-from amplint.model.decided import is_off
+from amplint.model.decided import decided, is_off
 from amplint.model.deciding import block_leaves
 from amplint.model.dtypes import is_false, opened_by, regions
 from amplint.model.nodes import Nodes
 from amplint.model.objects import objects
-from amplint.model.precision import HALF, Test, dtypes, region_dtypes
+from amplint.model.precision import HALF, Test, dtypes
 from amplint.model.reaching import only_assignment
 from amplint.model.scopes import owner_class
 from amplint.model.unseen import bases_in_sight
@@ -164,7 +164,9 @@ def _near_mode(module: Module) -> Nodes:
 def _has_half(module: Module) -> bool:
     """Whether the file says that half precision gets to its code: a region, or a function made for regions."""
     for region in regions(module):
-        if not is_off(module, region) and any(each.name in (*HALF, None) for each in region_dtypes(module, region)):
+        if not is_off(module, region) and any(
+            each.name in (*HALF, None) for each in decided(module).region_dtypes(region)
+        ):
             return True
     return any(True for _ in module.references(*_CUSTOM))
 

@@ -108,15 +108,19 @@ def _losses(module: Module, made: list[ir.Value]) -> set[str | int]:
 
 
 def _is_reduced(module: Module, made: list[ir.Value]) -> bool:
-    """Whether a loss has been reduced over the ranks: then all of them end."""
+    """Whether a loss has been reduced over the ranks before it is asked: then all of them end."""
     known = objects(module)
-    keys = {known.own_key(each) for each in made if isinstance(each, ir.Name)}
+    last: dict[str | None, int] = {}
+    for each in made:
+        if isinstance(each, ir.Name):
+            key = known.own_key(each)
+            last[key] = max(each.id, last.get(key, 0))
     for call in module.whole.near(_REDUCES).calls:
         if _REDUCES.search(ir.last_name(call.func)):
             if call in made:
                 return True
-            given = (each for arg in call.args for each in ir.walk_values(arg.value))
-            if any(isinstance(each, ir.Name) and known.own_key(each) in keys for each in given):
+            given = (each for arg in call.args for each in ir.walk_values(arg.value) if isinstance(each, ir.Name))
+            if any(call.id < last.get(known.own_key(each), 0) for each in given):
                 return True
     return False
 

@@ -41,6 +41,22 @@ class Abort(NamedTuple):
     asked: list[ir.Value]
 
 
+class Part(NamedTuple):
+    """A value that a number is made of.
+
+    `sites` are the calls through which it was come to, the innermost last: its parameters are what they give. `item`:
+    of several values packed together the one that counts; None: all do.
+    """
+
+    value: ir.Value
+    sites: tuple[ir.Call, ...] = ()
+    item: int | str | None = None
+
+    def whole(self, value: ir.Value) -> Part:
+        """Another value, beside it, all of which counts."""
+        return Part(value, self.sites)
+
+
 # --- aborts -----------------------------------------------------------------------------------------------------------
 
 
@@ -235,38 +251,58 @@ def only_asks_for_presence(module: Module, tests: Iterable[ir.Value]) -> bool:
 def made_of(module: Module, value: ir.Value) -> list[ir.Value]:
     """A number, and the values that it is made of by arithmetic, which keeps NaN: no calls of models and criteria.
 
-    Variables are followed to what they can hold there, functions of the file to what they return.
+    Variables are followed to what they can hold there, functions of the file to what they return for what they are
+    given, and of several values that are packed together the one that is taken.
     """
-    found: list[ir.Value] = []
-    seen: set[int] = set()
-    todo = [value]
-    while todo and len(found) < _MANY:
-        each = todo.pop(0)
-        if each.id not in seen:
-            seen.add(each.id)
-            found.append(each)
-            todo += _parts(module, each)
-    return found
+    found: dict[int, ir.Value] = {}
+    seen: set[Part] = set()
+    todo = [Part(value)]
+    while todo and len(seen) < _MANY:
+        part = todo.pop(0)
+        if part not in seen:
+            seen.add(part)
+            found[part.value.id] = part.value
+            todo += _parts(module, part)
+    return list(found.values())
 
 
-def _parts(module: Module, value: ir.Value) -> list[ir.Value]:
+def _parts(module: Module, part: Part) -> list[Part]:
+    value = part.value
     if isinstance(value, ir.Name):
-        return list(_held(module, value))
+        return list(_held(module, value, part))
     if isinstance(value, ir.Call):
-        return _operands(module, value)
+        return _operands(module, value, part)
+    if isinstance(value, (ir.Sequence, ir.Mapping)):
+        return [part.whole(each) for each in _items(value, part.item)]
+    if isinstance(value, ir.Subscript):
+        index = value.index.value if isinstance(value.index, ir.Constant) else None
+        return [part._replace(value=value.base, item=index if isinstance(index, (int, str)) else None)]
+    if isinstance(value, ir.Conditional):
+        return [part._replace(value=each) for each in (value.then, value.other)]
+    if isinstance(value, ir.Walrus):
+        return [part._replace(value=value.value)]
+    return [part.whole(each) for each in _computed_from(value)]
+
+
+def _items(value: ir.Sequence | ir.Mapping, item: int | str | None) -> list[ir.Value]:
+    """What is packed together, or the item of it that counts, where that can be told."""
+    if isinstance(value, ir.Sequence):
+        packed = any(isinstance(each, ir.Starred) for each in value.items)
+        if isinstance(item, int) and not packed and -len(value.items) <= item < len(value.items):
+            return [value.items[item]]
+        return list(value.items)
+    keys = [key.value if isinstance(key, ir.Constant) else None for key, _ in value.items]
+    known = item in keys and None not in keys
+    return [each for key, (_, each) in zip(keys, value.items, strict=True) if not known or key == item]
+
+
+def _computed_from(value: ir.Value) -> list[ir.Value]:
+    """The operands of what keeps the NaN of any of them."""
     if isinstance(value, ir.Attribute):
         return [value.base] if value.attr in ("data", "T") else []
-    if isinstance(value, ir.Subscript):
-        return [value.base]
     if isinstance(value, ir.Comprehension):
         return list(value.elements)
-    if isinstance(value, ir.Conditional):
-        return [value.then, value.other]
-    if isinstance(value, ir.Mapping):
-        return [each for _, each in value.items]
-    if isinstance(value, ir.Walrus):
-        return [value.value]
-    kept = isinstance(value, (ir.Binary, ir.Bool, ir.Sequence, ir.Starred)) or _is_sign(value)
+    kept = isinstance(value, (ir.Binary, ir.Bool, ir.Starred)) or _is_sign(value)
     return list(value.children()) if kept else []
 
 
@@ -274,35 +310,58 @@ def _is_sign(value: ir.Value) -> bool:
     return isinstance(value, ir.Unary) and value.op in ("Minus", "Plus")
 
 
-def _operands(module: Module, call: ir.Call) -> list[ir.Value]:
+def _operands(module: Module, call: ir.Call, part: Part) -> list[Part]:
     func, name = call.func, ir.last_name(call.func)
     if _computes(module, func):
-        return list(call.positional) if name in PASSING else []
+        return [part.whole(each) for each in call.positional] if name in PASSING else []
     if isinstance(func, ir.Attribute) and name in PASSING:
-        return [func.base]
+        return [part.whole(func.base)]
     callee = module.once(Calls).find(call)
-    if callee is None or callee.function.is_generator:
+    if callee is None or callee.function.is_generator or call in part.sites or len(part.sites) == _FOLLOW:
         return []
-    return [each.value for each in returned(callee.function) if each.value is not None]
+    sites = (*part.sites, call)
+    return [Part(each.value, sites, part.item) for each in returned(callee.function) if each.value is not None]
 
 
-def _held(module: Module, name: ir.Name) -> Iterator[ir.Value]:
+def _held(module: Module, name: ir.Name, part: Part) -> Iterator[Part]:
     """What a variable can hold: what is assigned, added to it, looped over, or given by the file's own calls."""
     for binding in reaching(module.names, name):
         up = node_of(binding)
         if isinstance(binding, Assigned):
-            yield binding.value
+            yield part._replace(value=binding.value)
             continue
+        place = _place_in(up)
         while isinstance(up, (ir.Name, ir.Sequence)):
             target, up = up, up.parent
             if isinstance(up, ir.Comprehension):
-                yield from (each.iter for each in up.clauses if each.target is target)
-        if isinstance(up, ir.AugAssign):
-            yield up.value
+                yield from (part.whole(each.iter) for each in up.clauses if each.target is target)
+        if isinstance(up, ir.Assign) and place is not None and up.value is not None:
+            yield part._replace(value=up.value, item=place)
+        elif isinstance(up, ir.AugAssign):
+            yield part.whole(up.value)
         elif isinstance(up, ir.For):
-            yield up.iter
+            yield part.whole(up.iter)
         elif isinstance(up, ir.Function):
-            yield from (each for each in passed(module, up, name.name) if each is not None)
+            yield from _given(module, up, name.name, part)
+
+
+def _place_in(target: ir.Node | None) -> int | None:
+    """Which item of what is unpacked a variable gets: `loss, norm = ...`."""
+    up = target.parent if target is not None else None
+    if not isinstance(up, ir.Sequence) or not isinstance(up.parent, ir.Assign):
+        return None
+    return up.items.index(target) if not any(isinstance(each, ir.Starred) for each in up.items) else None
+
+
+def _given(module: Module, function: ir.Function, name: str, part: Part) -> list[Part]:
+    """What a parameter can be: what the call that led here gives for it, else what any of the file's does."""
+    calls = module.once(Calls)
+    for depth, site in reversed(list(enumerate(part.sites))):
+        callee = calls.find(site)
+        if callee is not None and callee.function is function:
+            given = (calls.arguments(site, callee) or {}).get(name)
+            return [Part(given, part.sites[:depth], part.item)] if given is not None else []
+    return [Part(each, (), part.item) for each in passed(module, function, name) if each is not None]
 
 
 def returns_norm(module: Module, call: ir.Call) -> bool:

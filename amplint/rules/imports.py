@@ -120,8 +120,9 @@ def alias_edit(module: Module, statement: ir.Import, alias: ir.Alias, new_module
 
 
 def star_edit(module: Module, statement: ir.Import) -> list[Edit]:
-    """`from torch.cuda.amp import *`: the same names from torch.amp."""
-    return [Edit(*module.layout.import_module(statement), "torch.amp")]
+    """`from torch.cuda.amp import *`: the same names from torch.amp, or from the module of it that defines them."""
+    inside = (statement.module or "").partition(".amp")[2]
+    return [Edit(*module.layout.import_module(statement), f"torch.amp{inside}")]
 
 
 def drop_plain_import(module: Module, statement: ir.Import) -> list[Edit]:

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.decided import decided
 from amplint.model.dtypes import is_false, regions
 from amplint.model.objects import Made, objects
-from amplint.model.precision import region_dtypes
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
 from amplint.model.training import trained
 from amplint.model.unseen import bases_in_sight, function_named, local_function
@@ -169,7 +169,7 @@ def _float16_possible(module: Module) -> bool:
 def overflows(module: Module) -> bool:
     """Whether some region in sight can be float16, so that gradients overflow and steps are skipped."""
     found = [region for region in regions(module) if not is_false(region.enabled)]
-    return any(each.name in ("float16", None) for region in found for each in region_dtypes(module, region))
+    return any(each.name in ("float16", None) for region in found for each in decided(module).region_dtypes(region))
 
 
 def trains_off(module: Module) -> bool:

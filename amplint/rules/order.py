@@ -114,8 +114,11 @@ def _is_doubtful(each: Found) -> bool:
 _NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}
 
 
-def where(module: Module, each: Found) -> str:
-    """Under which conditions a misuse shows, if not always: at most two, as the program asks for them."""
+def where(module: Module, each: Found, also: str | None = None) -> str:
+    """Under which conditions a misuse shows, if not always: at most two, as the program asks for them.
+
+    `also`: one that no path of the flow shows by itself, `k > 1` where something waits for each k-th iteration.
+    """
     flow, (code, at, _, meets, *_) = each.flow, each.issue
     # What is wrong there with another's gradients, as in a later iteration, is wrong all the same.
     wrong = {state for issue, states in flow.found(code) if (issue.at, issue.meets) == (at, meets) for state in states}
@@ -127,6 +130,8 @@ def where(module: Module, each: Found) -> str:
         test, meant = flow.conditions.asked.get(key, (None, True))
         if test is not None:
             found.append(_said(module.on_one_line(test), truth is meant))
+    if also is not None and also not in found and not any(" % " in text for text in found):
+        found.insert(0, also)
     return f" (where {' and '.join(found[:2])})" if found else ""
 
 

@@ -14,7 +14,6 @@ from amplint.model.dtypes import Region
 from amplint.model.events import Event, events
 from amplint.model.formulas import Formula, World
 from amplint.model.objects import SCALERS, objects
-from amplint.model.precision import region_dtypes
 from amplint.model.scopes import owner_class
 from amplint.rules.devices import readable_at
 from amplint.rules.editing import add_last_argument
@@ -67,12 +66,12 @@ def independent(module: Module, one: Formula, other: Formula) -> bool:
 
 def can_be_float16(module: Module, region: Region) -> bool:
     """Whether the file itself shows that a region can run in float16."""
-    return any(each.name == "float16" for each in region_dtypes(module, region))
+    return any(each.name == "float16" for each in decided(module).region_dtypes(region))
 
 
 def is_bfloat16(module: Module, region: Region) -> bool:
     """Whether the file itself shows that a region runs in bfloat16 only."""
-    return all(each.name == "bfloat16" for each in region_dtypes(module, region))
+    return all(each.name == "bfloat16" for each in decided(module).region_dtypes(region))
 
 
 def _conditions(module: Module) -> Conditions:

@@ -1,0 +1,73 @@
+"""What waits for the boundary of an accumulation, `(i + 1) % k == 0`: with a `k` of 1 it waits for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from amplint.model import ir
+from amplint.model.decided import decided
+from amplint.model.flow import Flow
+from amplint.model.reaching import only_assignment
+from amplint.rules.order import side_by_side
+from amplint.rules.standing import loops_round, skipping
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_FOLLOW = 4
+
+
+def only_with_several(module: Module, flow: Flow, often: ir.Node, calls: Iterable[ir.Node]) -> str | None:
+    """The condition, in words, without which some calls are made as often as another one: `k > 1`.
+
+    None where there is none, where something else decides too, or where `k` is a number in the code.
+    """
+    periods: set[str | None] = set()
+    for call in calls:
+        found = [_period(module, *pair) for pair in side_by_side(flow, call, often)]
+        periods |= {module.on_one_line(each) if each is not None else None for each in found or [None]}
+    only = periods.pop() if len(periods) == 1 else None
+    return f"`{only} > 1`" if only is not None else None
+
+
+def _period(module: Module, call: ir.Node, often: ir.Node) -> ir.Value | None:
+    """How many iterations a call waits for that stands in one function with another one, which waits for none."""
+    inner = [each for each in loops_round(often) if each not in loops_round(call)]
+    tests = [each.test for each in skipping(often, call, "continue")]
+    found = [_rounds(module, each) for each in inner] + [_asked(module, each) for each in tests]
+    if len(found) != 1 or found[0] is None:
+        return None
+    known = decided(module).alternatives(found[0])
+    return found[0] if not all(isinstance(each.value, ir.Constant) for each in known) else None
+
+
+def _rounds(module: Module, loop: ir.For | ir.While) -> ir.Value | None:
+    """The `k` of `for _ in range(k)`."""
+    made = loop.iter if isinstance(loop, ir.For) else None
+    if not isinstance(made, ir.Call) or module.names.of(made.func) != {"builtins.range"} or len(made.args) != 1:
+        return None
+    return made.args[0].value
+
+
+def _asked(module: Module, test: ir.Value, depth: int = _FOLLOW) -> ir.Value | None:
+    """The `k` of a test that always comes out in one way where it is 1: `(i + 1) % k == 0`, `... or last`."""
+    if isinstance(test, ir.Name) and depth:
+        made = only_assignment(module.names, test)
+        return _asked(module, made.value, depth - 1) if made is not None else None
+    if isinstance(test, ir.Unary) and test.op == "Not":
+        return _asked(module, test.operand, depth)
+    if isinstance(test, ir.Bool):
+        parts = [_asked(module, each, depth) for each in (test.left, test.right)]
+        equal = [_is_equal(each) is (test.op == "or") for each in (test.left, test.right)]
+        return next((part for part, same in zip(parts, equal, strict=True) if part is not None and same), None)
+    value = test
+    if isinstance(test, ir.Compare) and test.ops in (("Equal",), ("NotEqual",)):
+        right = test.rights[0]
+        value = test.left if isinstance(right, ir.Constant) and right.value == 0 else test
+    return value.right if isinstance(value, ir.Binary) and value.op == "Modulo" else None
+
+
+def _is_equal(test: ir.Value) -> bool:
+    """Whether a test is true at the boundary: `x % k == 0`, `not x % k`."""
+    return isinstance(test, ir.Unary) or (isinstance(test, ir.Compare) and test.ops == ("Equal",))

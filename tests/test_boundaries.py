@@ -1,0 +1,79 @@
+"""Misuse that shows only where several micro steps make a step, and says so: AMP405 and AMP411."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import check
+from amplint.settings import Settings
+
+TRAIN = """
+import torch
+
+
+def train(model, loader, optimizer, args):
+    scaler = torch.amp.GradScaler("cuda")
+    for i, (x, y) in enumerate(loader):
+        with torch.autocast("cuda"):
+            loss = model(x).mean()
+        {0}
+"""
+UNSCALES = """scaler.scale(loss).backward()
+        {unscale}
+        if {test}:
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()"""
+STEPS = """scaler.scale(loss).backward()
+        {unscale}
+        scaler.step(optimizer)
+        scaler.update()
+        if {test}:
+            optimizer.zero_grad()"""
+INNER = """for _ in range({test}):
+            scaler.scale(loss).backward()
+            {unscale}
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()"""
+
+
+def said(body: str, test: str, unscale: str = "scaler.unscale_(optimizer)") -> set[tuple[str, str]]:
+    """The codes of what is found, each with the conditions that its message ends with."""
+    text = TRAIN.format(body.format(test=test, unscale=unscale))
+    found = check(text, "a.py", Settings(frozenset({"AMP405", "AMP411"}), isolated=True))
+    return {(each.code, each.message.partition(" (where ")[2].rstrip(")")) for each in found}
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("(i + 1) % args.accum == 0", "`args.accum > 1`"),
+        ("not i % args.accum", "`args.accum > 1`"),
+        ("(i + 1) % args.accum == 0 or i + 1 == len(loader)", "`args.accum > 1`"),
+        # It is always so, or something else decides too.
+        ("(i + 1) % 4 == 0", ""),
+        ("args.accum > 1 and (i + 1) % args.accum == 0", ""),
+    ],
+)
+@pytest.mark.parametrize(("body", "code"), [(UNSCALES, "AMP405"), (STEPS, "AMP411")])
+def test_what_waits_for_a_period_waits_for_nothing_where_it_is_1(
+    body: str, code: str, test: str, expected: str
+) -> None:
+    found = said(body, test)
+    if found or " > " not in test:
+        assert found == {(code, expected)}
+
+
+@pytest.mark.parametrize(("count", "expected"), [("args.accum", "`args.accum > 1`"), ("4", "")])
+def test_a_loop_of_micro_steps_may_have_one_round(count: str, expected: str) -> None:
+    assert said(INNER, count) == {("AMP405", expected)}
+
+
+def test_a_flag_and_a_period() -> None:
+    clip = "if args.clip is not None:\n            scaler.unscale_(optimizer)"
+    assert said(UNSCALES, "i % args.accum == 0", clip) == {("AMP405", "`args.accum > 1`")}
+    assert said(STEPS, "i % args.accum == 0", clip) == {
+        ("AMP411", "`args.accum > 1`"),
+        ("AMP411", "`args.accum > 1` and `args.clip is None`"),
+    }
