@@ -160,6 +160,23 @@ def test_an_update_between_the_steps_on_gradients_that_were_scaled_before_is_fou
     assert [(each.code, each.location.row) for each in check(text)] == [("AMP410", first)]
 
 
+OVER = ["[optimizer_a, optimizer_b]", "(optimizer_a, optimizer_b)", "reversed([optimizer_b, optimizer_a])"]
+
+
+@pytest.mark.parametrize("behind", [[], UPDATE], ids=["no update behind", "an update behind"])
+@pytest.mark.parametrize("unscales", [True, False], ids=["unscales", "steps"])
+@pytest.mark.parametrize("over", OVER)
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_an_update_in_a_loop_over_optimizers_is_found(form: Form, over: str, unscales: bool, behind: list[str]) -> None:
+    rounds = [*(["scaler.unscale_(each)"] if unscales else []), "scaler.step(each)", *UPDATE]
+    lines = [*CLEAR["a"], *CLEAR["b"], *forward("loss", "model_b(model_a(x))"), "scaler.scale(loss).backward()"]
+    text = written(form, [*lines, f"for each in {over}:", *indented(rounds, 4), *behind], in_loop=True)
+    first = next(row for row, line in enumerate(text.splitlines(), 1) if line.strip() == UPDATE[0])
+    assert [(each.code, each.location.row) for each in check(text)] == [("AMP410", first)]
+    once = [*lines, f"for each in {over}:", *indented(rounds[:-1], 4), *UPDATE]
+    assert check(written(form, once, in_loop=True)) == []
+
+
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_gradients_that_are_cleared_before_their_step_are_found(form: Form) -> None:
     lines = ["optimizer_a.zero_grad()", *forward("loss", "model_b(model_a(x))"), "scaler.scale(loss).backward()"]

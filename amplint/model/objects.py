@@ -29,6 +29,9 @@ _OPTIMIZERS = re.compile(rf"{_OPT}(?:[iI][mM]|(?<!\w{_OPT})(?:_|\b)|(?<=_{_OPT})
 _SCALES = re.compile(r"scale\s*\(")
 _STEPS = re.compile(r"step\s*\(")
 _UPDATES = re.compile(r"update\s*\(")
+# The keys of variables, and those of attributes as their class has them: how they are bound can be read.
+_VARIABLE = re.compile(r"\d+:\w+")
+_OWN = re.compile(rf"{_VARIABLE.pattern}|self\d+\.\w+")
 
 
 class Made(NamedTuple):
@@ -136,8 +139,10 @@ class Objects(Keys):
         return _Bound.GIVEN in bound and len(outer) > 1  # `self.optimizer` may have been passed
 
     def _bound_as(self, key: str) -> _Bound:
-        """How an optimizer comes to its key."""
+        """How an optimizer comes to its key; of an instance's attribute it is asked as the class has it."""
         own = self.original(key)
+        if key in self.constructed or _OWN.fullmatch(key) or _VARIABLE.fullmatch(own):
+            own = key  # and not how a loop's variable, or a parameter, comes to be that one
         if own not in self._bounds:
             self._bounds[own] = self._find_bound(own)
         return self._bounds[own]
