@@ -664,3 +664,65 @@ class Trainer:
                 self.stepper.step(self.model, optimizer)
 """
     assert found(body) == (["clip_grad_norm_(model.parameters(), 1.0)"] if unscale == "pass" else [])
+
+
+APPLIED = f"{CLIP}\nscaler.step(opt)\nscaler.update()\nopt.zero_grad()"
+BACKWARD = "scaler.scale(model(x)).backward()"
+
+
+def indented(lines: str) -> str:
+    """Lines inside of something."""
+    return "".join(f"    {line}\n" for line in lines.splitlines())
+
+
+def arms(test: str, boundary: str, backward_apart: bool) -> str:
+    """A loop with an arm that accumulates and one that doesn't, each of which steps and clears."""
+    accumulates = f"if {boundary}:\n{indented(APPLIED)}"
+    first, other = (f"{BACKWARD}\n{each}" if backward_apart else each for each in (accumulates, APPLIED))
+    body = f"{'' if backward_apart else BACKWARD}\nif {test}:\n{indented(first)}else:\n{indented(other)}"
+    head = "    opt.zero_grad()\n    for i, x in enumerate(loader):\n"
+    return f"def train(model, opt, scaler, loader, k, flag):\n{head}{indented(indented(body))}"
+
+
+@pytest.mark.parametrize("backward_apart", [True, False])
+@pytest.mark.parametrize("boundary", ["(i + 1) % k == 0", "i % k == 0"])
+@pytest.mark.parametrize("test", ["k > 1", "flag"])
+def test_arms_with_steps_of_their_own_unscale_by_themselves(test: str, boundary: str, backward_apart: bool) -> None:
+    body = arms(test, boundary, backward_apart)
+    every = [each for each in check(IMPORTS + body) if each.code == "AMP401"]
+    assert [each.fix and each.fix.applicability for each in every] == [Applicability.SAFE] * 2
+    after = fix(IMPORTS + body).removeprefix(IMPORTS)
+    lines = [line.strip() for line in after.splitlines()]
+    assert [lines[at + 1] for at, line in enumerate(lines) if line == "scaler.unscale_(opt)"] == [CLIP, CLIP]
+    assert check(IMPORTS + after) == []
+
+
+def test_arms_with_one_step_behind_them_share_an_unscale() -> None:
+    clips = f"if k:\n    {CLIP}\nelse:\n    clip_grad_norm_(model.parameters(), 2.0)"
+    after = fix(IMPORTS + loop(clips))
+    assert after.count("unscale_") == 1
+    assert "        scaler.unscale_(opt)\n        if k:\n" in after
+
+
+def given(*lines: str, arguments: str = "model, scaler, opt") -> str:
+    """A function that is given its objects, with the backward in what calls it."""
+    return f"def apply({arguments}):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def test_unscale_shows_that_the_gradients_that_a_function_is_given_were_scaled() -> None:
+    body = given(CLIP, "scaler.unscale_(opt)", "scaler.step(opt)", "scaler.update()")
+    assert found(body) == [CLIP]
+    assert fixed(body) == given("scaler.unscale_(opt)", CLIP, "scaler.step(opt)", "scaler.update()")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        given(CLIP, "scaler.step(opt)", "scaler.update()"),  # the caller may unscale
+        given(CLIP, "backward(model)", "scaler.unscale_(opt)", arguments="model, scaler, opt, backward"),
+        given(CLIP, "scaler.step(one)", "scaler.unscale_(opt)", arguments="model, scaler, opt, one"),  # of the other
+        given("if not scaler.is_enabled():", f"    {CLIP}", "else:", "    scaler.unscale_(opt)"),
+    ],
+)
+def test_a_function_by_itself_that_may_clip_what_is_unscaled_is_right(body: str) -> None:
+    assert found(body) == []

@@ -169,6 +169,8 @@ class Run:
     sure_inside: set[int] = field(default_factory=set)
     in_sight: bool = False  # nothing that the caller did is left for an update to find
     told: bool = False  # a clip of these gradients was reported: the next one isn't
+    given: bool = True  # the gradients are as the caller left them
+    given_clips: set[int] = field(default_factory=set)  # of those, since the last update
 
     def suite(self, suite: list[Any], loop: bool) -> None:
         for each in suite:
@@ -228,6 +230,10 @@ class Run:
 
     def event(self, each: Any) -> None:
         kind = each[1]
+        if kind in ("scaled", "plain", "zero", "update"):
+            self.given, self.given_clips = self.given and kind == "update", set()
+        if kind == "unscale" and self.given and self.stage == "ready":
+            self.bad_clips |= self.given_clips  # they come scaled, or it raises
         if kind in ("scaled", "plain") and self.regions and self.regions[-1]:
             self.inside.add(id(each))
             if not self.raised:
@@ -238,6 +244,8 @@ class Run:
         elif kind == "plain":
             self.mixed = self.mixed or self.scaled
             self.plain = True
+        elif kind == "clip" and self.given:
+            self.given_clips.add(id(each))
         elif kind == "clip" and self.scaled:
             self.bad_clips.add(id(each))
             if not self.mixed and not self.raised and not self.told and self.stage == "ready":
@@ -246,6 +254,7 @@ class Run:
         elif kind == "zero":
             self.scaled = self.plain = self.mixed = self.told = False
         elif kind in ("unscale", "step"):
+            self.given = False
             self.told = True  # what is added to unscaled gradients is another matter
             self.raised = self.raised or self.stage == "stepped" or (self.stage == "unscaled" and kind == "unscale")
             self.scaled = self.scaled and self.stage != "ready"

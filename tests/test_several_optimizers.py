@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from amplint import check
+from amplint import check, fix
 
 UPDATE = ["scaler.update()"]
 CLEAR = {each: [f"optimizer_{each}.zero_grad()"] for each in "ab"}
@@ -214,3 +214,41 @@ def test_an_update_for_a_step_that_is_skipped_is_right() -> None:
     lines += ["    continue", *STEP["a"], *UPDATE, *CLEAR["a"]]
     text = written(FORMS[0], lines, in_loop=True)
     assert check(f"from elsewhere import is_bad, run_backward\n{text}") == []
+
+
+def given(scalers: str, *lines: str) -> str:
+    """A function whose caller runs the backwards."""
+    return f"def apply(model, optimizer_a, optimizer_b, {scalers}):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+@pytest.mark.parametrize("unscales", [["scaler.unscale_(optimizer_a)"], []], ids=["unscales", "steps"])
+def test_an_update_before_all_else_that_a_given_optimizer_is_for_is_found(unscales: list[str]) -> None:
+    early = given("scaler", *UPDATE, *unscales, *STEP["a"])
+    (finding,) = check(early)
+    assert (finding.code, finding.location.row) == ("AMP410", 2)
+    assert fix(early, unsafe=True) == given("scaler", *unscales, *STEP["a"], *UPDATE)
+
+
+def test_an_update_between_two_given_optimizers_is_found() -> None:
+    between = given("scaler", *STEP["a"], *UPDATE, *STEP["b"], *UPDATE)
+    assert [(each.code, each.location.row) for each in check(between)] == [("AMP410", 3)]
+    assert fix(between) == given("scaler", *STEP["a"], *STEP["b"], *UPDATE)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["other.step(optimizer_a)", "other.update()", *STEP["b"], *UPDATE],  # each has a scaler
+        ["other.update()", *STEP["a"], *UPDATE],
+        [*UPDATE, "other.run(model)", *STEP["a"], *UPDATE],  # which may run a backward
+    ],
+)
+def test_an_update_of_what_else_was_given_is_right(lines: list[str]) -> None:
+    assert check(given("scaler, other", *lines)) == []
+
+
+def test_a_clip_of_scaled_gradients_hides_no_update_that_comes_too_early() -> None:
+    lines = [*CLEAR["a"], *forward("loss", "model_a(x)"), "scaler.scale(loss).backward()"]
+    lines += ["nn.utils.clip_grad_norm_(model_a.parameters(), 1.0)", "scaler.unscale_(optimizer_a)", *UPDATE]
+    text = written(FORMS[0], [*lines, *STEP["a"]], in_loop=True)
+    assert [each.code for each in check(text)] == ["AMP401", "AMP410"]

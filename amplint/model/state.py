@@ -115,11 +115,19 @@ class State(NamedTuple):
         return False if all(each.kind == "none" for each in held) else None
 
     def doubtful(self) -> State:
-        """This state after a call that may have made gradients where there are none."""
+        """This state after a call that may have made gradients where there are none, or new ones where a caller left
+        some.
+        """
         held = (self.rest, *(each for _, each in self.groups))
-        if not any(each.is_empty() for each in held):
+        if not any(each.is_empty() or (each.kind == "entry" and each.updated) for each in held):
             return self
-        return self.all_gradients(lambda _, before: before._replace(kind="maybe") if before.is_empty() else before)
+
+        def changed(_: str, before: Gradients) -> Gradients:
+            if before.kind == "entry":
+                return before._replace(updated=0)
+            return before._replace(kind="maybe") if before.is_empty() else before
+
+        return self.all_gradients(changed)
 
     def with_unknown_gradients(self) -> State:
         """This state where it isn't known how the gradients stand; that something was wrong with them stays."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _USED = ("unscaled", "none", "zeros", "maybe")
-_UPDATED = ("scaled", "unscaled", "mixed", "unknown")  # where an update may come too early
+_UPDATED = ("entry", "scaled", "unscaled", "mixed", "unknown")  # where an update may come too early
 _OF_AN_OPTIMIZER = ("unscale_", "step", "optimizer_step")
 _UPDATE, _STEP = "#update", "#step"  # in the place of an optimizer, where the last update and step are remembered
 _NO_CHECKS = "No inf checks were recorded"
@@ -290,7 +290,7 @@ class Transfer:
         if error is not None:
             self._raises(event, scaler, optimizer, error, state)
             return self.switches.off(scaler, state)
-        if stage is Stage.READY and optimizer and not held.told:
+        if stage is Stage.READY and optimizer and (not held.told or self._is_told_of_a_clip(held)):
             state = self._look_through(event, scaler, optimizer, held, state)
         elif stage is Stage.UNSCALED:
             state = self._over(event, [optimizer], state)
@@ -351,6 +351,11 @@ class Transfer:
         """The scaler divides gradients, and looks for inf: what is wrong with them."""
         call = event.call.id
         found: list[Issue] = []
+        if held.kind == "entry":
+            if event.kind == "unscale_":
+                self._came_scaled(call, scaler, optimizer, state)
+            if held.scaler != scaler:
+                held = held._replace(updated=0)  # by another scaler
         if held.is_empty():
             if held.kind == "none" or held.origin:
                 found.append(Issue("AMP407", call, held.cleared, call, scaler, optimizer, held.kind))
@@ -373,6 +378,17 @@ class Transfer:
         for each in found:
             self._tell(each, state)
         return state.with_gradients(optimizer, held._replace(told=call)) if found else state
+
+    def _came_scaled(self, call: int, scaler: str, optimizer: str, state: State) -> None:
+        """What `unscale_` says of the clips before it of gradients that the caller left: they were scaled, or it
+        raises.
+        """
+        for each in state.pending:
+            visit = self.visits[each.clip]
+            if not each.stepped and (optimizer in visit.clipped or self.ownership.is_alone(state)):
+                clips = visit.event.kind == "clip" and visit.event.how != "measure"
+                code = "AMP401" if clips else "AMP409"
+                self._tell(Issue(code, each.clip, 0, call, scaler, optimizer, "behind", each.site), state)
 
     @staticmethod
     def _updated_early(held: Gradients, call: int, scaler: str, optimizer: str) -> Issue:
@@ -418,6 +434,8 @@ class Transfer:
             return self.switches.off(scaler, state)
 
         def updated(_: str, before: Gradients) -> Gradients:
+            if before.kind == "entry" and not before.scaler:  # what the caller left, if this one steps it
+                before = before._replace(scaler=scaler)
             counts = before.scaler == scaler and before.kind in _UPDATED and not given
             return before._replace(updated=event.call.id) if counts else before
 

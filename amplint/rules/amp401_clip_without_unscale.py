@@ -5,7 +5,7 @@ Follows each function along its paths and finds `clip_grad_norm_`, `clip_grad_va
 and clipping written by hand (`p.grad.clamp_(...)`, `p.grad *= max_norm / norm`) that meet gradients of
 `scaler.scale(loss).backward()` before `scaler.unscale_(optimizer)`. A function that clips and then calls
 `scaler.step` counts too, where the same file makes the scaler, scales with it elsewhere, keeps it to itself and
-unscales nowhere.
+unscales nowhere; and one that clips and then unscales, wherever the backward is.
 
 It is silent where it can't see: the scaler or the optimizer went into a function that is out of sight, an arm of
 a condition that may be AMP's own flag unscales, the bound is multiplied by `scaler.get_scale()`, or the scaler is
@@ -35,13 +35,13 @@ scaler.update()
 
 ## Fix safety
 Safe where every path from the clip reaches `update()` before the next scaled backward: `unscale_` goes right before the
-clip, under the condition under which the gradients are scaled, for the optimizer that owns the clipped parameters; an
-`unscale_` after the clip moves before it. Unsafe where clipping on each micro step has to move to the step; where the
-bound exceeds 1,000 (tuned to scaled gradients, it would no longer clip); where the function reads the scale itself;
-where a fused optimizer may hold half parameters (unscale_ raises on them); and where an exception behind the clip is
-caught. No fix where the optimizer can't be told, where the clip's result is divided by the scale, where the parameters
-are half, and where a path goes on without `update()`, as one that skips a step by hand: the next `unscale_` would
-raise.
+clip, under the condition under which the gradients are scaled, for the optimizer that owns the clipped parameters, and
+once before clips that wait for one step; an `unscale_` after the clip moves before it. Unsafe where clipping on each
+micro step has to move to the step; where the bound exceeds 1,000 (tuned to scaled gradients, it would no longer clip);
+where the function reads the scale itself; where a fused optimizer may hold half parameters (unscale_ raises on them);
+and where an exception behind the clip is caught. No fix where the optimizer can't be told, where the clip's result is
+divided by the scale, where the parameters are half, and where a path goes on without `update()`, as one that skips a
+step by hand: the next `unscale_` would raise.
 
 ## Proof
 The fixtures compare with a float32 reference step: the norm that clipping sees is 65,536 times too large before and

@@ -3,7 +3,7 @@
 ## What it does
 Follows each function along its paths and finds `scaler.update()` between a backward and the step on its gradients,
 between `unscale_` and the step, after each of several optimizers that share one backward, and a second `update()`
-behind another.
+behind another. A function that updates before it steps counts too, wherever the backward is.
 
 It is silent where each optimizer has a backward of its own before its step, for `update(new_scale)`, and where a step
 may be out of sight.
@@ -222,8 +222,10 @@ def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[F
     if not steps:
         return None, "no step follows in this function"
     late = [event.call.id for event in calls_of(flow, scaler, "unscale_")]
-    for each in found(module, "AMP401"):
-        if each.flow is flow and each.issue.how == "entry" and any(each.issue.at < at for at in late):
+    clips = [each for each in found(module, "AMP401") if each.flow is flow]
+    told = {each.issue.at for each in clips if each.issue.how != "entry"}
+    for each in clips:
+        if each.issue.at not in told and any(each.issue.at < at for at in late):
             line = module.line(each.issue_node)
             return None, f"the clip on {line} comes before unscale_: it would clip gradients that are still scaled"
     last = steps[-1].call

@@ -161,12 +161,17 @@ class ClipFix:
         return place
 
     def _siblings(self) -> list[Visit]:
-        """The clips and reads of this function that wait for the same step: one unscale_ has to serve them all."""
+        """The clips and reads of this function that wait for the same step: one unscale_ has to serve them all.
+
+        Those that wait for another step of the same optimizer, as in another arm, have one of their own.
+        """
+        steps = {step.id for step in self._visit.steps}
         return [
             visit
             for visit in self._flow.visits.values()
             if visit.event.kind in ("clip", "read")
             and visit.stepped == self._visit.stepped
+            and steps & {step.id for step in visit.steps}
             and (visit is self._visit or visit.event.call.id in self._others())
         ]
 
