@@ -19,6 +19,8 @@ from amplint.source import LINE_END, Source
 
 _INTERNAL_ERROR, _UNREADABLE = UNSUPPRESSIBLE = ("AMP000", "AMP001")
 _SWITCHES = ("off", "on")
+# Rules whose fixes share an import: one of them may change a line that another one marks.
+_RENAMES = ("AMP101", "AMP102", "AMP103", "AMP104")
 _FILE = 0  # the row of what holds for all rows
 
 
@@ -58,22 +60,28 @@ class Suppressions:
                 left.append(each)
         for each in left if self.directives else ():
             if each.fix and each.code != UNUSED:
-                for start, codes in self._protected(each.code, each.fix):
+                for start, codes in self._protected(each, each.fix):
                     self._used.update(codes)
                     why = f"it would change {self._source.named(start)}, where a comment silences {each.code}"
                     reaching.setdefault(each.fix.edits, why)
         return withhold(left, reaching)
 
-    def _protected(self, code: str, fix: Fix) -> Iterator[tuple[int, list[Code]]]:
-        """Where a fix of the rule `code` changes what is written, although a comment there silences that rule."""
+    def _protected(self, finding: Finding, fix: Fix) -> Iterator[tuple[int, list[Code]]]:
+        """Where a fix changes what is written, although a comment there silences its rule."""
+        is_rename = finding.code in _RENAMES
+        codes = _RENAMES if is_rename else (finding.code,)
         for edit in fix.edits:
-            if edit.start == edit.end:
-                continue  # what is inserted in a line is at what was found
-            for row in range(self._source.row(edit.start), self._source.row(edit.end - 1) + 1):
-                for each in self._holding.get(self.layout.statement(row).start, ()):
+            inserts = edit.start == edit.end
+            if inserts and not is_rename:
+                continue  # it stands at the finding
+            for row in range(self._source.row(edit.start), self._source.row(max(edit.end - 1, edit.start)) + 1):
+                statement = self.layout.statement(row).start
+                if inserts and self.layout.statement(self._source.row(finding.start)).start == statement:
+                    continue
+                for each in self._holding.get(statement, ()):
                     if each.codes is None:
                         yield edit.start, []
-                    elif named := [of for of in each.codes if _names(of.text, code)]:
+                    elif named := [of for of in each.codes if any(_names(of.text, one) for one in codes)]:
                         yield edit.start, named
 
     def _silenced(self, finding: Finding) -> bool:
@@ -107,7 +115,7 @@ class Suppressions:
 
     def _reaches(self, edit: Edit, part: Range, code: str) -> bool:
         """Whether an edit for `code` changes what is off, or how far it is."""
-        start, covers = part.start, part.covers(code)
+        start, covers = part.start, any(map(part.covers, _RENAMES if code in _RENAMES else (code,)))
         if not (self._source.text[edit.start : edit.end] + edit.content).strip():
             # Lines that are indented anew may leave the block, or take the comment above the range with them.
             start, covers = self._source.offset(max(self._source.row(start) - 1, 1), 1), True

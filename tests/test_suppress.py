@@ -381,6 +381,12 @@ def test_a_fix_leaves_silenced_lines_as_they_are(import_comment: str, use_commen
     assert not any(each.code == "AMP002" for each in result.result.findings)
 
 
+@pytest.mark.parametrize("comment", ["  # noqa: AMP101 - as in the paper", "  # amplint: ignore[AMP101]"])
+def test_a_line_stays_silenced_where_the_rule_of_its_comment_is_not_selected(comment: str) -> None:
+    text = _TWO_USES.format(import_comment="", use_comment=comment)
+    assert fix_bytes(text.encode(), "file.py", Settings(frozenset({"AMP102"}), isolated=True)).data.decode() == text
+
+
 @pytest.mark.parametrize("comment", ["  # noqa: E501", "  # noqa: F401 AMP4", "  # type: ignore"])
 def test_a_comment_about_something_else_keeps_no_fix_away(comment: str) -> None:
     text = _TWO_USES.format(import_comment=comment, use_comment="")

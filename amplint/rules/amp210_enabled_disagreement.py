@@ -31,8 +31,8 @@ scaler.scale(loss).backward()
 
 ## Fix safety
 Unsafe: without the flag, training now runs in float32, slower and with more memory. The region gets the scaler's
-`enabled`, or a scaler that is always off gets the region's. No fix where the flag can't be read there, or where it is
-by conditions round them that the two differ.
+`enabled`, or a scaler that is always off gets the region's. No fix where the flag can't be read there, where it asks
+for the dtype, which the region should get instead, or where it is by conditions round them that the two differ.
 
 ## Proof
 The fixtures lose gradients before: they differ from the float32 reference by more than float16's rounding; after, they
@@ -72,6 +72,8 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & backward & cale",))
+
+_HALF_TYPES = {"torch.float16", "torch.half", "torch.bfloat16"}
 
 
 @rule.check
@@ -168,6 +170,8 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
         source, call = region.enabled, made[0]
     else:
         return None, "switch both by the same condition"
+    if call is region.call and _asks_for_dtype(module, source):
+        return None, "the scaler hangs on the dtype: give the region that dtype"
     text = spelled(module, source, call)
     if text is None:
         return None, "the condition of the one can't be read at the other"
@@ -176,3 +180,9 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
         return None, "its arguments are in the way"
     what = "the region" if call is region.call else "the scaler"
     return Fix(Applicability.UNSAFE, f"Give {what} `enabled={text}`", (edit,)), None
+
+
+def _asks_for_dtype(module: Module, switch: ir.Value) -> bool:
+    """Whether a flag compares a dtype: where that is bfloat16 the scaler is off, and the region should be on."""
+    compared = (each for each in ir.walk_values(switch) if isinstance(each, ir.Compare))
+    return any(module.names.of(part) & _HALF_TYPES for each in compared for part in each.children())

@@ -42,6 +42,14 @@ def update_missing() -> None:
         step.scaler.step(step.optimizer)
 
 
+@prints("backward-twice")
+def both_backwards() -> None:
+    step = Step()
+    loss = step.model(torch.ones(2, 4)).square().sum()
+    loss.backward()
+    step.scaler.scale(loss).backward()
+
+
 @prints("no-inf-checks-for-optimizer")
 def cleared_before_step() -> None:
     step = Step()
