@@ -201,5 +201,5 @@ def _object(row: StepRow) -> dict[str, Any]:
 
 def _half(judged: Judged) -> dict[str, Any]:
     found = {**dataclasses.asdict(judged), "faults": [each._asdict() for each in judged.faults]}
-    del found["answers"]  # which `paths` say in words
+    del found["answers"], found["warned"]  # which `paths` and `findings` say in words
     return found

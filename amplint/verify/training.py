@@ -194,7 +194,9 @@ class Verifier:
                     each for each in fixed.result.findings if _contains(after_step, after_source.row(each.start))
                 ]
             gone = _gone(source, inside, after_source, remaining)
-            verdict = decide(before, after, {each.code for each in gone}, [each.code for each in remaining])
+            fixed_rows = {source.row(each.start) for each in gone}
+            codes = {each.code for each in gone}
+            verdict = decide(before, after, codes, [each.code for each in remaining], fixed_rows)
             listed = compared(
                 before, [(each.code, source.row(each.start), each.message, each in gone) for each in inside]
             )
@@ -257,7 +259,7 @@ class Verifier:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
             return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": file["device"]}
         faults = [Fault(*each) for each in answer["faults"]]
-        known = {name: answer[name] for name in ("state", "reason", "numbers", "dtypes", "paths", "answers")}
+        known = {name: answer[name] for name in ("state", "reason", "numbers", "dtypes", "paths", "answers", "warned")}
         return Judged(**known, faults=faults), answer
 
     def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
