@@ -79,8 +79,7 @@ def run_verify(arguments: list[str]) -> int:
         width = shutil.get_terminal_size((160, 24)).columns
         tables = proofs.as_table(rows, width) if fixtures else ""
         if code:
-            without = sum(not (each.has_amp or each.looked.follow) for each in checked.values())
-            tables += steps.as_tables(found, min(width, 160), explain=options.explain, without=without)
+            tables += steps.as_tables(found, min(width, 160), explain=options.explain, files=checked.values())
         sys.stdout.write("\n".join(map(visible, tables.split("\n"))))
     if errors or any(row.verdict == NOT_CHECKABLE for row in found):
         return 2

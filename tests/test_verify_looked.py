@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,8 +12,11 @@ import pytest
 pytest.importorskip("torch")
 
 from amplint.api import make_settings
+from amplint.verify.looked import Looker
+from amplint.verify.looks import Kind
 from amplint.verify.training import Checked, Verifier
 from tests.conftest import Ran
+from tests.interpreting import code_of
 
 Amplint = Callable[..., Ran]
 
@@ -196,6 +200,226 @@ def test_a_helper_is_checked_in_the_step_that_calls_it(verifier: Verifier, tmp_p
     assert said(found) + names(found) == (["train.py"] if name == "region.py" else [("train", "clean")])
 
 
+# --- what another file's step runs
+
+STEP = """
+import torch
+IMPORT
+
+def train(model, optimizer, scaler, loader):
+    SETUP
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = LOSS
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+FACTORY = """
+import torch
+
+def get_score_fn(model, dtype=torch.float16):
+    with torch.autocast("cuda", dtype=dtype):
+        def score(x):
+            return model(x)
+    return score
+"""
+INNER = """
+import torch
+
+def get_score_fn(model):
+    def score(x):
+        with torch.autocast("cuda"):
+            return model(x)
+    return score
+"""
+DECORATOR = """
+import torch
+
+def in_half(function):
+    def inner(*args):
+        with torch.autocast("cuda"):
+            return function(*args)
+    return inner
+"""
+
+
+@pytest.mark.parametrize(
+    ("helper", "use"),
+    [
+        (FACTORY, ("from helper import get_score_fn", "score = get_score_fn(model)", "score(x).mean()")),
+        (FACTORY, ("import helper", "pass", "helper.get_score_fn(model)(x).mean()")),
+        (INNER, ("from helper import get_score_fn", "score = get_score_fn(model)", "score(x).mean()")),
+        (INNER, ("import helper", "pass", "helper.get_score_fn(model)(x).mean()")),
+        (
+            "import torch\n\ndef predict(model, x):\n    with torch.autocast('cuda'):\n        return model(x)\n",
+            ("import helper", "pass", "helper.predict(model, x).mean()"),
+        ),
+    ],
+)
+def test_a_region_that_a_function_made_elsewhere_opens_is_a_part_of_the_step(
+    verifier: Verifier, tmp_path: Path, helper: str, use: tuple[str, str, str]
+) -> None:
+    train = STEP
+    for word, text in zip(("IMPORT", "SETUP", "LOSS"), use, strict=True):
+        train = train.replace(word, text)
+    folder = project(tmp_path, helper=helper, train=train)
+    found = check(verifier, folder / "helper.py")
+    assert (found.rows, names(found)) == ([], ["train.py"])
+    assert found.looked.looks[-1].why == "a part of train of train.py"
+    assert said(check(verifier, folder / "train.py")) == [("train", "clean")]
+
+
+def test_a_decorator_of_another_file_is_a_part_of_the_step_that_it_wraps(verifier: Verifier, tmp_path: Path) -> None:
+    train = STEP.replace(
+        "IMPORT", "from helper import in_half\n\n@in_half\ndef forward(model, x):\n    return model(x)"
+    )
+    train = train.replace("SETUP", "pass").replace("LOSS", "forward(model, x).mean()")
+    folder = project(tmp_path, helper=DECORATOR, train=train)
+    found = check(verifier, folder / "helper.py")
+    assert (found.rows, names(found)) == ([], ["train.py"])
+    (row,) = check(verifier, folder / "train.py").rows
+    assert (row.verdict, ["torch.autocast" in text for _, text, _ in row.notes].count(True)) == ("clean", 1)
+
+
+@pytest.mark.parametrize(("decorated", "verdict"), [("", "clean"), ("@in_half\n", "misbehaves")])
+def test_a_decorator_of_the_program_runs_around_the_step(
+    verifier: Verifier, tmp_path: Path, decorated: str, verdict: str
+) -> None:
+    step = (
+        f"\n{decorated}def step(model, optimizer, scaler, batch):\n    optimizer.zero_grad()\n"
+        "    with torch.autocast('cuda'):\n        loss = model(batch).mean()\n    scaler.scale(loss).backward()\n"
+        "    scaler.step(optimizer)\n    scaler.update()\n"
+    )
+    found = check(verifier, project(tmp_path, a=DECORATOR + step) / "a.py")
+    assert said(found) == [("step", verdict)]
+    assert [each.shows for each in found.rows[0].before.faults] == (["autocast-state"] if decorated else [])
+
+
+FACTORIES = """
+import torch
+
+def get_optimize_fn(bound):
+    def optimize(optimizer, scaler, params):
+        UNSCALE
+        torch.nn.utils.clip_grad_norm_(params, bound)
+        scaler.step(optimizer)
+        scaler.update()
+    return optimize
+
+def get_step_fn(optimize, accum):
+    count = 0
+
+    def step(state, batch):
+        nonlocal count
+        with torch.autocast("cuda"):
+            loss = state["model"](batch).mean() / accum
+        state["scaler"].scale(loss).backward()
+        count += 1
+        if count == accum:
+            count = 0
+            optimize(state["optimizer"], state["scaler"], state["model"].parameters())
+            state["optimizer"].zero_grad()
+        return loss
+
+    return step
+"""
+RUN_STEPS = """
+import torch
+import steps
+
+def run(cfg, model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    state = dict(optimizer=optimizer, scaler=torch.amp.GradScaler("cuda"), model=model)
+    train_step = steps.get_step_fn(steps.get_optimize_fn(cfg.bound), cfg.accum)
+    for batch in loader:
+        train_step(state, batch)
+"""
+
+
+@pytest.mark.parametrize(("unscale", "verdict"), [("scaler.unscale_(optimizer)", "clean"), ("pass", "confirmed")])
+def test_a_step_that_a_function_makes_of_what_another_one_makes(
+    verifier: Verifier, tmp_path: Path, unscale: str, verdict: str
+) -> None:
+    folder = project(tmp_path, steps=FACTORIES.replace("UNSCALE", unscale), run=RUN_STEPS)
+    assert said(check(verifier, folder / "steps.py")) == [("get_step_fn.step", verdict)]
+    found = check(verifier, folder / "run.py")
+    assert (found.rows, names(found)) == ([], ["steps.py"])
+
+
+def test_what_a_step_of_another_file_uses_is_a_part_of_it(verifier: Verifier, tmp_path: Path) -> None:
+    amp = (
+        "import torch\n\nhalf = torch.autocast('cuda')\n\nclass Amp:\n    def __init__(self):\n"
+        "        self.scaler = torch.amp.GradScaler('cuda')\n\n    def backward(self, loss):\n"
+        "        self.scaler.scale(loss).backward()\n\n    def step(self, optimizer):\n"
+        "        self.scaler.step(optimizer)\n        self.scaler.update()\n"
+    )
+    train = (
+        "import amp\n\ndef train(model, optimizer, loader):\n    own = amp.Amp()\n    for batch in loader:\n"
+        "        optimizer.zero_grad()\n        with amp.half:\n            loss = model(batch).mean()\n"
+        "        own.backward(loss)\n        own.step(optimizer)\n"
+    )
+    folder = project(tmp_path, amp=amp, train=train)
+    found = check(verifier, folder / "amp.py")
+    assert (found.rows, names(found)) == ([], ["train.py"])
+    assert {each.why for each in found.looked.looks} == {"a part of train of train.py"}
+    assert said(check(verifier, folder / "train.py")) == [("train", "clean")]
+
+
+def test_what_no_step_of_another_file_runs_is_no_part_of_one(verifier: Verifier, tmp_path: Path) -> None:
+    helper = INNER + "\ndef forward(model, x):\n    with torch.autocast('cuda'):\n        return model(x)\n"
+    train = STEP.replace("IMPORT", "import helper").replace("SETUP", "pass")
+    train = train.replace("LOSS", "helper.get_score_fn(model)(x).mean()")
+    found = check(verifier, project(tmp_path, helper=helper, train=train) / "helper.py")
+    assert said(found) == [("forward", "not checkable")]
+    assert names(found) == ["train.py"]
+
+
+CRITERION = """
+import torch
+from torch import nn
+
+class Criterion(nn.Module):
+    def forward(self, x, y):
+        with torch.autocast("cuda", enabled=False):
+            return (x.float() - y).square().mean()
+"""
+
+
+@pytest.mark.parametrize("where", ["train", "beside"])
+def test_a_region_in_a_module_is_not_denied_its_step(verifier: Verifier, tmp_path: Path, where: str) -> None:
+    train = STEP.replace("LOSS", "criterion(model(x), y)")
+    if where == "train":
+        train = train.replace("IMPORT", "from loss import Criterion").replace("SETUP", "criterion = Criterion()")
+        main = ""
+    else:
+        train = train.replace("IMPORT", "").replace("SETUP", "criterion = model.criterion")
+        main = "from loss import Criterion\nfrom train import train\n\ntrain(build(Criterion()), 1, 2, [])\n"
+    found = check(verifier, project(tmp_path, loss=CRITERION, train=train, main=main) / "loss.py")
+    assert said(found) == [("Criterion.forward", "not checkable")]
+    made = "train.py" if where == "train" else "main.py"
+    assert found.rows[0].reason == (
+        'line 7 has torch.autocast("cuda", enabled=False), in a module that '
+        f"{made} makes beside a training step: what a module computes isn't interpreted"
+    )
+    assert names(found) == ["train.py"]
+
+
+# --- fixes that are for one of several lines
+
+
+def test_a_deprecated_name_that_no_fix_is_for_refutes_none(verifier: Verifier, tmp_path: Path) -> None:
+    train = (
+        "import torch\n\ndef train(model, optimizer, loader, scaler):\n    for x, y in loader:\n"
+        "        optimizer.zero_grad()\n        with torch.cuda.amp.autocast():\n            out = model(x)\n"
+        "        with torch.cuda.amp.autocast():  # noqa: AMP101\n            loss = (out - y).square().mean()\n"
+        "        scaler.scale(loss).backward()\n        scaler.step(optimizer)\n        scaler.update()\n"
+    )
+    (row,) = check(verifier, project(tmp_path, train=train) / "train.py").rows
+    assert (row.verdict, row.reason) == ("misbehaves", "the fix mends one warning, and another one is left")
+    assert [(each.code, each.row, each.fixed) for each in row.findings] == [("AMP101", 6, True)]
+
+
 # --- steps that are out of sight
 
 
@@ -269,6 +493,28 @@ def test_what_has_no_amp(verifier: Verifier, tmp_path: Path, text: str) -> None:
     assert (found.rows, found.has_amp, found.looked.follow) == ([], False, [])
 
 
+@pytest.mark.parametrize(("most", "kind"), [(48, None), (2, Kind.HIDDEN)])
+def test_a_script_that_calls_what_trains_behind_many_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, kind: Kind | None
+) -> None:
+    infer = (
+        "import torch\n\n@torch.no_grad()\ndef demix(model, x):\n    with torch.autocast('cuda'):\n        model(x)\n"
+    )
+    train = STEP.replace("IMPORT", "import extra").replace("SETUP", "pass")
+    train = train.replace("LOSS", "torch.autocast('cuda')(model)(x).mean()")
+    script = (
+        "from infer import demix\nfrom extra import more\nfrom train import train\n\ndef test(args):\n"
+        "    demix(args.model, args.x)\n    more(args)\n    train(args.model, args.o, args.s, args.l)\n"
+    )
+    extra = "def more(args):\n    return args.scaler\n"
+    path = project(tmp_path, infer=infer, extra=extra, train=train, script=script) / "script.py"
+    monkeypatch.setattr("amplint.verify.files._MOST", most)
+    found = Looker(code_of(script, str(path))).look()
+    assert [each.kind for each in found.looks] == ([] if kind is None else [kind])
+    assert [Path(each).name for each in found.follow] == (["train.py"] if kind is None else [])
+    assert kind is None or found.looks[0].why.endswith(", which are read, hang together with it")
+
+
 # --- the command
 
 
@@ -279,7 +525,7 @@ def test_what_has_no_amp(verifier: Verifier, tmp_path: Path, text: str) -> None:
         ("predict.py", 0, ["no training step"], "1 with no training step\n"),
         ("util/lr_sched.py", 0, [], "nothing to check: 1 file has no AMP\n"),
         ("wrong.py", 1, ["misbehaves"], "1 misbehaves; "),
-        ("timm_main.py", 2, ["not checkable"], "1 not checkable\n"),
+        ("timm_main.py", 2, ["not checkable"], "1 not checkable; 1 file has its steps in another file\n"),
         (".", 2, None, "1 file has no AMP; "),
     ],
 )
@@ -304,6 +550,54 @@ def test_exit_code_json_and_summary_agree(
     assert as_json.code == code
     assert verdicts is None or found == verdicts
     assert code == (2 if "not checkable" in found else 1 if "misbehaves" in found else 0)
+
+
+ONLY_NAMED = [
+    "import torch\n\nclass Mul(torch.autograd.Function):\n    @staticmethod\n"
+    "    @torch.amp.custom_fwd(device_type='cuda')\n    def forward(ctx, x):\n        return x\n",
+    "from torch.cuda.amp import custom_bwd, custom_fwd\n",
+    "import torch\n\ndef dtype(x):\n    return torch.float16 if torch.is_autocast_enabled() else x.dtype\n",
+]
+
+
+def test_what_only_names_something_of_amp_is_not_without_it(verifier: Verifier, tmp_path: Path) -> None:
+    for at, text in enumerate(ONLY_NAMED):
+        found = check(verifier, project(tmp_path, **{f"a{at}": text}) / f"a{at}.py")
+        assert (found.rows, found.has_amp) == ([], True), text
+
+
+def test_apex_is_not_checkable(verifier: Verifier, tmp_path: Path) -> None:
+    text = (
+        "from apex import amp\n\ndef train(model, optimizer, loader):\n    for batch in loader:\n"
+        "        optimizer.zero_grad()\n        with amp.scale_loss(model(batch).mean(), optimizer) as loss:\n"
+        "            loss.backward()\n        optimizer.step()\n"
+    )
+    (row,) = check(verifier, project(tmp_path, a=text) / "a.py").rows
+    assert (row.verdict, row.reason) == (
+        "not checkable",
+        "line 6 has amp.scale_loss(model(batch).mean(), optimizer), which is apex's: that isn't interpreted",
+    )
+
+
+def test_all_files_are_counted(amplint: Amplint, tmp_path: Path) -> None:
+    layout(tmp_path, RIGHT)
+    project(
+        tmp_path,
+        **{f"named{at}": text for at, text in enumerate(ONLY_NAMED)},
+        region="import torch\n\ndef half():\n    return torch.autocast('cuda')\n",
+        step="import torch\nfrom region import half\n\ndef train(model, optimizer, scaler, batch):\n"
+        "    optimizer.zero_grad()\n    with half():\n        loss = model(batch).mean()\n"
+        "    scaler.scale(loss).backward()\n    scaler.step(optimizer)\n    scaler.update()\n",
+        predict="import torch\n\ndef predict(model, x):\n    with torch.autocast('cuda'):\n        return model(x)\n",
+    )
+    ran = amplint("verify", tmp_path, "--ignore", "ALL")
+    (summary,) = [line for line in ran.out.splitlines() if " files have " in line]
+    assert "3 files have AMP, but no region and no scaler" in summary
+    assert "2 files have their steps in other files" in summary  # main.py and region.py
+    counted = sum(map(int, re.findall(r"(\d+) files? ha(?:s|ve) ", summary)))
+    rows = json.loads(amplint("verify", tmp_path, "--ignore", "ALL", "--output-format", "json").out)
+    listed = {each["path"] for each in rows}
+    assert counted + len(listed) == len([*tmp_path.rglob("*.py")])
 
 
 def test_verbose_says_what_was_looked_at(amplint: Amplint, tmp_path: Path) -> None:

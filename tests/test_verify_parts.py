@@ -167,6 +167,27 @@ def test_verdicts(before: Judged, after: Judged | None, fixed: str, left: str, v
     assert ("report it" in found.reason) is (verdict == "refuted")
 
 
+@pytest.mark.parametrize(
+    ("had", "has", "fixed", "verdict", "reason"),
+    [
+        ([3, 7], [7], {3}, "misbehaves", "the fix mends one warning, and another one is left"),
+        ([3, 7], [3], {3}, "misbehaves", "the fix mends one warning, and another one is left"),  # lines move
+        ([3, 7], [3, 7], {3}, "refuted", ""),
+        ([3], [3], {3}, "refuted", ""),
+        ([7], [7], {3}, "misbehaves", "the fix is about something that the run doesn't show"),
+        ([3, 7], [3, 7, 9], {3}, "refuted", ""),
+    ],
+)
+def test_a_fix_is_not_refuted_by_a_warning_of_another_line(
+    had: list[int], has: list[int], fixed: set[int], verdict: str, reason: str
+) -> None:
+    said = "FutureWarning: `torch.cuda.amp.autocast(args...)` is deprecated."
+    before, after = (Judged(WRONG, [Fault("warning", said, "")], warned={said: rows}) for rows in (had, has))
+    found = decide(before, after, ["AMP101"], [], fixed)
+    assert found.verdict == verdict
+    assert not reason or found.reason == reason
+
+
 def test_what_is_mended_and_what_is_left_is_said() -> None:
     before, after = _judged("exception", "gradient", "update"), _judged("exception")
     assert (

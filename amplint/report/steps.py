@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amplint.paths import shown
@@ -35,16 +36,21 @@ _LINE = re.compile(r"\bline (\d+)\b(?! of )")  # of the file itself
 _LEAST = 20  # characters of a column of words
 
 
-def as_tables(rows: Sequence[StepRow], width: int = 120, *, explain: bool = False, without: int = 0) -> str:
-    """A block for each step, and a sum; `without`: files that have no AMP."""
+def as_tables(
+    rows: Sequence[StepRow], width: int = 120, *, explain: bool = False, files: Iterable[Checked] = ()
+) -> str:
+    """A block for each step, and a sum, which counts those of the `files` that have none, by why."""
     blocks = ["\n".join(_block(row, width, explain=explain)) + "\n" for row in rows]
-    return "\n".join([*blocks, _sum(rows, without)]) + "\n"
+    return "\n".join([*blocks, _sum(rows, files)]) + "\n"
 
 
 def looked_at(checked: Mapping[str, Checked]) -> Iterator[str]:
     """What was looked at in each file, a line each: the functions that have AMP, and why they are steps or not."""
     for path, found in checked.items():
         looked = found.looked
+        if found.has_amp and not looked.looks and not looked.follow and not found.rows:
+            yield f"{path}: AMP, but no region and no scaler"
+            continue
         if not found.has_amp and not looked.follow and not looked.read:
             yield f"{path}: no AMP"
             continue
@@ -146,18 +152,35 @@ def _explanation(row: StepRow) -> Iterator[str]:
         yield f"    {_place(row, number) if number else '':>{last}}  {short}{f'  -> {what}' if what else ''}"
 
 
-def _sum(rows: Sequence[StepRow], without: int) -> str:
+_ELSEWHERE = "has its steps in another file", "have their steps in other files"
+_ONLY_NAMES = "has AMP, but no region and no scaler", "have AMP, but no region and no scaler"
+_NO_AMP = "has no AMP", "have no AMP"
+
+
+def _group(file: Checked) -> tuple[str, str] | None:
+    """What is said of a file that has no row, of one and of several; None: it has one."""
+    if file.rows:
+        return None
+    if file.looked.follow:
+        return _ELSEWHERE
+    return _ONLY_NAMES if file.has_amp else _NO_AMP
+
+
+def _sum(rows: Sequence[StepRow], files: Iterable[Checked]) -> str:
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.verdict] = counts.get(row.verdict, 0) + 1
     runs, seconds = sum(row.runs for row in rows), sum(row.seconds for row in rows)
-    files = f"{without} file{'s have' if without > 1 else ' has'} no AMP"
+    groups = Counter(filter(None, map(_group, files)))
+    unlisted = ", ".join(
+        f"{count} file{'s' if count > 1 else ''} {said[count > 1]}" for said, count in sorted(groups.items())
+    )
     if not rows:
-        return f"nothing to check: {files}" if without else "nothing to check: no Python files"
+        return f"nothing to check: {unlisted or 'no Python files'}"
     said = ", ".join(
         f"{count} {f'with {verdict}' if verdict == NO_STEP else verdict}" for verdict, count in counts.items()
     )
-    said += f"; {files}" if without else ""
+    said += f"; {unlisted}" if unlisted else ""
     speed = f"; {runs} runs in {seconds:.1f} s, {runs / seconds:,.0f} a second" if seconds else ""
     return f"{said}{speed}"
 
@@ -201,5 +224,5 @@ def _object(row: StepRow) -> dict[str, Any]:
 
 def _half(judged: Judged) -> dict[str, Any]:
     found = {**dataclasses.asdict(judged), "faults": [each._asdict() for each in judged.faults]}
-    del found["answers"]  # which `paths` say in words
+    del found["answers"], found["warned"]  # which `paths` and `findings` say in words
     return found

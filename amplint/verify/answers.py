@@ -46,7 +46,7 @@ class Answers:
         if asked["ask"] == "look":
             looked = Looker(code).look()
             looks = [[each.name, each.row, each.kind.value, each.why] for each in looked.looks]
-            return {"looks": looks, "follow": looked.follow, "read": looked.read}
+            return {"looks": looks, "follow": looked.follow, "read": looked.read, "names_amp": looked.names_amp}
         named = [each for each in steps if each.name == asked["name"]]
         return self._run(code, named[asked["number"]], device, asked)
 

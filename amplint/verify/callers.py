@@ -26,15 +26,19 @@ class Callers:
         self.followed: dict[int, set[str]] = {}  # parameters that were, by the ids of their functions
 
     def methods(self, code: Code, call: ir.Call) -> Iterator[ir.Function]:
-        """What a call runs of an object that is handed around: `loss_scaler(loss, optimizer)` of a parameter."""
+        """What a call runs of an object that is handed around: `loss_scaler(loss, optimizer)` of a parameter.
+
+        And of what another function has made: `step(state, batch)` of a variable that holds what `make_step()` returns.
+        """
         event = code.event(call)
-        if call.id in self._active or event is None or event.kind != "opaque":
+        is_handed = event is not None and event.kind == "opaque"
+        if call.id in self._active or not (is_handed or (event is None and _is_made(code, call.func))):
             return
         self._active.add(call.id)
         try:
             func = call.func
             wanted = [(func, "__call__")]
-            if isinstance(func, ir.Attribute):
+            if isinstance(func, ir.Attribute) and is_handed:
                 wanted.append((func.base, func.attr))
             for value, name in wanted:
                 for of, source in self.sources(code, value, _DEPTH):
@@ -134,6 +138,18 @@ class Callers:
                 self._calls[function.id] += found
         return self._calls[function.id]
 
+    def made_in(self, cls: ir.Class) -> list[tuple[Code, ir.Call]]:
+        """The calls that make an instance of a class, or of one that inherits it, in other files that import it."""
+        owner = self._files.owner(cls)
+        return [
+            (code, call)
+            for code in self._may_call(owner, cls)
+            if code is not owner
+            for call in code.module.calls
+            if isinstance(what := self.what(code, call.func), ir.Class)
+            and self._derives(self._files.owner(what), what, cls)
+        ]
+
     def _may_call(self, owner: Code, wanted: ir.Function | ir.Class) -> list[Code]:
         """The files in which something can be called: its own, those that import it, or a class that inherits it."""
         found = {id(each): each for each in (owner, *self._files.importing(owner))}
@@ -174,6 +190,16 @@ class Callers:
         if wanted.cls is None or not isinstance(func, ir.Attribute):
             return False
         return any(each is wanted for each in self._files.called(code, call)) or call in code.calls_of(wanted)
+
+
+def _is_made(code: Code, func: ir.Value) -> bool:
+    """Whether a variable, or an attribute of `self`, holds what a call returns; or it is one that is called."""
+    held: list[ir.Value | None] = [func]
+    if isinstance(func, ir.Name):
+        held = [each.value for each in code.module.names.bindings(func) if isinstance(each, Assigned)]
+    elif isinstance(func, ir.Attribute) and (cls := owner_class(func)) is not None:
+        held = [*cls.stored(func.attr)]
+    return any(isinstance(each, ir.Call) for each in held)
 
 
 def _classes(code: Code) -> list[ir.Class]:

@@ -173,8 +173,11 @@ class Caller(Accelerated):
         function = closure.function
         if self._depth >= DEPTH or self._active.count(function.id) >= RECURSION:
             return Unknown(f"{function.name}(...)")
-        frame = Frame(closure.frame.code, function.scope, closure.frame, function=function)
         given = [closure.own, *args] if closure.bound else args
+        wrapper = None if closure.bare else self._decorated(closure)
+        if wrapper is not None:
+            return self.apply(wrapper, given, kwargs)
+        frame = Frame(closure.frame.code, function.scope, closure.frame, function=function)
         frame.variables.update(self._given(function, given, kwargs, closure.frame))
         with ExitStack() as contexts:
             for each in function.decorators:
@@ -199,6 +202,18 @@ class Caller(Accelerated):
             return left.enter_context(made)
         except Exception as error:
             raise Raised(str(error), where, error, of_amp=True) from None
+
+    def _decorated(self, closure: Closure) -> Closure | None:
+        """What the program's own decorators make of a function; None where none of them matters."""
+        code = closure.frame.code
+        bare = Closure(closure.function, closure.frame, closure.own, bare=True)
+        found = bare
+        for each in reversed(closure.function.decorators):
+            if code.decorating(each):
+                decorator = self.evaluate(each, closure.frame)
+                made = self.apply(decorator, [found], {}) if isinstance(decorator, Closure) else None
+                found = made if isinstance(made, Closure) else found
+        return found if found is not bare else None
 
     def _decorator(self, decorator: ir.Value, frame: Frame) -> Any:
         """The context that a decorator runs a function in, if it is one of torch's."""

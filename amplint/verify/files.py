@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from amplint.verify.program import Code
 
 IDS = 1 << 24  # of nodes in a file
-_MOST, _LARGEST, _DEPTH = 24, 1 << 18, 5  # files, bytes of one, re-exports followed
+_MOST, _LARGEST, _DEPTH = 48, 1 << 18, 5  # files, bytes of one, re-exports followed
 _MOST_IMPORTERS = 8  # files that are asked what they give a function
 # A file with none of these words does nothing to scaler, gradients or regions, nor says which release of torch runs.
 _WORDS = re.compile(rb"autocast|[sS]caler|backward|clip_grad|unscale|zero_grad|\.step\(|accelerate|__version__")
@@ -69,6 +69,7 @@ class Files:
 
     def __init__(self) -> None:
         self.codes: list[Code] = []
+        self.is_full = False  # there are more files, which aren't read
         self._by_path: dict[str, Code | None] = {}
         self._values: dict[int, Place | None] = {}
         self._places: dict[tuple[int, int], Place | None] = {}
@@ -224,6 +225,7 @@ class Files:
         from amplint.verify.program import Code  # noqa: PLC0415 - which reads files itself
 
         if len(self.codes) > _MOST:
+            self.is_full = True
             return None
         try:
             with Path(path).open("rb") as file:

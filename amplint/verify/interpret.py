@@ -133,9 +133,11 @@ class Interpreter(Statements):
 
     @staticmethod
     def _wraps(value: Any) -> bool:
-        """Whether a value is an instance whose methods do something to scaler or gradients, or what makes a region."""
+        """Whether a function or an instance's methods do something to scaler or gradients, or a name makes a region."""
         if isinstance(value, Instance):
             return value.cls.frame.code.class_matters(value.cls.cls)
+        if isinstance(value, Closure):
+            return value.frame.code.function_matters(value.function)
         return isinstance(value, Dotted) and value.name in REGIONS
 
     def _is_tool(self, value: Any) -> bool:
@@ -151,18 +153,22 @@ class Interpreter(Statements):
         caller = ir.function_of(call)
         if caller is None:
             return self.variables_of(code)
-        outer, own = self._around(caller)
+        outer, own = self._around(caller, depth - 1)
         frame = self.lazy_frame(caller, outer, own)
         frame.given |= self._callers_arguments(caller, bound=own is not None, depth=depth - 1)
         return frame
 
-    def _around(self, function: ir.Function) -> tuple[Frame, Instance | None]:
-        """The frame that a function was defined in, whose code isn't run, and its `self`."""
+    def _around(self, function: ir.Function, depth: int = 3) -> tuple[Frame, Instance | None]:
+        """The frame that a function was defined in, whose code isn't run, and its `self`.
+
+        The function around it, which makes it, has been given what its callers give.
+        """
         code = self._code.owner(function)
         outer = self.variables_of(code)
         if function.outer is not None:
-            around, instance = self._around(function.outer)
+            around, instance = self._around(function.outer, depth)
             outer = self.lazy_frame(function.outer, around, instance)
+            outer.given |= self._callers_arguments(function.outer, bound=instance is not None, depth=depth)
         if function.cls is None or not function.params:
             return outer, None
         static = {name for each in function.decorators for name in code.module.names.of(each)}

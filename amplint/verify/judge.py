@@ -42,6 +42,7 @@ class Judged:
     dtypes: list[str] = field(default_factory=list, compare=False)  # of the losses, on all paths
     paths: dict[str, list[str]] = field(default_factory=dict, compare=False)  # what is wrong on each, as `Fault.what`
     answers: list[dict[str, Any]] = field(default_factory=list, compare=False)  # of the paths that are wrong
+    warned: dict[str, list[int]] = field(default_factory=dict, compare=False)  # by warnings: the lines that have them
 
 
 @dataclass
@@ -61,6 +62,7 @@ class Path:
     stale: bool = False  # a backward goes through parameters that a step has changed since the forward
     of_amp: bool = False  # the exception came of making or entering a region or scaler
     effects: dict[str, str] = field(default_factory=dict)  # lines with calls out of sight that can train, and the calls
+    warned: dict[str, set[int]] = field(default_factory=dict)  # by warnings: the lines that have them
     remade: int = 0  # how often a scaler was made by the same line, less once
 
     @property
@@ -107,7 +109,8 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
         shown[path.label].append(each.what)
     if faults:
         wrong = {id(path): path.answers for path, _ in faults}
-        return Judged(WRONG, _worst([each for _, each in faults]), paths=shown, answers=list(wrong.values()))
+        worst = _worst([each for _, each in faults])
+        return Judged(WRONG, worst, paths=shown, answers=list(wrong.values()), warned=_warned(paths))
     ended = next((each.reference_end for each in paths if each.reference_end), "")
     if ended:
         return Judged(UNKNOWN, reason=f"with AMP switched off the step fails as well: {ended}")
@@ -121,6 +124,15 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
     if not compared:
         return Judged(UNKNOWN, reason="no step could be compared with the reference")
     return Judged(RIGHT, numbers=show("gradient", compared[0], compared[0]).text, paths=shown)
+
+
+def _warned(paths: list[Path]) -> dict[str, list[int]]:
+    """By what warnings say, as faults have it, the lines that have them on any path."""
+    found: dict[str, set[int]] = {}
+    for path in paths:
+        for said, rows in path.warned.items():
+            found.setdefault(without_places(said), set()).update(rows)
+    return {said: sorted(rows) for said, rows in found.items()}
 
 
 def _worst(faults: list[Fault]) -> list[Fault]:

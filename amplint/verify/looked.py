@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from amplint.model import ir
 from amplint.model.dtypes import region_of
 from amplint.model.objects import given, objects
+from amplint.model.reaching import returned
 from amplint.paths import seen_from
 from amplint.verify.looks import Kind, Look, Looked
 from amplint.verify.program import MAKES, OF_SCALER, STEPS, Code, Step
@@ -19,7 +21,17 @@ _INFERS = re.compile(
     r"(?i)eval|valid|test|infer|predict|sampl|generat|demo|encod|embed|extract|export|bench|visuali|render|score|transcrib"
 )
 _TRAINS = re.compile(r"(?i)backward|unscale|scaler\b")
+_OF_AMP = re.compile(r"torch\.(\w+\.)?amp\b|torch\.\w*autocast|(?!\.).*\bcustom_[fb]wd$|apex\.amp\b")
+_APEX = "apex.amp."
 _ACCELERATOR = re.compile(r"(?i)accelerator$")
+
+
+class _Above(NamedTuple):
+    """What a function is to other files, why, and which of them have the steps."""
+
+    kind: Kind
+    why: str
+    files: list[str]
 
 
 class Looker:
@@ -37,25 +49,41 @@ class Looker:
         """What was seen."""
         code = self._code
         follow = list(dict.fromkeys(self._below())) or list(dict.fromkeys(self._below(hidden=True)))
+        leads = bool(follow)
         looks: list[Look] = []
         for function in (None, *code.module.functions):
             has = self.has(function)
             row = code.row(function) if function is not None else 1
             if has is None and not self._is_step(function):
-                other = self._idle(function) if not follow and not self._steps else ""
+                other = self._idle(function) if not leads and not self._steps else ""
                 if other:
-                    looks.append(Look(code.name(function), row, Kind.NONE, other))
+                    kind = Kind.HIDDEN if code.files.is_full else Kind.NONE
+                    looks.append(Look(code.name(function), row, kind, other))
                 continue
-            looks.append(Look(code.name(function), row, *self._kind(function, has, followed=bool(follow))))
-        looks = self._outermost(looks)
-        if not self._steps and not follow and any(each.kind is not Kind.NONE for each in looks):
-            above = [each for each in dict.fromkeys(self._above()) if each != code.module.source.filename]
-            if above:
-                follow = above
-                looks = [each._replace(kind=Kind.PART, why="a part of a step of another file") for each in looks]
+            kind, why = self._kind(function, has, followed=leads)
+            if kind in (Kind.NONE, Kind.HIDDEN) and has is not None:
+                above = self._seen_above(function, has, kind, alone=not (self._steps or leads))
+                kind, why = (above.kind, above.why) if above is not None else (kind, why)
+                follow += [each for each in (above.files if above is not None else ()) if each not in follow]
+            looks.append(Look(code.name(function), row, kind, why))
         own = code.module.source.filename
         read = [each.module.source.filename for each in code.files.codes if each.module.source.filename != own]
-        return Looked(looks, follow, read)
+        return Looked(self._outermost(looks), follow, read, self._names_amp())
+
+    def _names_amp(self) -> bool:
+        """Whether the file names something of AMP, if only to import it."""
+        module = self._code.module
+        imports = (each for each in module.statements if isinstance(each, ir.Import))
+        imported = {
+            f"{each.module}.{alias.name}" if each.module else alias.name for each in imports for alias in each.aliases
+        }
+        named = {
+            name
+            for each in module.values
+            if isinstance(each, (ir.Name, ir.Attribute))
+            for name in module.names.of(each)
+        }
+        return any(_OF_AMP.match(each) for each in imported | named)
 
     def _outermost(self, looks: list[Look]) -> list[Look]:
         """Of functions that hide a step, those that no other one of them runs."""
@@ -99,6 +127,8 @@ class Looker:
             if not there
         ]
         why = f"{what}, and {' and '.join(missing)} is reached from it" if missing else what
+        if isinstance(has, ir.Call) and any(each.startswith(_APEX) for each in code.module.names.of(has.func)):
+            return Kind.HIDDEN, f"{what}, which is apex's: that isn't interpreted"
         hidden = self._hidden(function)
         if hidden is not None:
             return (
@@ -116,18 +146,9 @@ class Looker:
         code = self._code
         if _makes_scaler(code, has):
             return True
-        if function is None or _INFERS.search(function.name):
+        if function is None or _is_inference(code, function):
             return False
-        values = [
-            *ir.values_below(function.body),
-            *(each for one in function.decorators for each in ir.walk_values(one)),
-        ]
-        if any(code.module.names.of(each) & _NO_GRADIENTS for each in values):
-            return False
-        if any(
-            isinstance(each, ir.Call) and isinstance(each.func, ir.Attribute) and each.func.attr == "eval"
-            for each in values
-        ):
+        if _INFERS.search(function.name) and not _returns_function(function):
             return False
         callers = [ir.function_of(each) for each in code.calls_of(function)]
         return not callers or any(each is not None and self._may_train(each, has) for each in callers)
@@ -144,6 +165,8 @@ class Looker:
         for value in self._values(body):
             if isinstance(value, ir.Call):
                 event = code.event(value)
+                if any(each.startswith(_APEX) for each in code.module.names.of(value.func)):
+                    return value
                 if region_of(code.module, value) is not None or code.module.names.of(value.func) & MAKES:
                     return value
                 if event is not None and (event.kind in OF_SCALER or event.how == "accelerate"):
@@ -215,18 +238,77 @@ class Looker:
         for each in code.reach(function)[1:]:
             owner = code.owner(each)
             if each is not None and owner is not code and Looker(owner).has(each) is not None:
-                return f"runs {owner.name(each)} of {_file(code, owner)}, in which nothing is trained: nothing to check"
+                runs = f"runs {owner.name(each)} of {_file(code, owner)}"
+                if code.files.is_full:
+                    return f"{runs}, and more files than {len(code.files.codes)}, which are read, hang together with it"
+                return f"{runs}, in which nothing is trained: nothing to check"
         return ""
 
-    def _above(self) -> Iterator[str]:
-        """The files with steps that run a function of this one, or that are run beside it, by those who import it."""
+    def _seen_above(self, function: ir.Function | None, has: ir.Value, kind: Kind, *, alone: bool) -> _Above | None:
+        """What a function is to those who import its file: a part of a step of theirs; None: nothing is known of it.
+
+        `alone`: the file neither has a step nor leads to one.
+        """
+        code = self._code
+        if function is not None and _is_inference(code, function):
+            return None
+        for owner in code.files.importing(code):
+            step = self._step_with(owner, function, has)
+            if step is not None:
+                why = f"a part of {step.name} of {_file(code, owner)}"
+                return _Above(Kind.PART, why, [owner.module.source.filename])
+        if function is None or kind is not Kind.HIDDEN or not alone:
+            return None
+        beside = [each for each in dict.fromkeys(self._beside(function, has)) if each != code.module.source.filename]
+        if beside:
+            return _Above(Kind.PART, "a part of a step of another file", beside)
+        return self._of_module(function, has)
+
+    def _step_with(self, owner: Code, function: ir.Function | None, has: ir.Value) -> Step | None:
+        """The step of another file that runs a function, or methods of the instance that it makes, or uses a variable.
+
+        The variable is one of the file itself, which is given what `has` AMP.
+        """
+        code, looker = self._code, Looker(owner)
+        if function is not None and function.name != "__init__":
+            return looker._within.get(function.id)
+        if function is not None and function.cls is not None:
+            methods = [each for each in function.cls.body.statements if isinstance(each, ir.Function)]
+            return next((looker._within[each.id] for each in methods if each.id in looker._within), None)
+        stored = ir.statement_of(has)
+        targets = stored.targets if isinstance(stored, ir.Assign) else ()
+        names = {each.name for each in targets if isinstance(each, ir.Name)}
+        for step in owner.steps:
+            for each in step.reach:
+                values = ir.values_below(each.body if each is not None else owner.module.program.body)
+                places = (owner.owner(each).files.of(owner.owner(each), value) for value in values)
+                if any(place is not None and place.code is code and place.name in names for place in places):
+                    return step
+        return None
+
+    def _beside(self, function: ir.Function, has: ir.Value) -> Iterator[str]:
+        """The files with steps that those lead to who run a function; of one that makes a scaler their own as well."""
         code = self._code
         for owner in code.files.importing(code):
+            if any(function in owner.reach(each) for each in (None, *owner.module.functions)):
+                yield from [owner.module.source.filename] if owner.steps and _makes_scaler(code, has) else []
+                yield from Looker(owner)._below()
+
+    def _of_module(self, function: ir.Function, has: ir.Value) -> _Above | None:
+        """What a method of a module is to the files that make one, and that have steps or lead to some."""
+        code, cls = self._code, function.cls
+        if cls is None or not _is_module(code, cls):
+            return None
+        files: dict[str, str] = {}  # with the first that makes one
+        for owner, _ in code.files.callers.made_in(cls):
             looker = Looker(owner)
-            for function in (None, *owner.module.functions):
-                if any(each is not None and owner.owner(each) is code for each in owner.reach(function)):
-                    within = _key(function) in looker._within
-                    yield from [owner.module.source.filename] if within else looker._below()
+            own = [owner.module.source.filename] if owner.steps else list(looker._below())
+            files |= {each: _file(code, owner) for each in own if each not in files}
+        if not files:
+            return None
+        made = ", ".join(dict.fromkeys(files.values()))
+        why = f"{code.where(has)} has {_short(code.text(has))}, in a module that {made} makes beside a training step"
+        return _Above(Kind.HIDDEN, f"{why}: what a module computes isn't interpreted", [*files])
 
     def _steps_in(self, function: ir.Function) -> bool:
         """Whether a function is a step, of this file or another."""
@@ -242,6 +324,36 @@ def _may_train(code: Code, call: ir.Call) -> bool:
     if HARMLESS.search(names.split(maxsplit=1)[0]) or code.files.is_plain(code, call.func):
         return False
     return any(known.is_scaler(each) is not None or known.is_optimizer(each) is not None for each in given(call))
+
+
+def _is_inference(code: Code, function: ir.Function) -> bool:
+    """Whether a function makes no gradients, or calls `eval` of what it runs."""
+    values = [
+        *ir.values_below(function.body),
+        *(each for one in function.decorators for each in ir.walk_values(one)),
+    ]
+    return any(
+        bool(code.module.names.of(each) & _NO_GRADIENTS)
+        or (isinstance(each, ir.Call) and isinstance(each.func, ir.Attribute) and each.func.attr == "eval")
+        for each in values
+    )
+
+
+def _returns_function(function: ir.Function) -> bool:
+    """Whether a function returns one that it makes: what that does is up to who calls it."""
+    own = {each.name for each in ir.walk_statements(function.body, into=False) if isinstance(each, ir.Function)}
+    return any(isinstance(each.value, ir.Name) and each.value.name in own for each in returned(function))
+
+
+def _is_module(code: Code, cls: ir.Class) -> bool:
+    """Whether a class is one of torch's modules, by what it inherits."""
+    names = {
+        name
+        for of, each in code.files.bases(code, cls)
+        for base in each.bases
+        for name in of.module.names.of(base.value)
+    }
+    return any(name.startswith("torch.nn.") or name.endswith("Module") for name in names)
 
 
 def _file(code: Code, other: Code) -> str:

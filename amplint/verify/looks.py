@@ -30,6 +30,7 @@ class Looked(NamedTuple):
     looks: list[Look]
     follow: list[str]
     read: list[str]  # the other files of the project that were read for it
+    names_amp: bool = False  # something of AMP is named in it, as `custom_fwd` or `is_autocast_enabled`
 
 
 NOTHING = Looked([], [], [])

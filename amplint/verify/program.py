@@ -103,9 +103,18 @@ class Code(Texts):
         key = -function.id
         if key not in self._matters:
             self._matters[key] = False  # a recursive call adds nothing
-            decorated = any(self.value_matters(each) for each in function.decorators)
+            decorated = any(self.value_matters(each) or self.decorating(each) for each in function.decorators)
             self._matters[key] = decorated or self.matters(function.body)
         return self._matters[key]
+
+    def decorating(self, decorator: ir.Value) -> list[ir.Function]:
+        """The function of the program that is a decorator, or makes it, and those in it; none if none matters."""
+        named = decorator.func if isinstance(decorator, ir.Call) else decorator
+        what = self.files.callers.what(self, named) if isinstance(named, (ir.Name, ir.Attribute)) else None
+        if not isinstance(what, ir.Function):
+            return []
+        found = [what, *(each for each in ir.walk_statements(what.body) if isinstance(each, ir.Function))]
+        return found if any(map(self.function_matters, found)) else []
 
     def class_matters(self, cls: ir.Class) -> bool:
         """The same of a class: of its methods, and of those that it inherits."""
@@ -217,6 +226,8 @@ class Code(Texts):
                 for each in self._named(value):
                     if each is not function:
                         found[each.id] = each
+            for decorator in function.decorators if function is not None else ():
+                found |= {each.id: each for each in self.decorating(decorator) if each is not function}
             self._reached[key] = tuple(found.values())
         return self._reached[key]
 

@@ -41,6 +41,9 @@ class Roles(Evaluator):
         # Calls of hooks for a backward, with line and text: they make gradients where they say so, or nobody else does.
         self._hooks: dict[ir.Call, tuple[str, str]] = {}
         self._has_gradients = False  # a backward in sight has run
+        self.heard: list[warnings.WarningMessage] = []  # what torch warns of, as it is caught
+        self.warned: dict[str, set[int]] = {}  # by warnings: the lines that have them
+        self._placed = 0  # so many of them have a line
 
     def note(self, code: Code, node: ir.Node, what: str) -> None:
         """Remember what was run, or put in the place of what, for who asks."""
@@ -60,11 +63,21 @@ class Roles(Evaluator):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     return run()
-            return run()
+            return self._listening(site, run)
         except (Raised, CannotFollow):
             raise
         except Exception as error:
             raise Raised(str(error), site.where, error, of_amp=of_amp) from None
+
+    def _listening(self, site: Site, run: Callable[[], Any]) -> Any:
+        """Do what an event does, and remember its line for what torch warns of; not for what is warned of inside."""
+        self._placed = len(self.heard)
+        try:
+            return run()
+        finally:
+            for each in self.heard[self._placed :]:
+                self.warned.setdefault(in_words(each), set()).add(site.row)
+            self._placed = len(self.heard)
 
     def tool(self, value: ir.Value, found: Any, frame: Frame) -> Any:
         """The scaler or optimizer that a value out of sight is, where the text uses it as one."""
@@ -268,3 +281,8 @@ def _parameters_in(values: Iterable[Any]) -> list[torch.nn.Parameter]:
 def is_simple(value: Any) -> bool:
     """Whether torch can be given a value as it is."""
     return value is None or isinstance(value, (bool, int, float, str, torch.dtype, torch.Tensor, torch.device))
+
+
+def in_words(warning: warnings.WarningMessage) -> str:
+    """A warning of torch's, with its category."""
+    return f"{warning.category.__name__}: {warning.message}"

@@ -123,12 +123,16 @@ class Frame:
 
 @dataclass(eq=False, slots=True)
 class Closure:
-    """A function of the program, with the frame that it was defined in, and `self` where it is bound."""
+    """A function of the program, with the frame that it was defined in, and `self` where it is bound.
+
+    `bare`: as its decorators are given it.
+    """
 
     function: ir.Function
     frame: Frame
     own: Any = None
     bound: bool = False
+    bare: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -29,6 +29,7 @@ from amplint.verify.verdict import NO_STEP, NOT_CHECKABLE, Found, Verdict, compa
 
 # A step has one of these words, in its own file or in those that it leads to; what hasn't is not even parsed.
 _WORDS = re.compile(rb"autocast|[sS]caler|accelerat")
+_NAMES = re.compile(rb"custom_[fb]wd|\bamp\b")  # what else is named of AMP
 MODULE = "<module>"
 _LIBRARIES = re.compile(rb"lightning|transformers")
 _PRECISION = re.compile(rb"precision|fp16|bf16")
@@ -138,7 +139,7 @@ class Verifier:
     ) -> Checked:
         """What is found of a file, with the fixes that amplint offers for it."""
         look_in(settings.src, settings.start)
-        own = bool(_WORDS.search(data))
+        own = bool(_WORDS.search(data) or _NAMES.search(data))
         if not own and not any(reaches(each, _WORDS.search) for each in imports(os.path.abspath(path))):
             at = _framework(data)
             return Checked([_not_run(path, MODULE, at, _OF_A_FRAMEWORK)], True) if at else Checked([])
@@ -157,7 +158,7 @@ class Verifier:
             if each.kind is Kind.HIDDEN or idle:
                 verdict = Verdict(NO_STEP if idle else NOT_CHECKABLE, each.why)
                 rows.append(_not_run(path, each.name, each.row, verdict, source.cells))
-        return Checked(rows, bool(looked.looks), looked)
+        return Checked(rows, bool(looked.looks) or looked.names_amp, looked)
 
     def compare(
         self,
@@ -194,7 +195,9 @@ class Verifier:
                     each for each in fixed.result.findings if _contains(after_step, after_source.row(each.start))
                 ]
             gone = _gone(source, inside, after_source, remaining)
-            verdict = decide(before, after, {each.code for each in gone}, [each.code for each in remaining])
+            fixed_rows = {source.row(each.start) for each in gone}
+            codes = {each.code for each in gone}
+            verdict = decide(before, after, codes, [each.code for each in remaining], fixed_rows)
             listed = compared(
                 before, [(each.code, source.row(each.start), each.message, each in gone) for each in inside]
             )
@@ -246,7 +249,7 @@ class Verifier:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
             return NOTHING, f"looking for training steps failed: {reason}"
         looks = [Look(name, row, Kind(kind), why) for name, row, kind, why in answer["looks"]]
-        return Looked(looks, answer["follow"], answer["read"]), ""
+        return Looked(looks, answer["follow"], answer["read"], answer["names_amp"]), ""
 
     def _run(
         self, file: dict[str, Any], text: str, step: dict[str, Any], number: int, answers: Sequence[dict[str, Any]] = ()
@@ -257,7 +260,7 @@ class Verifier:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
             return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": file["device"]}
         faults = [Fault(*each) for each in answer["faults"]]
-        known = {name: answer[name] for name in ("state", "reason", "numbers", "dtypes", "paths", "answers")}
+        known = {name: answer[name] for name in ("state", "reason", "numbers", "dtypes", "paths", "answers", "warned")}
         return Judged(**known, faults=faults), answer
 
     def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from amplint.verify.judge import Judged, Path, judge
 from amplint.verify.program import Code, Step
 from amplint.verify.proof import Observed, said
 from amplint.verify.record import Recorder
+from amplint.verify.roles import in_words
 from amplint.verify.simulate import simulated
 from amplint.verify.stage import Knowledge, Stage
 from amplint.verify.standins import CannotFollow, Impossible, NoneUsedError
@@ -153,6 +154,7 @@ class _Trial:
         path.stale = self._knowledge.stale
         path.of_amp = run.ended is not None and run.ended.of_amp
         path.effects = run.unseen_effects
+        path.warned = run.warned
         path.remade = max((count - 1 for count in run.constructions.values()), default=0)
         # What a program does itself behind a reuse of gradients, it does without AMP as well.
         observed.reused = max(0, observed.reused - reference.observed.reused)
@@ -199,14 +201,16 @@ class _Trial:
     def _observe(self, choices: Choices, recorder: Recorder, *, off: bool = False) -> tuple[Interpreter, Observed]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            run = self._once(choices, recorder, off=off)
+            run = self._once(choices, recorder, caught, off=off)
         observed = recorder.close()
         if run.ended is not None and run.ended.error is not None:
             observed.end, observed.detail = "exception", f"{run.ended.where}: {said(run.ended.error)}"
-        observed.warnings = list(dict.fromkeys(f"{each.category.__name__}: {each.message}" for each in caught))
+        observed.warnings = list(dict.fromkeys(map(in_words, caught)))
         return run, observed
 
-    def _once(self, choices: Choices, recorder: Recorder, *, off: bool) -> Interpreter:
+    def _once(
+        self, choices: Choices, recorder: Recorder, caught: list[warnings.WarningMessage], *, off: bool
+    ) -> Interpreter:
         reset()
         self._found.runs += 1
         with ExitStack() as conditions:
@@ -216,6 +220,7 @@ class _Trial:
             stage = Stage(self._knowledge, self._device, off=off)
             recorder.may_overflow = lambda optimizer: id(optimizer) in stage.protected or not self._protects
             run = Interpreter(self._step, self._code, stage, choices, self._class)
+            run.heard = caught
             run.run()
         return run
 

@@ -35,8 +35,13 @@ class Verdict(NamedTuple):
     reason: str = ""
 
 
-def decide(before: Judged, after: Judged | None, fixed: Iterable[str], left: Iterable[str]) -> Verdict:
-    """The verdict. `after` is None where no fix touches the step; `fixed` and `left` are codes of its findings."""
+def decide(
+    before: Judged, after: Judged | None, fixed: Iterable[str], left: Iterable[str], fixed_rows: Set[int] = frozenset()
+) -> Verdict:
+    """The verdict. `after` is None where no fix touches the step; `fixed` and `left` are codes of its findings.
+
+    `fixed_rows`: the lines before the fix of those that are fixed.
+    """
     if before.state == UNKNOWN:
         return Verdict(NOT_CHECKABLE, before.reason)
     if after is None:
@@ -50,13 +55,27 @@ def decide(before: Judged, after: Judged | None, fixed: Iterable[str], left: Ite
         return Verdict(REFUTED, f"the fix brings something new: {new}; {REPORT}")
     was, now = ({each.what: each.shows for each in half.faults} for half in (before, after))
     gone = {shows for what, shows in was.items() if what not in now}
-    if still := {*now.values()} & shown_by(fixed) - explained - gone:
+    others = {what for what in now if _is_of_others(what, before, after, fixed_rows)}
+    still = {shows for what, shows in now.items() if what not in others}
+    if still := still & shown_by(fixed) - explained - gone:
         return Verdict(REFUTED, f"the fix leaves it wrong: {_first(after, still)}; {REPORT}")
     if mended := gone - {*now.values()}:
         return Verdict(MISBEHAVES, f"the fix mends {_listed(mended)}, but not {_listed(now.values())}")
+    gone |= {now[what] for what in others if _rows(after, what) < _rows(before, what)}
     if gone:
         return Verdict(MISBEHAVES, f"the fix mends one {_listed(gone)}, and another one is left")
     return Verdict(MISBEHAVES, "the fix is about something that the run doesn't show")
+
+
+def _is_of_others(what: str, before: Judged, after: Judged, fixed_rows: Set[int]) -> bool:
+    """Whether a warning that is left is of lines that had it before, and that no fix is for: there are no more."""
+    had = before.warned.get(_said(what), ())
+    return 0 < _rows(after, what) <= sum(row not in fixed_rows for row in had)
+
+
+def _rows(judged: Judged, what: str) -> int:
+    """How many lines have a warning."""
+    return len(judged.warned.get(_said(what), ()))
 
 
 def _new(before: Judged, after: Judged, explained: Set[str]) -> str:
@@ -75,6 +94,10 @@ def _new(before: Judged, after: Judged, explained: Set[str]) -> str:
 
 def _shows(what: str) -> str:
     return what.partition(":")[0]
+
+
+def _said(what: str) -> str:
+    return what.partition(": ")[2]
 
 
 def _listed(observables: Iterable[str]) -> str:
