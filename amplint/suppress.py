@@ -68,16 +68,18 @@ class Suppressions:
 
     def _protected(self, finding: Finding, fix: Fix) -> Iterator[tuple[int, list[Code]]]:
         """Where a fix changes what is written, although a comment there silences its rule."""
-        is_rename = finding.code in _RENAMES
-        codes = _RENAMES if is_rename else (finding.code,)
+        renames = finding.code in _RENAMES
         for edit in fix.edits:
             inserts = edit.start == edit.end
-            if inserts and not is_rename:
+            if inserts and not renames:
                 continue  # it stands at the finding
-            for row in range(self._source.row(edit.start), self._source.row(max(edit.end - 1, edit.start)) + 1):
+            last = edit.start if inserts else edit.end - 1
+            for row in range(self._source.row(edit.start), self._source.row(last) + 1):
                 statement = self.layout.statement(row).start
-                if inserts and self.layout.statement(self._source.row(finding.start)).start == statement:
+                is_own = statement == self.layout.statement(self._source.row(finding.start)).start
+                if inserts and is_own:
                     continue
+                codes = _RENAMES if renames and not is_own else (finding.code,)
                 for each in self._holding.get(statement, ()):
                     if each.codes is None:
                         yield edit.start, []
