@@ -9,7 +9,7 @@ from amplint.model import ir
 from amplint.model.scopes import Assigned
 
 if TYPE_CHECKING:
-    from amplint.model import Module
+    pass
 
 
 def conditions_round(node: ir.Node, within: ir.Node | None = None) -> list[tuple[ir.Value, bool]]:
@@ -57,25 +57,6 @@ def may_suppress(statement: ir.With) -> bool:
     """Whether a `with` goes on behind an exception of its body."""
     calls = (each.context for each in statement.items if isinstance(each.context, ir.Call))
     return any(ir.last_name(each.func) == "suppress" for each in calls)
-
-
-def runs_once(module: Module, loop: ir.For | ir.While) -> bool:
-    """Whether a loop has one iteration: `for _ in range(1)`, or one that breaks at its end whatever happens."""
-    ends = loop.body.statements[-1]
-    if isinstance(ends, ir.Return) or (isinstance(ends, ir.Jump) and ends.kind == "break"):
-        return not any(
-            isinstance(each, ir.Jump) and each.kind == "continue" for each in ir.walk_statements(loop.body, into=False)
-        )
-    source = loop.iter if isinstance(loop, ir.For) else None
-    if isinstance(source, ir.Sequence):
-        return len(source.items) == 1 and not isinstance(source.items[0], ir.Starred)
-    if not isinstance(source, ir.Call) or module.names.of(source.func) != {"builtins.range"} or len(source.args) != 1:
-        return False
-    count = source.args[0].value
-    bindings = module.names.bindings(count) if isinstance(count, ir.Name) else []
-    if len(bindings) == 1 and isinstance(bindings[0], Assigned) and not is_changed(bindings[0]):
-        count = bindings[0].value
-    return isinstance(count, ir.Constant) and type(count.value) is int and count.value == 1
 
 
 def asks_for_itself(place: ir.Node, test: ir.Value) -> bool:

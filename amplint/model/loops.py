@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from amplint.model import ir
 from amplint.model.containers import Containers
-from amplint.model.deciding import runs_once
 from amplint.model.events import events
 from amplint.model.expressions import Expressions
+from amplint.model.iterations import runs_once
 from amplint.model.objects import objects
 from amplint.model.paths import Paths, joined
 from amplint.model.state import Abstract, State

@@ -51,9 +51,9 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.deciding import runs_once
 from amplint.model.dtypes import is_false, opened_by, region_of
 from amplint.model.flow import Flow, flows
+from amplint.model.iterations import runs_once
 from amplint.model.objects import objects
 from amplint.model.state import Opened
 from amplint.rules.base import Rule
