@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from amplint import check
 from amplint.verify.judge import RIGHT, WRONG
 from amplint.verify.shows import SHOWS
-from amplint.verify.verdict import CONFIRMED, MISBEHAVES, REFUTED, fewer
+from amplint.verify.verdict import CONFIRMED, MISBEHAVES, REFUTED
 from tests import interpreting
 from tests.differential.generate import generate
 from tests.differential.interpreted import Interpreted, interpreted
@@ -31,7 +32,7 @@ def verdicts(variant: Path) -> list[tuple[Ran, str]]:
     """Each step of a fixture, with the verdict on what its fix does to it."""
     bad, fixed = halves(variant)
     codes, left = ([each.code for each in check(text)] for text in (bad, fixed))
-    gone = {variant.parent.name[:6], *fewer(codes, left)}
+    gone = {variant.parent.name[:6], *(Counter(codes) - Counter(left))}
     return [(ran, each.verdict) for ran, each in interpreting.verdicts(bad, fixed, gone, left)]
 
 
