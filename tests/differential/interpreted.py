@@ -14,7 +14,7 @@ import torch
 
 from amplint import check, fix
 from amplint.verify.judge import RIGHT, UNKNOWN, WRONG
-from amplint.verify.verdict import REFUTED, fewer
+from amplint.verify.verdict import REFUTED
 from tests.differential.compare import SETTINGS
 from tests.differential.generate import generate
 from tests.differential.ledger import UnsuitableError
@@ -43,7 +43,7 @@ def interpreted(program: Program) -> Interpreted:
     """Interpret a program and what its fixes make of it, and execute it."""
     fixed = fix(program.text, FILENAME, SETTINGS, unsafe=True)
     codes, left = ([each.code for each in check(text, FILENAME, SETTINGS)] for text in (program.text, fixed))
-    decided = verdicts(program.text, fixed, fewer(codes, left), left)
+    decided = verdicts(program.text, fixed, Counter(codes) - Counter(left), left)
     states = {each.judged.state for each, _ in decided}
     try:
         observed: bool | None = any(not each.secondary for each in observe(program).observed)
