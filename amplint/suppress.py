@@ -68,18 +68,17 @@ class Suppressions:
 
     def _protected(self, finding: Finding, fix: Fix) -> Iterator[tuple[int, list[Code]]]:
         """Where a fix changes what is written, although a comment there silences its rule."""
-        renames = finding.code in _RENAMES
+        own = self.layout.statement(self._source.row(finding.start)).start
         for edit in fix.edits:
             inserts = edit.start == edit.end
-            if inserts and not renames:
+            if inserts and finding.code not in _RENAMES:
                 continue  # it stands at the finding
             last = edit.start if inserts else edit.end - 1
             for row in range(self._source.row(edit.start), self._source.row(last) + 1):
                 statement = self.layout.statement(row).start
-                is_own = statement == self.layout.statement(self._source.row(finding.start)).start
-                if inserts and is_own:
+                if inserts and statement == own:
                     continue
-                codes = _RENAMES if renames and not is_own else (finding.code,)
+                codes = (finding.code,) if statement == own else _related(finding.code)
                 for each in self._holding.get(statement, ()):
                     if each.codes is None:
                         yield edit.start, []
@@ -117,7 +116,7 @@ class Suppressions:
 
     def _reaches(self, edit: Edit, part: Range, code: str) -> bool:
         """Whether an edit for `code` changes what is off, or how far it is."""
-        start, covers = part.start, any(map(part.covers, _RENAMES if code in _RENAMES else (code,)))
+        start, covers = part.start, any(map(part.covers, _related(code)))
         if not (self._source.text[edit.start : edit.end] + edit.content).strip():
             # Lines that are indented anew may leave the block, or take the comment above the range with them.
             start, covers = self._source.offset(max(self._source.row(start) - 1, 1), 1), True
@@ -235,6 +234,11 @@ class Suppressions:
                 for ended in self._ranges.ended[code]:
                     found[ended].append(each)
         return found
+
+
+def _related(code: str) -> tuple[str, ...]:
+    """The rules whose lines a fix of a rule may change."""
+    return _RENAMES if code in _RENAMES else (code,)
 
 
 def _names(code: str, found: str) -> bool:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.scopes import Assigned
-
-if TYPE_CHECKING:
-    pass
 
 
 def conditions_round(node: ir.Node, within: ir.Node | None = None) -> list[tuple[ir.Value, bool]]:
