@@ -6,8 +6,10 @@ reached, and its own state is saved nowhere; and `optimizer.load_state_dict(...)
 never loaded.
 
 It is silent unless the scaler's whole life is in sight: made and, by one of the file's own names, saved there; not
-returned, kept in a container or given to code elsewhere. Silent too where all regions are bfloat16 or off, where the
-scaler is switched off or made anew in a loop, where the scale is kept by hand, and for states that stay in memory.
+returned, kept in a container or given to code elsewhere. Of an object that keeps a scaler as an attribute the states
+may also be taken by a function that is given the object; where code takes all of its attributes, or one by a name that
+may be the scaler's, and can get at the state so, it is silent. Silent too where all regions are bfloat16 or off, where
+the scaler is switched off or made anew in a loop, where the scale is kept by hand, and for states that stay in memory.
 
 ## Why is this bad?
 A resumed run starts at a scale of 65,536 again, whatever the scale had become: the first steps overflow and are skipped
@@ -82,7 +84,7 @@ _BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each scaler whose state is missing in a checkpoint, or never comes back."""
-    if not lives(module) or not float16_possible(module) or states_unclear(module) or trains_off(module):
+    if not lives(module) or not float16_possible(module) or trains_off(module):
         return
     for life in lives(module):
         if (
@@ -90,6 +92,7 @@ def check(module: Module) -> Iterator[Finding]:
             or life.methods & _BY_HAND
             or _scale_is_saved(module, life)
             or loop_of(life.made.call) is not None
+            or states_unclear(module, life)
         ):
             continue
         saved = _own_states(module, life, "state_dict")
@@ -159,11 +162,12 @@ def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
         for state, _ in entries
         if ir.function_of(state.call) is first and (whole is None or _dict_of(state.call) is whole)
     ][-1]
+    place = next(place for state, place in entries if state is last)
     offered, withheld = _fix(module, life, entries)
     resumed = is_resumed(module)
     then = "a resumed run starts" if resumed else "a run resumed from it would start"
     yield rule.finding(
-        module.span(last.call),
+        module.span(last.call if module.is_own(last.call) else place),
         f"the checkpoint has the optimizer's state without the scaler's: {then} at the initial scale and "
         f"skip{'s' if resumed else ''} steps until it fits again; save the scaler's state_dict() too, and load it",
         fix=offered,
@@ -262,7 +266,10 @@ def _fix(module: Module, life: Life, entries: list[tuple[State, ir.Node]]) -> tu
     for state, place in entries:
         slot = slot_of(state.call)
         if place is not state.call:
-            return None, "give the scaler to the function that saves, and save its state_dict() there"
+            given = f"save its state_dict() there, and load it ({module.line(state.call)})"
+            if isinstance(state.call.func, ir.Attribute) and isinstance(state.call.func.base, ir.Attribute):
+                return None, f"the function that saves is given what keeps the scaler: {given}"
+            return None, f"give the scaler to the function that saves, and {given}"
         if slot is None:
             return None, "the checkpoint is not a dict with fixed keys in sight: save the scaler's state_dict() too"
         why = why_not_at(module, life, state.call)

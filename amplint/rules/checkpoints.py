@@ -7,18 +7,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
+from amplint.model.calls import callers, passed
+from amplint.model.frames import Frame
 from amplint.model.objects import objects
-from amplint.model.scopes import Other, Scope, node_of, owner_class
-from amplint.model.unseen import function_named, local_class, local_function
-from amplint.rules.kept import near_definition
-from amplint.rules.lives import argument_of, lives
+from amplint.model.scopes import Other, Scope, node_of
+from amplint.model.unseen import function_named
+from amplint.rules.keepers import SAVES, is_taken_unnamed, reads
+from amplint.rules.lives import Life, lives
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_SAVES = re.compile(r"(?i)save|dump")
-# What is asked of a dict for some of its items, or given to it.
-_OF_ONE = {"get", "pop", "update", "setdefault", "keys"}
 _HOOK = re.compile(r"(?i)^_?(on|pre|post|before|after)_|hook|callback")
 
 
@@ -74,12 +73,18 @@ def states(module: Module, method: str) -> list[State]:
     ]
 
 
-def states_unclear(module: Module) -> bool:
-    """Whether a state may be a scaler's though none that the file makes: of what only a name tells, or none."""
-    return module.once(_states_unclear)
+def states_unclear(module: Module, life: Life) -> bool:
+    """Whether a state may be that of a scaler, though it is not seen to be: by its name, or taken without one."""
+    return module.once(_may_be_anyones) or _is_taken_unnamed(module, life)
 
 
-def _states_unclear(module: Module) -> bool:
+def _is_taken_unnamed(module: Module, life: Life) -> bool:
+    attr = life.scaler.partition(".")[2]
+    return life.keeper is not None and is_taken_unnamed(module, life.keeper, attr)
+
+
+def _may_be_anyones(module: Module) -> bool:
+    """Whether a state is one of a scaler by its name, and of none that the file makes."""
     followed = {key for life in lives(module) for key in life.keys}
     known = objects(module)
     for value in module.whole.near("state_dict").values:
@@ -90,53 +95,7 @@ def _states_unclear(module: Module) -> bool:
         words = [ir.last_name(each).lower() for each in ir.walk_values(value.base)]
         if any("scal" in word or "amp" in word.split("_") for word in words):
             return True
-        if isinstance(value.base, ir.Call) and module.names.of(value.base.func) & {"builtins.getattr", "builtins.vars"}:
-            return True
-    owners = _owners(module)
-    return bool(owners) and any(
-        isinstance(value, ir.Name)
-        and value.name == "self"
-        and _is_taken_whole(module, value)
-        and _is_an_owner(module, value, owners)
-        for value in module.whole.near(_SAVES, "__dict__", *module.words("builtins.vars")).values
-    )
-
-
-def _owners(module: Module) -> list[ir.Class]:
-    """The classes whose instances keep a scaler that they make."""
-    makers = (ir.function_of(life.made.call) for life in lives(module) if life.scaler.startswith("self"))
-    return [maker.cls for maker in makers if maker is not None and maker.cls is not None]
-
-
-def _is_an_owner(module: Module, value: ir.Name, owners: list[ir.Class]) -> bool:
-    """Whether `self` can be an instance of one of some classes."""
-    cls = owner_class(ir.Attribute(value.id, value.node, value.parent, value, ""))
-    return cls is None or any(_inherits(module, each, cls) or _inherits(module, cls, each) for each in owners)
-
-
-def _inherits(module: Module, cls: ir.Class, base: ir.Class, depth: int = 4) -> bool:
-    if cls is base:
-        return True
-    parents = [local_class(module, each.value) for each in cls.bases]
-    return depth > 0 and any(each is not None and _inherits(module, each, base, depth - 1) for each in parents)
-
-
-def _is_taken_whole(module: Module, value: ir.Name) -> bool:
-    """`self.__dict__`, `vars(self)`, `torch.save(self, path)`; not a question about one attribute."""
-    up = value.parent
-    if isinstance(up, ir.Call) and up.func is not value:
-        if _SAVES.search(ir.last_name(up.func)):
-            return True
-        return "builtins.vars" in module.names.of(up.func) and _is_all(up)
-    return isinstance(up, ir.Attribute) and up.attr == "__dict__" and _is_all(up)
-
-
-def _is_all(value: ir.Value) -> bool:
-    """Whether it is all of a dict of attributes that goes on from here."""
-    up = value.parent
-    if isinstance(up, ir.Attribute):
-        return up.attr not in _OF_ONE
-    return not isinstance(up, ir.Compare) and not (isinstance(up, ir.Subscript) and up.base is value)
+    return False
 
 
 def is_saved(module: Module, value: ir.Value) -> bool:
@@ -157,7 +116,7 @@ def saved_by(module: Module, value: ir.Value, seen: set[object] | None = None) -
             name = ir.last_name(up.func)
             if _HOOK.search(name):
                 return None
-            if _SAVES.search(name):
+            if SAVES.search(name):
                 return up
             if name in ("update", "setdefault") and isinstance(up.func, ir.Attribute):
                 return _saved_as(module, up.func.base, seen)
@@ -206,12 +165,7 @@ def _saved_as(module: Module, target: ir.Value, seen: set[object]) -> ir.Call | 
 
 def _reads(module: Module, home: Scope | None, name: str) -> list[ir.Name]:
     """The reads of a whole variable, not of its items and attributes."""
-    return [
-        value
-        for value in module.whole.near(name).values
-        if isinstance(value, ir.Name) and value.name == name and not value.bound and value.scope.home(name) is home
-        if not isinstance(value.parent, (ir.Attribute, ir.Subscript))
-    ]
+    return [each for each in reads(module, home, name) if not isinstance(each.parent, (ir.Attribute, ir.Subscript))]
 
 
 def _adds(module: Module, value: ir.Value, call: ir.Call) -> bool:
@@ -219,7 +173,7 @@ def _adds(module: Module, value: ir.Value, call: ir.Call) -> bool:
     name = ir.last_name(call.func)
     if call.func is value or any(each.startswith("builtins.") for each in module.names.of(call.func)):
         return False
-    return bool(_HOOK.search(name)) or not (_SAVES.search(name) or function_named(module, name))
+    return bool(_HOOK.search(name)) or not (SAVES.search(name) or function_named(module, name))
 
 
 def from_file(module: Module, value: ir.Value) -> bool:
@@ -246,21 +200,25 @@ def from_file(module: Module, value: ir.Value) -> bool:
 def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
     """The keys of the optimizer whose state a call takes, with the place where it is known under that key.
 
-    Where it is a parameter of a function of this file, those places are the function's calls.
+    Where it is a parameter of a function of this file, or an attribute of one, those places are the function's calls.
     """
     known = objects(module)
     assert isinstance(state.call.func, ir.Attribute)
     base = state.call.func.base
     found: list[tuple[str, ir.Node]] = [(state.key, state.call)] if known.is_optimizer(base) is not None else []
-    bindings = module.names.bindings(base) if isinstance(base, ir.Name) else []
-    if isinstance(base, ir.Name) and len(bindings) == 1 and isinstance(bindings[0], Other):
-        function = bindings[0].node
-        if isinstance(function, ir.Function):
-            for call in near_definition(module, function).calls:
-                given = (
-                    argument_of(function, call, base.name) if local_function(module, call.func) is function else None
-                )
-                key = known.is_optimizer(given) if given is not None else None
-                if key is not None:
-                    found.append((key, call))
+    root = base
+    while isinstance(root, ir.Attribute):
+        root = root.base
+    bindings = module.names.bindings(root) if isinstance(root, ir.Name) else []
+    only = bindings[0] if len(bindings) == 1 else None
+    function = only.node if isinstance(only, Other) else None
+    if not isinstance(root, ir.Name) or not isinstance(function, ir.Function):
+        return found
+    own = known.variable(function.scope, root.name)
+    for call, value in zip(callers(module, function), passed(module, function, root.name), strict=True):
+        given = known.key(value) if value is not None else None
+        with known.within(Frame({own: given} if given is not None else {})):
+            key = known.is_optimizer(base)
+        if given is not None and key is not None:
+            found.append((key, call))
     return found

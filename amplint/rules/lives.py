@@ -12,6 +12,7 @@ from amplint.model.objects import Made, objects
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
 from amplint.model.training import trained
 from amplint.model.unseen import bases_in_sight, function_named, local_function
+from amplint.rules.keepers import keepers
 from amplint.rules.kept import near_kept
 from amplint.rules.made_before import Order, made_before
 from amplint.rules.standing import ifs_round
@@ -27,6 +28,7 @@ class Life:
     """All that a file does with one scaler that it makes.
 
     `unseen`: the scaler gets to where it can't be followed. `methods`: the names of the attributes that are read of it.
+    `keeper`: the class whose objects keep it as an attribute.
     """
 
     def __init__(self, module: Module, scaler: str, made: Made) -> None:
@@ -35,14 +37,22 @@ class Life:
         self.scaler = scaler
         self.made = made
         self.methods: set[str] = set()
-        self.keys = {scaler}
+        function = ir.function_of(made.call)
+        self.keeper = function.cls if function is not None and scaler.startswith("self") else None
+        self.keys = self._of_keepers()
         self.unseen = self._stored_twice()
-        todo = [scaler]
+        todo = list(self.keys)
         while todo:
             for value in _uses(module, todo.pop()):
                 for key in self._follow(value) - self.keys:
                     self.keys.add(key)
                     todo.append(key)
+
+    def _of_keepers(self) -> set[str]:
+        """The keys by which the scaler is an attribute of the objects that keep it; a variable's own."""
+        attr = self.scaler.partition(".")[2]
+        owners = keepers(self._module, self.keeper) if self.keeper is not None else ()
+        return {self.scaler, *(f"{each}.{attr}" for each in owners)}
 
     def _stored_twice(self) -> bool:
         """Whether the scaler is kept under two names, or in an object that code elsewhere may add to."""
@@ -67,7 +77,7 @@ class Life:
         if isinstance(up, ir.Call) and up.func is not value:
             return self._given(value, up)
         if isinstance(up, ir.Assign):
-            if value not in up.targets and any(self._known.key(each) != self.scaler for each in up.targets):
+            if value not in up.targets and any(self._known.key(each) not in self.keys for each in up.targets):
                 self.unseen = True
         elif not isinstance(up, (ir.Compare, ir.Bool, ir.Unary, ir.If, ir.While, ir.Assert, ir.Expr, ir.Delete)):
             self.unseen = self.unseen or not (isinstance(up, ir.Conditional) and up.test is value)
