@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
+from amplint.model.arguments import given_to
 from amplint.model.dtypes import region_of
 from amplint.model.events import Events
 from amplint.model.frames import Frame
@@ -337,24 +338,11 @@ class Calls:
         before = callee.made if callee.maker is None else None  # partial's
         if any(each.unpacks("*") or each.unpacks("**") for each in (call, before) if each is not None):
             return None
-        params = list(callee.function.params)
-        if callee.bound:
-            params = params[1:]
-        positional = [param for param in params if param.kind == "positional"]
-        found: dict[str, ir.Value | None] = {param.name: param.default for param in params}
+        params = callee.function.params[1 if callee.bound else 0 :]
         values = [*(before.positional[1:] if before is not None else ()), *call.positional]
-        if len(values) > len(positional):
+        if len(values) > sum(param.kind == "positional" for param in params):
             return None  # they go into `*args`
-        for param, value in zip(positional, values, strict=False):
-            found[param.name] = value
-        for arg in (*(before.args if before is not None else ()), *call.args):
-            if arg.keyword is not None and arg.keyword in found:
-                found[arg.keyword] = arg.value
-        return {name: value for name, value in found.items() if not self._is_pack(params, name)}
-
-    @staticmethod
-    def _is_pack(params: list[ir.Param], name: str) -> bool:
-        return any(param.name == name and param.kind in ("*", "**") for param in params)
+        return given_to(params, values, (*(before.args if before is not None else ()), *call.args))
 
 
 def callers(module: Module, function: ir.Function | None) -> list[ir.Call]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import libcst as cst
 
 from amplint.model import ir
+from amplint.model.arguments import given_to
 from amplint.model.frames import Frame
 from amplint.model.scopes import Assigned, owner_class
 
@@ -86,12 +87,14 @@ class Kept:
         if call.unpacks("*") or call.unpacks("**"):
             return {}
         if constructor is not None:
-            names = [each.name for each in constructor.params[1:] if each.kind == "positional"]
+            params = list(constructor.params[1:])
         else:
-            names = _fields(making.cls) if self._is_generated(making.cls) else []
-        given = dict(zip(names, call.positional, strict=False))
-        given |= {arg.keyword: arg.value for arg in call.args if arg.keyword is not None}
-        keys = {name: self._keys.raw(value) for name, value in given.items()}
+            fields = _fields(making.cls) if self._is_generated(making.cls) else []
+            named = (arg.keyword for arg in call.args if arg.keyword is not None)
+            params = [ir.Param(name, "keyword", None, None) for name in named]
+            params += [ir.Param(name, "positional", None, None) for name in fields]
+        given = given_to(params, call.positional, call.args)
+        keys = {name: self._keys.raw(value) for name, value in given.items() if value is not None}
         return {name: self.resolved(making.around.translate(key)) for name, key in keys.items() if key is not None}
 
     def _making(self, key: str) -> _Making | None:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.arguments import given_to
 from amplint.model.decided import decided
 from amplint.model.dtypes import is_false, regions
 from amplint.model.objects import Made, objects
@@ -124,22 +125,17 @@ def lives(module: Module) -> list[Life]:
 
 def parameter_of(function: ir.Function, call: ir.Call, value: ir.Value) -> str | None:
     """The name of the parameter that takes an argument of a call of the function; None where that can't be told."""
-    names = [param.name for param in function.params if param.kind == "positional"]
-    if function.cls is not None and isinstance(call.func, ir.Attribute):
-        names = names[1:]
-    for param, given in zip(names, call.positional, strict=False):
-        if given is value:
-            return param
-    named = {param.name for param in function.params if param.kind in ("positional", "keyword")}
-    return next((each.keyword for each in call.args if each.value is value and each.keyword in named), None)
+    return next((name for name, each in _given_by(function, call).items() if each is value), None)
 
 
 def argument_of(function: ir.Function, call: ir.Call, param: str) -> ir.Value | None:
     """What a call gives for a parameter of the function, its default where it gives nothing."""
-    for each in call.args:
-        if each.star == "" and parameter_of(function, call, each.value) == param:
-            return each.value
-    return next((each.default for each in function.params if each.name == param), None)
+    return _given_by(function, call).get(param)
+
+
+def _given_by(function: ir.Function, call: ir.Call) -> dict[str, ir.Value | None]:
+    bound = function.cls is not None and isinstance(call.func, ir.Attribute)
+    return given_to(function.params[1 if bound else 0 :], call.positional, call.args)
 
 
 def is_off(module: Module, enabled: ir.Value) -> bool:

@@ -45,6 +45,10 @@ class Looker:
             for each in step.reach:
                 self._within.setdefault(_key(each), step)
 
+    def step_with(self, function: ir.Function | None) -> Step | None:
+        """The first of the file's steps that runs a function; None is the file's own code."""
+        return self._within.get(_key(function))
+
     def look(self) -> Looked:
         """What was seen."""
         code = self._code
@@ -108,7 +112,7 @@ class Looker:
     def _kind(self, function: ir.Function | None, has: ir.Value | None, *, followed: bool) -> tuple[Kind, str]:
         if self._is_step(function):
             return Kind.STEP, "a training step"
-        if (step := self._within.get(_key(function))) is not None:
+        if (step := self.step_with(function)) is not None:
             return Kind.PART, f"a part of {step.name}"
         assert has is not None
         code = self._code
@@ -218,11 +222,11 @@ class Looker:
         """The files with steps (or `hidden`: what may hide some) that functions of this one run, and no step of it."""
         code = self._code
         for function in (None, *code.module.functions):
-            if _key(function) in self._within:
+            if self.step_with(function) is not None:
                 continue
             for each in code.reach(function)[1:]:
                 owner = code.owner(each)
-                if each is None or owner is code or _key(each) in self._within:
+                if each is None or owner is code or self.step_with(each) is not None:
                     continue
                 if Looker(owner).hides(each) if hidden else owner.is_step(each):
                     yield owner.module.source.filename
@@ -271,10 +275,10 @@ class Looker:
         """
         code, looker = self._code, Looker(owner)
         if function is not None and function.name != "__init__":
-            return looker._within.get(function.id)
+            return looker.step_with(function)
         if function is not None and function.cls is not None:
             methods = [each for each in function.cls.body.statements if isinstance(each, ir.Function)]
-            return next((looker._within[each.id] for each in methods if each.id in looker._within), None)
+            return next(filter(None, map(looker.step_with, methods)), None)
         stored = ir.statement_of(has)
         targets = stored.targets if isinstance(stored, ir.Assign) else ()
         names = {each.name for each in targets if isinstance(each, ir.Name)}
