@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from amplint.api import check
+from amplint.model import build, ir
+from amplint.model.iterations import how_many
 from amplint.settings import Settings
+from amplint.source import Source
+from amplint.target import nothing_declared
 
 CODE = """
 import itertools
@@ -58,3 +64,24 @@ def train(model, optimizer, scaler, loader, batch):
 def test_a_region_round_a_loop_that_runs_once_spans_no_iterations(iterable: str, once: bool) -> None:
     settings = Settings(frozenset({"AMP309"}), isolated=True)
     assert bool(check(CODE.format(iterable=iterable), "train.py", settings)) is not once
+
+
+@pytest.mark.parametrize(
+    ("iterable", "least", "most"),
+    [
+        ("range(10)", 10, 10),
+        ("range(ONE)", 1, 1),
+        ("trange(1, 3)", 2, 2),
+        ("enumerate([batch, batch])", 2, 2),
+        ("[batch, *loader]", 1, math.inf),
+        ("zip([batch, batch], [batch, *loader])", 1, 2),
+        ("itertools.islice(loader, 2)", 0, 2),
+        ("loader[:2]", 0, 2),
+        ("loader", 0, math.inf),
+        ("range(len(loader))", 0, math.inf),
+    ],
+)
+def test_how_many_items_an_iterable_has(iterable: str, least: float, most: float) -> None:
+    module = build(Source("x.py", CODE.format(iterable=iterable)), nothing_declared())
+    (loop,) = (each for each in module.statements if isinstance(each, ir.For))
+    assert how_many(module, loop.iter) == (least, most)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.deciding import is_changed
@@ -22,6 +22,16 @@ _SAME_LENGTH = (
 _FOLLOW = 5
 
 
+class Items(NamedTuple):
+    """How many items an iterable has, at least and at most."""
+
+    least: float
+    most: float
+
+
+_ANY = Items(0, math.inf)
+
+
 def runs_once(module: Module, loop: ir.For | ir.While) -> bool:
     """Whether a loop has one iteration: `for _ in range(1)`, or one that breaks at its end whatever happens."""
     ends = loop.body.statements[-1]
@@ -29,41 +39,45 @@ def runs_once(module: Module, loop: ir.For | ir.While) -> bool:
         return not any(
             isinstance(each, ir.Jump) and each.kind == "continue" for each in ir.walk_statements(loop.body, into=False)
         )
-    return isinstance(loop, ir.For) and most_items(module, loop.iter) <= 1
+    return isinstance(loop, ir.For) and how_many(module, loop.iter).most <= 1
 
 
-def most_items(module: Module, source: ir.Value, depth: int = _FOLLOW) -> float:
-    """How many items an iterable has at most: `range(2, 3)`, `tqdm([batch])`, `islice(loader, 1)`; infinity: any."""
+def is_repeated(module: Module, loop: ir.For | ir.While) -> bool:
+    """Whether a loop runs more than once, if nothing leaves it: `for epoch in range(10)`."""
+    return isinstance(loop, ir.For) and how_many(module, loop.iter).least > 1
+
+
+def how_many(module: Module, source: ir.Value, depth: int = _FOLLOW) -> Items:
+    """How many items an iterable has: `range(2, 3)`, `tqdm([batch])`, `islice(loader, 1)`."""
     if isinstance(source, ir.Sequence):
-        unpacks = any(isinstance(each, ir.Starred) for each in source.items)
-        return math.inf if unpacks else len(source.items)
+        unpacked = sum(isinstance(each, ir.Starred) for each in source.items)
+        return Items(len(source.items) - unpacked, math.inf if unpacked else len(source.items))
     if isinstance(source, ir.Name):
         made = _bound_once(module, source)
-        return most_items(module, made, depth - 1) if made is not None and depth else math.inf
+        return how_many(module, made, depth - 1) if made is not None and depth else _ANY
     if isinstance(source, ir.Subscript) and isinstance(source.index, ir.Slice):
         upper = source.index.parts[0] if len(source.index.parts) == 1 else None
         count = _count(module, upper) if upper is not None and module.text(source.index)[0] == ":" else None
-        return count if count is not None and count >= 0 else math.inf
-    return _of_call(module, source, depth) if isinstance(source, ir.Call) and depth else math.inf
+        return Items(0, count) if count is not None and count >= 0 else _ANY
+    return _of_call(module, source, depth) if isinstance(source, ir.Call) and depth else _ANY
 
 
-def _of_call(module: Module, call: ir.Call, depth: int) -> float:
+def _of_call(module: Module, call: ir.Call, depth: int) -> Items:
     name, given = module.names.only(call.func), call.positional
     if call.unpacks("*") or not given:
-        return math.inf
+        return _ANY
     if name in _RANGES:
         counts = [_count(module, each) for each in given]
         numbers = [each for each in counts if each is not None]
         is_range = len(numbers) == len(given) <= 3 and 0 not in numbers[2:]
-        return len(range(*numbers)) if is_range else math.inf
+        return Items(*[len(range(*numbers))] * 2) if is_range else _ANY
     if name in _SAME_LENGTH:
-        return most_items(module, given[0], depth - 1)
+        return how_many(module, given[0], depth - 1)
     if name == "builtins.zip":
-        return min(most_items(module, each, depth - 1) for each in given)
-    if name == "itertools.islice" and len(given) == 2:
-        count = _count(module, given[1])
-        return count if count is not None else math.inf
-    return math.inf
+        least, most = zip(*(how_many(module, each, depth - 1) for each in given), strict=True)
+        return Items(min(least), min(most))
+    count = _count(module, given[1]) if name == "itertools.islice" and len(given) == 2 else None
+    return Items(0, count) if count is not None else _ANY
 
 
 def _count(module: Module, value: ir.Value) -> int | None:

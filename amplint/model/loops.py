@@ -9,7 +9,7 @@ from amplint.model import ir
 from amplint.model.containers import Containers
 from amplint.model.events import events
 from amplint.model.expressions import Expressions
-from amplint.model.iterations import runs_once
+from amplint.model.iterations import is_repeated, runs_once
 from amplint.model.objects import objects
 from amplint.model.paths import Paths, joined
 from amplint.model.state import Abstract, State
@@ -61,7 +61,7 @@ class Loops:
         todo = self._started(states, [key for key in assigned if key not in counted], counter, limits)
         assigned = [key for key in assigned if key not in kept and key != advancing]
         held_back: list[State] = []
-        again, once = self._is_repeated(loop), runs_once(self._module, loop)
+        again, once = is_repeated(self._module, loop), runs_once(self._module, loop)
         for is_first in (True, *(False,) * (0 if once else MAX_ROUNDS - 1)):
             if isinstance(loop, ir.While):
                 outcomes = [each for state in todo for each in self._expressions.outcomes(loop.test, state)]
@@ -98,14 +98,6 @@ class Loops:
         for limit in limits:
             states = [self._expressions.conditions.assume(limit, False, state) for state in states]
         return states
-
-    def _is_repeated(self, loop: ir.For | ir.While) -> bool:
-        """Whether a loop runs more than once, if nothing leaves it: `for epoch in range(10)`."""
-        source = loop.iter if isinstance(loop, ir.For) else None
-        if not isinstance(source, ir.Call) or self._module.names.of(source.func) != {"builtins.range"}:
-            return False
-        count = source.args[0].value if len(source.args) == 1 else None
-        return isinstance(count, ir.Constant) and isinstance(count.value, int) and count.value > 1
 
     def _counter(self, loop: ir.For | ir.While, asked: dict[str, set[object]]) -> str | None:
         """The variable that counts a loop's iterations from 0, if its conditions compare it with numbers."""
