@@ -93,3 +93,38 @@ def test_a_property_is_asked_anew_when_the_counter_has_moved() -> None:
     update = next(number for number, line in enumerate(lines) if UPDATE[0] in line)
     lines.insert(update - 1, "        self.count += 1")
     assert found("\n".join(lines)) != []
+
+
+MADE = {
+    "lambda": "return lambda i: (i + 1) % n == 0",
+    "lambda by a name": "ends = lambda i: (i + 1) % n == 0\n    return ends",
+    "function": "def ends(i):\n        return (i + 1) % n == 0\n    return ends",
+}
+ASKED = {"by a name": ("ends = every(n)", "ends(i)"), "there": ("pass", "every(n)(i)")}
+FIT = """
+import torch
+from torch import nn
+def every(n):
+    {made}
+def fit(model, optimizer, loader, n):
+    scaler = torch.amp.GradScaler("cuda")
+    {before}
+    for i, (x, y) in enumerate(loader):
+        with torch.autocast("cuda"):
+            loss = nn.functional.mse_loss(model(x), y) / n
+        scaler.scale(loss).backward()
+        if {steps}:
+            scaler.step(optimizer)
+            scaler.update()
+        if {clears}:
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("ask", ASKED)
+@pytest.mark.parametrize("made", MADE)
+def test_a_boundary_that_a_function_makes(made: str, ask: str) -> None:
+    before, ends = ASKED[ask]
+    for steps, codes in ((ends, []), ("True", ["AMP411"])):
+        text = FIT.format(made=MADE[made], before=before, steps=steps, clears=ends)
+        assert [each.code for each in check(text)] == codes

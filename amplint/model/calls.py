@@ -102,7 +102,7 @@ class Calls:
             return self._named(func, call)
         if isinstance(func, ir.Attribute):
             return self._method(func, call)
-        return None
+        return self._made(func, call) if isinstance(func, ir.Call) else None
 
     def find_property(self, value: ir.Attribute) -> Callee | None:
         """What reading an attribute runs, where that is certain: a property of this file's."""
@@ -133,12 +133,11 @@ class Calls:
         what = self._module.names.definition(func)
         if what is not None:
             return self._defined(what, call)
-        bindings = self._module.names.bindings(func)
-        only = bindings[0] if len(bindings) == 1 else None
-        if isinstance(only, Assigned) and isinstance(only.value, ir.Lambda):
-            return Callee(only.value.function)
-        if isinstance(only, Assigned) and isinstance(only.value, ir.Call):
-            made = self._made(only.value, call)
+        bound = self._bound(func)
+        if isinstance(bound, ir.Lambda):
+            return Callee(bound.function)
+        if isinstance(bound, ir.Call):
+            made = self._made(bound, call)
             if made is not None:
                 return made
         key = self._objects.key(func)
@@ -171,9 +170,22 @@ class Calls:
             return None
         returns = returned(maker.function)
         value = returns[0].value if len(returns) == 1 else None
-        function = local_function(self._module, value) if isinstance(value, ir.Name) else None
+        function = self._function_of(value) if value is not None else None
         nested = function is not None and function.outer is maker.function
         return Callee(function, made=made, maker=maker) if function is not None and nested else None
+
+    def _bound(self, name: ir.Name) -> ir.Value | None:
+        """The one value that a variable is bound to."""
+        bindings = self._module.names.bindings(name)
+        only = bindings[0] if len(bindings) == 1 else None
+        return only.value if isinstance(only, Assigned) else None
+
+    def _function_of(self, value: ir.Value) -> ir.Function | None:
+        """The function of this file that a value is: a name's, or a lambda, by itself or by a name."""
+        if not isinstance(value, ir.Name):
+            return value.function if isinstance(value, ir.Lambda) else None
+        bound = self._bound(value)
+        return bound.function if isinstance(bound, ir.Lambda) else local_function(self._module, value)
 
     def _target(self, call: ir.Call) -> str:
         """The key of what a construction is assigned to."""
