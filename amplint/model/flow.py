@@ -26,7 +26,7 @@ from amplint.model.regions import Regions
 from amplint.model.state import State
 from amplint.model.statements import Statements
 from amplint.model.unmet import Unmet
-from amplint.model.visits import Issue, TooManyPathsError, Visit
+from amplint.model.visits import Issue, SeveralOptimizersError, TooManyPathsError, Visit
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -61,7 +61,8 @@ class Flow:
     def _run(self, depth: int, effort: int, several: bool = False) -> bool:
         """Run the function, following calls `depth` levels; whether its paths were few enough for an effort.
 
-        `several`: a run before has met several optimizers, so that a backward need not be that of the one met first.
+        `several`: a run before has met several optimizers, so that a backward need not be that of the one met first. It
+        ends there, as what it has seen until then is of no use.
         """
         statements = Statements(self._module, depth, effort, several)
         self._expressions, self._loops = statements.expressions, statements.loops
@@ -75,11 +76,11 @@ class Flow:
         try:
             with self._expressions.within(objects(self._module).frame, function):
                 paths = statements.block(self.container.body, [start])
+        except SeveralOptimizersError:
+            return self._run(depth, effort, several=True)
         except TooManyPathsError:
             self._transfer.visits, self._transfer.issues = {}, {}
             return False
-        if self._transfer.met_several and not several:
-            return self._run(depth, effort, several=True)
         for state in (*paths.normal, *paths.exits, *paths.raises):
             self._transfer.end(state)
         self.ends = [*paths.normal, *paths.exits]

@@ -15,7 +15,7 @@ from amplint.model.protocol import TABLE, Call, Error, Stage
 from amplint.model.state import Clipped, State
 from amplint.model.switches import Switches
 from amplint.model.tensors import Tensors
-from amplint.model.visits import MAX_VISITS, Followed, Issue, TooManyPathsError, Visit
+from amplint.model.visits import MAX_VISITS, Followed, Issue, SeveralOptimizersError, TooManyPathsError, Visit
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -34,7 +34,6 @@ class Transfer:
     def __init__(self, module: Module, conditions: Conditions, tensors: Tensors, several: bool) -> None:
         self._objects = objects(module)
         self.ownership = module.once(Ownership, several)
-        self.met_several = False  # a path has met more optimizers than one, though the file makes no more
         self._tensors = tensors
         self.switches = Switches(self._objects, conditions)
         self.visits: dict[int, Visit] = {}
@@ -42,7 +41,11 @@ class Transfer:
         self.site = 0  # the call that is being followed
 
     def visit(self, event: Event, state: State) -> State | None:
-        """The state after an event, whose visit is recorded; None where it raises."""
+        """The state after an event, whose visit is recorded; None where it raises.
+
+        Raises:
+            SeveralOptimizersError: the path has met more optimizers than one, though the file makes no more.
+        """
         event = self._resolved(event, state)
         visit = self.visits.setdefault(event.call.id, Visit(event))
         if event != visit.event and event not in visit.others:
@@ -53,7 +56,8 @@ class Transfer:
             if len(visit.states) > MAX_VISITS:
                 raise TooManyPathsError
         if event.kind in _OF_AN_OPTIMIZER and event.optimizer and self.ownership.is_single:
-            self.met_several |= any(key != event.optimizer for key, _ in state.groups)
+            if any(key != event.optimizer for key, _ in state.groups):
+                raise SeveralOptimizersError
         return self._after(event, state)
 
     def end(self, state: State) -> None:

@@ -13,6 +13,10 @@ MAX_STATES = 128
 MAX_VISITS = 1024
 
 
+class SeveralOptimizersError(Exception):
+    """A path meets several optimizers where there seemed to be one."""
+
+
 class TooManyPathsError(Exception):
     """More states than are worth keeping apart."""
 
