@@ -107,6 +107,18 @@ def test_it_is_silent_where_the_scaler_s_state_may_be_taken(more: tuple[str, ...
     assert not found(saving(*more) + PART + HELPERS)
 
 
+RETURNED = {
+    "all": "    def dump(self):\n        return dict(self.__dict__)\n",
+    "one": PART,
+    "an item": "    def __getitem__(self, name):\n        return getattr(self, name)\n",
+}
+
+
+@pytest.mark.parametrize("method", RETURNED.values(), ids=RETURNED)
+def test_it_is_silent_where_a_method_gives_the_attributes_to_others(method: str) -> None:
+    assert not found(saving("pass") + method)
+
+
 LOOKED_AT = {
     "names": ("print(sorted(self.__dict__))",),
     "some names": ("names = [k for k in self.__dict__ if k[0] != '_']", "print(names, len(vars(self)))"),

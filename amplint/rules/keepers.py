@@ -259,7 +259,8 @@ class _Taking:
         if function is None or function.name in _READ_AS_ATTRIBUTES or not self._is_new(function.id):
             return False
         special = function.name.startswith("__") or function.name == "<lambda>"
-        return special or any(map(then, callers(self._module, function)))
+        calls = callers(self._module, function)
+        return special or not calls or any(map(then, calls))  # others may call it where the file doesn't
 
     def _of_argument(self, value: ir.Value, then: _Then) -> bool:
         call = value.parent
