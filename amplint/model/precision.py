@@ -25,6 +25,7 @@ _NAMES = (
 )  # fmt: skip
 BY_QUALIFIED = {f"torch.{name}": _SAME.get(name, name) for name in _NAMES}
 _FOLLOW = 6
+_ADDS = ("update", "setdefault", "pop", "clear")
 # Another release of torch never changed what these classes take where no dtype is given.
 _OLD_DTYPE = {"torch.cuda.amp.autocast": "float16", "torch.cpu.amp.autocast": "bfloat16"}
 
@@ -174,11 +175,39 @@ def _chosen(each: Dtype, target: ir.Value) -> Dtype:
 def region_dtypes(module: Module, region: Region) -> list[Dtype]:
     """The dtypes in which a region can run, its device's default where none is given; never empty."""
     if region.opaque:
-        return [Dtype("other", None, region.call)]
+        return list(_unpacked(module, region.call, "dtype")) or [Dtype("other", None, region.call)]
     found: list[Dtype] = []
     for each in dtypes(module, region.dtype) if region.dtype is not None else [Dtype("none", None, region.call)]:
         found += _defaults(module, region, each) if each.kind == "none" else [each]
     return found
+
+
+def _unpacked(module: Module, call: ir.Call, keyword: str) -> Iterator[Dtype]:
+    """What a dict that a call unpacks gives it for a keyword: `autocast(**AMP)`, `AMP = dict(dtype=torch.bfloat16)`."""
+    for arg in call.args:
+        plain = arg.star == "**" and not _is_added_to(module, arg.value)
+        for source in _sources(module, arg.value) if plain else ():
+            for value in _items_of(module, source, keyword):
+                yield from _dtypes(module, value, _FOLLOW)
+
+
+def _is_added_to(module: Module, table: ir.Value) -> bool:
+    """Whether the file may put something into a dict, going by its name: `AMP["dtype"] = ...`, `AMP.update(...)`."""
+    near = module.whole.near(ir.last_name(table))
+    stored = (target for each in near.statements if isinstance(each, ir.Assign) for target in each.targets)
+    changed = [target.base for target in stored if isinstance(target, ir.Subscript)]
+    changed += [
+        each.func.base for each in near.calls if isinstance(each.func, ir.Attribute) and each.func.attr in _ADDS
+    ]
+    return any(ir.last_name(each) == ir.last_name(table) for each in changed)
+
+
+def _items_of(module: Module, table: ir.Value, key: str) -> Iterator[ir.Value]:
+    """The items of a dict, as it is written, that a key stands for."""
+    if isinstance(table, ir.Mapping):
+        yield from (item for each, item in table.items if isinstance(each, ir.Constant) and each.value == key)
+    elif isinstance(table, ir.Call) and module.names.of(table.func) == {"builtins.dict"}:
+        yield from (arg.value for arg in table.args if arg.keyword == key)
 
 
 def _defaults(module: Module, region: Region, none: Dtype) -> list[Dtype]:
