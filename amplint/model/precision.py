@@ -193,13 +193,14 @@ def _unpacked(module: Module, call: ir.Call, keyword: str) -> Iterator[Dtype]:
 
 def _is_added_to(module: Module, table: ir.Value) -> bool:
     """Whether the file may put something into a dict, going by its name: `AMP["dtype"] = ...`, `AMP.update(...)`."""
-    near = module.whole.near(ir.last_name(table))
+    name = ir.last_name(table)
+    near = module.whole.near(name or "**")
     stored = (target for each in near.statements if isinstance(each, ir.Assign) for target in each.targets)
     changed = [target.base for target in stored if isinstance(target, ir.Subscript)]
     changed += [
         each.func.base for each in near.calls if isinstance(each.func, ir.Attribute) and each.func.attr in _ADDS
     ]
-    return any(ir.last_name(each) == ir.last_name(table) for each in changed)
+    return any(ir.last_name(each) == name for each in changed)
 
 
 def _items_of(module: Module, table: ir.Value, key: str) -> Iterator[ir.Value]:
