@@ -488,3 +488,41 @@ def train(model, opt, loader, args):
 """
     (found,) = check(text, settings=Settings(frozenset({"AMP210"}), isolated=True))
     assert said in found.message
+
+
+KEPT = """
+import torch
+{top}
+class Runner:
+    {field}
+    def __init__(self, model, device):
+        {stored}
+        self.model = model.to({device})
+    def fit(self, loader):
+        for x in loader:
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                self.model(x.to({device})).mean().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("top", "field", "stored", "device", "findings"),
+    [
+        ("", 'device = "xpu"', "pass", "self.device", 1),
+        ("", 'device = "cuda"', "pass", "self.device", 0),
+        ("", 'device: str = "xpu"', "pass", "self.device", 0),  # may be one field of several of a dataclass
+        ("", 'device = "xpu"', "self.device = device", "self.device", 0),
+        ('CFG = {"device": "xpu"}', "", "pass", 'CFG["device"]', 1),
+        ('CFG = dict(device="xpu:0", lr=0.1)', "", "pass", 'CFG["device"]', 1),
+        ('CFG = {"device": "xpu"}\nCFG["device"] = choose()', "", "pass", 'CFG["device"]', 0),
+        ('CFG = {"device": "xpu"}\nCFG.update(load())', "", "pass", 'CFG["device"]', 0),
+        ('CFG = {"device": "xpu", **load()}', "", "pass", 'CFG["device"]', 0),
+        ('CFG = {"device": "xpu"} if TEST else load()', "", "pass", 'CFG["device"]', 0),
+        ('CFG = {"device": "xpu"}\nif TEST:\n    CFG = load()', "", "pass", 'CFG["device"]', 0),
+    ],
+)
+def test_203_devices_that_a_class_or_a_dict_keeps(
+    top: str, field: str, stored: str, device: str, findings: int
+) -> None:
+    text = KEPT.format(top=top, field=field or "pass", stored=stored, device=device)
+    assert len(check(text, settings=Settings(frozenset({"AMP203"}), isolated=True))) == findings

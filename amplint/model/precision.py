@@ -13,6 +13,7 @@ from amplint.model import ir
 from amplint.model.dtypes import DEFAULT_DTYPE, OLD_AUTOCAST, Region, region_devices, region_of
 from amplint.model.reaching import function_named, reaching, returned
 from amplint.model.scopes import Assigned, Imported, Other, owner_class
+from amplint.model.tables import items_at, sources
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -25,7 +26,6 @@ _NAMES = (
 )  # fmt: skip
 BY_QUALIFIED = {f"torch.{name}": _SAME.get(name, name) for name in _NAMES}
 _FOLLOW = 6
-_ADDS = ("update", "setdefault", "pop", "clear")
 # Another release of torch never changed what these classes take where no dtype is given.
 _OLD_DTYPE = {"torch.cuda.amp.autocast": "float16", "torch.cpu.amp.autocast": "bfloat16"}
 
@@ -102,7 +102,7 @@ def _constant(value: ir.Constant) -> Dtype:
 
 def _items(module: Module, base: ir.Value, index: ir.Value, depth: int) -> Iterator[Dtype]:
     """`{"fp16": torch.float16, ...}[name]`: the item, where the key is a literal, else any of them."""
-    tables = [each for each in _sources(module, base) if isinstance(each, ir.Mapping)]
+    tables = [each for each in sources(module, base) if isinstance(each, ir.Mapping)]
     if not tables:
         yield Dtype("other", None, index)
     for table in tables:
@@ -117,16 +117,6 @@ def _items(module: Module, base: ir.Value, index: ir.Value, depth: int) -> Itera
 def _tells(key: object) -> bool:
     """Whether a key can be compared with what else is asked of an index; numbers are asked for their size."""
     return key is None or isinstance(key, (bool, str))
-
-
-def _sources(module: Module, value: ir.Value) -> Iterator[ir.Value]:
-    """What a variable or attribute is set to; the value itself, if it is neither."""
-    if isinstance(value, ir.Name):
-        yield from (each.value for each in reaching(module.names, value) if isinstance(each, Assigned))
-    elif isinstance(value, ir.Attribute) and owner_class(value) is not None:
-        yield from (each for each in module.names.stored(value) if each is not None)
-    else:
-        yield value
 
 
 def _called(module: Module, call: ir.Call, depth: int) -> Iterator[Dtype]:
@@ -185,30 +175,8 @@ def region_dtypes(module: Module, region: Region) -> list[Dtype]:
 def _unpacked(module: Module, call: ir.Call, keyword: str) -> Iterator[Dtype]:
     """What a dict that a call unpacks gives it for a keyword: `autocast(**AMP)`, `AMP = dict(dtype=torch.bfloat16)`."""
     for arg in call.args:
-        plain = arg.star == "**" and not _is_added_to(module, arg.value)
-        for source in _sources(module, arg.value) if plain else ():
-            for value in _items_of(module, source, keyword):
-                yield from _dtypes(module, value, _FOLLOW)
-
-
-def _is_added_to(module: Module, table: ir.Value) -> bool:
-    """Whether the file may put something into a dict, going by its name: `AMP["dtype"] = ...`, `AMP.update(...)`."""
-    name = ir.last_name(table)
-    near = module.whole.near(name or "**")
-    stored = (target for each in near.statements if isinstance(each, ir.Assign) for target in each.targets)
-    changed = [target.base for target in stored if isinstance(target, ir.Subscript)]
-    changed += [
-        each.func.base for each in near.calls if isinstance(each.func, ir.Attribute) and each.func.attr in _ADDS
-    ]
-    return any(ir.last_name(each) == name for each in changed)
-
-
-def _items_of(module: Module, table: ir.Value, key: str) -> Iterator[ir.Value]:
-    """The items of a dict, as it is written, that a key stands for."""
-    if isinstance(table, ir.Mapping):
-        yield from (item for each, item in table.items if isinstance(each, ir.Constant) and each.value == key)
-    elif isinstance(table, ir.Call) and module.names.of(table.func) == {"builtins.dict"}:
-        yield from (arg.value for arg in table.args if arg.keyword == key)
+        for value in items_at(module, arg.value, keyword) if arg.star == "**" else ():
+            yield from _dtypes(module, value, _FOLLOW)
 
 
 def _defaults(module: Module, region: Region, none: Dtype) -> list[Dtype]:
