@@ -387,3 +387,142 @@ def test_what_is_known_of_a_new_scaler_is_known_of_an_old_one(region: str, new: 
 )
 def test_203_an_old_scaler_silent(code: str) -> None:
     assert "AMP203" not in codes(CHOSEN + code)
+
+
+TWO = """
+def train(model, loader, opt):
+    {put}
+    scaler = torch.cuda.amp.GradScaler()
+    for x in loader:
+        with torch.autocast({device}, dtype=torch.float16):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+
+
+def train_other(model, loader, opt):
+    {other_put}
+    scaler = torch.cuda.amp.GradScaler()
+    for x in loader:
+        with torch.autocast({other}, dtype=torch.float16):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("put", "device", "other_put", "other", "said"),
+    [
+        ("model.cuda()", '"cuda"', "pass", '"cuda"', []),
+        ("model.cuda()", '"cuda"', "model.cpu()", '"cpu"', ["is for cpu (line 18)"]),
+        ("model.cuda()", '"cuda"', "model.xpu()", '"xpu"', ["is for xpu (line 18)"]),
+        ("model.cuda()", '"cuda"', "model.cuda()", '"xpu"', []),  # the region's device is wrong
+        ("model.cpu()", '"cpu"', "model.xpu()", '"xpu"', ["is for cpu (line 7)", "is for xpu (line 18)"]),
+        (
+            "pass",
+            '"cuda" if torch.cuda.is_available() else "cpu"',
+            "pass",
+            '"xpu" if torch.xpu.is_available() else "cpu"',
+            ["can be for cpu (line 7)", "can be for cpu or xpu (line 18)"],
+        ),
+    ],
+)
+def test_203_of_a_scaler_count_the_regions_of_its_losses(
+    put: str, device: str, other_put: str, other: str, said: list[str]
+) -> None:
+    text = HEAD + TWO.format(put=put, device=device, other_put=other_put, other=other)
+    found = check(text, settings=Settings(frozenset({"AMP203"}), isolated=True))
+    messages = [each.message for each in found if "the scaler for cuda" in each.message]
+    assert len(messages) == len(said)
+    assert all(part in message for part, message in zip(said, messages, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("test", "findings"),
+    [
+        ('torch.device(d).type == "cuda"', []),
+        ('str(d).startswith("cuda")', []),
+        ("torch.cuda.is_available()", []),
+        ('torch.device(d).type != "mps"', ["AMP201"]),
+        ("d is not None", ["AMP201"]),
+    ],
+)
+def test_201_asks_a_function_whether_the_region_is_on(test: str, findings: list[str]) -> None:
+    text = f"""\
+import torch
+def is_on(d):
+    return {test}
+def train(model, opt, loader, device):
+    scaler = torch.amp.GradScaler()
+    for x in loader:
+        with torch.autocast(torch.device(device).type, dtype=torch.float16, enabled=is_on(device)):
+            loss = model(x.to(device)).mean()
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+"""
+    assert [each.code for each in check(text, settings=Settings(frozenset({"AMP201"}), isolated=True))] == findings
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ('GradScaler("cuda") if args.amp else None', "of line 3 is None, so that line 7 raises AttributeError"),
+        ('GradScaler("cuda", enabled=args.amp)', "of line 3 is off, so that small gradients become zero"),
+    ],
+)
+def test_210_says_what_a_missing_scaler_does(made: str, said: str) -> None:
+    text = f"""\
+import torch
+def train(model, opt, loader, args):
+    scaler = torch.amp.{made}
+    for x in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+"""
+    (found,) = check(text, settings=Settings(frozenset({"AMP210"}), isolated=True))
+    assert said in found.message
+
+
+KEPT = """
+import torch
+{top}
+class Runner:
+    {field}
+    def __init__(self, model, device):
+        {stored}
+        self.model = model.to({device})
+    def fit(self, loader):
+        for x in loader:
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                self.model(x.to({device})).mean().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("top", "field", "stored", "device", "findings"),
+    [
+        ("", 'device = "xpu"', "pass", "self.device", 1),
+        ("", 'device = "cuda"', "pass", "self.device", 0),
+        ("", 'device: str = "xpu"', "pass", "self.device", 0),  # may be one field of several of a dataclass
+        ("", 'device = "xpu"', "self.device = device", "self.device", 0),
+        ('CFG = {"device": "xpu"}', "", "pass", 'CFG["device"]', 1),
+        ('CFG = dict(device="xpu:0", lr=0.1)', "", "pass", 'CFG["device"]', 1),
+        ('CFG = {"device": "xpu"}\nCFG["device"] = choose()', "", "pass", 'CFG["device"]', 0),
+        ('CFG = {"device": "xpu"}\nCFG.update(load())', "", "pass", 'CFG["device"]', 0),
+        ('CFG = {"device": "xpu", **load()}', "", "pass", 'CFG["device"]', 0),
+        ('CFG = {"device": "xpu"} if TEST else load()', "", "pass", 'CFG["device"]', 0),
+        ('CFG = {"device": "xpu"}\nif TEST:\n    CFG = load()', "", "pass", 'CFG["device"]', 0),
+    ],
+)
+def test_203_devices_that_a_class_or_a_dict_keeps(
+    top: str, field: str, stored: str, device: str, findings: int
+) -> None:
+    text = KEPT.format(top=top, field=field or "pass", stored=stored, device=device)
+    assert len(check(text, settings=Settings(frozenset({"AMP203"}), isolated=True))) == findings

@@ -54,3 +54,56 @@ def test_a_step_and_a_scheduler_of_two_functions() -> None:
     )
     found = check(text.read_text(), settings=Settings(frozenset(all_rules()), isolated=True))
     assert "AMP000" not in {each.code for each in found}
+
+
+ONCE = """
+import torch
+
+{constants}
+
+
+def train_one_step(model, optimizer, scaler, batches):
+    for batch in {batches}:
+        with torch.autocast({arguments}):
+            loss = model(batch)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+
+
+def fit(model, optimizer, scheduler, loader):
+    scaler = torch.amp.GradScaler("cuda")
+    for batches in loader:
+        train_one_step(model, optimizer, scaler, batches)
+        scheduler.step()
+"""
+FLOAT16 = '"cuda", dtype=torch.float16'
+
+
+@pytest.mark.parametrize(
+    ("batches", "constants", "arguments", "said"),
+    [
+        ("batches", "", FLOAT16, None),
+        ("batches[:1]", "", FLOAT16, ": the learning rate"),
+        ("range(1)", "", FLOAT16, ": the learning rate"),
+        # The dtype is in a dict, or out of sight: then the message says on what it hangs.
+        ("range(1)", 'AMP = {"device_type": "cuda", "dtype": torch.float16}', "**AMP", ": the learning rate"),
+        ("range(1)", 'AMP = {"device_type": "cuda", "dtype": torch.bfloat16}', "**AMP", None),
+        (
+            "range(1)",
+            'AMP = dict(device_type="cuda", dtype=torch.bfloat16)\nAMP["dtype"] = choose()',
+            "**AMP",
+            ": where the region of line 10 is float16, the learning rate",
+        ),
+        ("range(1)", "from settings import AMP", "**AMP", ": where the region of line 9 is float16, the learning rate"),
+    ],
+)
+def test_a_scheduler_beside_a_function_that_steps(
+    batches: str, constants: str, arguments: str, said: str | None
+) -> None:
+    """One that makes many steps is an epoch; one that makes a single step is an iteration."""
+    text = ONCE.format(batches=batches, constants=constants, arguments=arguments)
+    findings = check(text, "train.py", Settings(frozenset({"AMP412"}), isolated=True))
+    assert len(findings) == (said is not None)
+    assert all(said in each.message for each in findings if said is not None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.objects import objects
-from amplint.model.operators import COMPARES, COMPUTES
+from amplint.model.operators import COMPARES, COMPUTES, ORDERS, ordered
 from amplint.model.predicates import Predicates
 from amplint.model.scopes import Assigned
 from amplint.model.state import Abstract, State
@@ -191,8 +191,10 @@ class Conditions:
             if positive in ("Is", "Equal") and isinstance(right.value, bool):
                 fact = self._fact(left, state)
                 return (fact[0], fact[1] is (right.value is holds)) if fact is not None else None
-        parts = self._objects.render(left), self._objects.render(right)
-        return (f"{positive}({parts[0]},{parts[1]})", holds) if None not in parts else None
+        one, other = self._objects.render(left), self._objects.render(right)
+        if one is None or other is None:
+            return None
+        return ordered(op, one, other) if op in ORDERS else (f"{positive}({one},{other})", holds)
 
     def reads_none(self, value: ir.Value, state: State) -> bool:
         """Whether an expression reads an attribute of what is None on a path: it raises.

@@ -27,6 +27,7 @@ from amplint.model.formulas import (
     present,
 )
 from amplint.model.objects import SCALERS, objects
+from amplint.model.operators import ORDERS, ordered
 from amplint.model.precision import BY_QUALIFIED, Dtype, dtypes, region_dtypes
 from amplint.model.reaching import reaching, returned
 from amplint.model.scopes import Assigned, Binding, Other, owner_class
@@ -73,6 +74,7 @@ class Decided:
         self._active: set[int] = set()
         self._depth = 0
         self._given: dict[tuple[int, str], list[ir.Value]] = {}
+        self._orders: dict[str, tuple[ir.Compare, bool]] = {}  # what of two values is more: the first test that asks
         self.tests: dict[str, ir.Value] = {}  # the facts, each with a test that asks for it
         self.dtypes: set[str] = set()  # those that something is a torch.dtype
 
@@ -288,7 +290,13 @@ class Decided:
         if op in ("In", "NotIn"):
             found = self._in(left, right, test)
             return found if op == "In" else negated(found)
-        return self._open(test)
+        return self._ordered(test) if op in ORDERS else self._open(test)
+
+    def _ordered(self, test: ir.Compare) -> Formula:
+        """`left < right`: the same fact as `right > left`, and the opposite of `left >= right`."""
+        key, holds = ordered(test.ops[0], self._text(test.left), self._text(test.rights[0]))
+        first, held = self._orders.setdefault(key, (test, holds))
+        return self._open(first) if holds is held else negated(self._open(first))
 
     def _in(self, left: ir.Value, right: ir.Value, test: ir.Value) -> Formula:
         if isinstance(right, ir.Sequence):

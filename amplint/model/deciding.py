@@ -30,6 +30,8 @@ def conditions_between(child: ir.Node, up: ir.Node) -> Iterator[tuple[ir.Value, 
     if isinstance(child, ir.Statement):
         if isinstance(up, ir.If):
             yield up.test, child.block is up.then
+        if isinstance(up, ir.Match):
+            yield from _conditions_of_case(up, child.block)
         for before in child.block.statements if child.block is not None else ():  # a lambda's stands in none
             if before is child:
                 break
@@ -37,6 +39,29 @@ def conditions_between(child: ir.Node, up: ir.Node) -> Iterator[tuple[ir.Value, 
                 yield before.test, False
             elif isinstance(before, ir.If) and before.orelse is not None and block_leaves(before.orelse):
                 yield before.test, True
+            elif isinstance(before, ir.Match):
+                for case in before.cases:
+                    if case.equals is not None and case.guard is None and block_leaves(case.body):
+                        yield equality(before.subject, case.equals), False
+
+
+def _conditions_of_case(match: ir.Match, block: ir.Block) -> Iterator[tuple[ir.Value, bool]]:
+    """The tests that decide about a case, as far as they are some: its own, and those of the cases before it."""
+    for case in match.cases:
+        here = case.body is block
+        test = equality(match.subject, case.equals) if case.equals is not None else None
+        if test is not None and (here or case.guard is None):
+            yield test, here
+        if case.guard is not None and here:
+            yield case.guard, True
+        if here:
+            break
+
+
+def equality(subject: ir.Value, value: ir.Value) -> ir.Compare:
+    """The test that a case with one value makes."""
+    op = "Is" if isinstance(value, ir.Constant) and (value.value is None or isinstance(value.value, bool)) else "Equal"
+    return ir.Compare(value.id, value.node, value.parent, subject, (op,), (value,))
 
 
 def block_leaves(block: ir.Block) -> bool:

@@ -11,6 +11,7 @@ from amplint.model import ir
 from amplint.model.options import option
 from amplint.model.reaching import function_named, reaching, returned
 from amplint.model.scopes import NOTHING, Assigned, Defined, Other, owner_class
+from amplint.model.tables import items_at
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -131,6 +132,9 @@ def devices(module: Module, value: ir.Value, depth: int = _FOLLOW) -> list[Devic
         return _attribute_device(module, value, depth)
     if isinstance(value, ir.Name):
         return _named_device(module, value, depth)
+    if isinstance(value, ir.Subscript) and isinstance(value.index, ir.Constant):
+        kept = items_at(module, value.base, value.index.value)
+        return [each for item in kept for each in devices(module, item, depth - 1)] or [Device("other", None, value)]
     return [Device("other", None, value)]
 
 
@@ -157,7 +161,7 @@ def _attribute_device(module: Module, value: ir.Attribute, depth: int) -> list[D
             Device("str", each.type, value) if each.kind == "object" else Device("other", None, value)
             for each in devices(module, value.base, depth - 1)
         ]
-    if owner_class(value) is not None and (stored := list(module.names.stored(value))):
+    if owner_class(value) is not None and (stored := list(module.names.stored(value)) or _of_class(value)):
         found: list[Device] = []
         for each in stored:
             found += devices(module, each, depth - 1) if each is not None else [Device("other", None, value)]
@@ -165,6 +169,16 @@ def _attribute_device(module: Module, value: ir.Attribute, depth: int) -> list[D
     if value.attr == "device" and _is_tensor(module, value.base):
         return [Device("object", None, value)]
     return _option(module, value) or [Device("other", None, value)]
+
+
+def _of_class(value: ir.Attribute) -> list[ir.Value | None]:
+    """What its class's body sets an attribute of `self` to, where that is one thing, and no dataclass's default."""
+    cls = owner_class(value)
+    bindings = cls.scope.bindings.get(value.attr, []) if cls is not None else []
+    only = bindings[0] if len(bindings) == 1 else None
+    made = ir.statement_of(only.target) if isinstance(only, Assigned) else None
+    plain = isinstance(made, ir.Assign) and made.annotation is None
+    return [only.value] if isinstance(only, Assigned) and plain else []
 
 
 def _option(module: Module, value: ir.Attribute) -> list[Device]:

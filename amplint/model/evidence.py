@@ -8,7 +8,7 @@ from amplint.model import ir
 from amplint.model.compat import tests_of
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, devices
 from amplint.model.nodes import call_of
-from amplint.model.reaching import reaching
+from amplint.model.reaching import function_named, reaching, returned
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, owner_class
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def device_is_asked(module: Module, call: ir.Call) -> bool:
 def asks_for_device(module: Module, test: ir.Value, *types: str) -> bool:
     """Whether a condition asks for the device, or one of some `types`: `device.type == "cuda"`, `cuda.is_available()`.
 
-    Variables and attributes are followed.
+    Variables, attributes and calls of the file's functions are followed.
     """
     return _asks(module, test, types or ("cuda", "cpu"), _FOLLOW)
 
@@ -113,6 +113,9 @@ def _asks(module: Module, test: ir.Value, types: tuple[str, ...], depth: int) ->
             kept += module.names.stored(value)
         if isinstance(value, ir.Name) and depth:
             kept += [each.value for each in reaching(module.names, value) if isinstance(each, Assigned)]
+        if isinstance(value, ir.Call) and isinstance(value.func, ir.Name) and depth:
+            function = function_named(module, value.func)
+            kept += [each.value for each in returned(function)] if function is not None else []
         if any(each is not None and _asks(module, each, types, depth - 1) for each in kept):
             return True
     return False

@@ -13,6 +13,7 @@ from amplint.model import ir
 from amplint.model.dtypes import DEFAULT_DTYPE, OLD_AUTOCAST, Region, region_devices, region_of
 from amplint.model.reaching import function_named, reaching, returned
 from amplint.model.scopes import Assigned, Imported, Other, owner_class
+from amplint.model.tables import items_at, sources
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -101,7 +102,7 @@ def _constant(value: ir.Constant) -> Dtype:
 
 def _items(module: Module, base: ir.Value, index: ir.Value, depth: int) -> Iterator[Dtype]:
     """`{"fp16": torch.float16, ...}[name]`: the item, where the key is a literal, else any of them."""
-    tables = [each for each in _sources(module, base) if isinstance(each, ir.Mapping)]
+    tables = [each for each in sources(module, base) if isinstance(each, ir.Mapping)]
     if not tables:
         yield Dtype("other", None, index)
     for table in tables:
@@ -116,16 +117,6 @@ def _items(module: Module, base: ir.Value, index: ir.Value, depth: int) -> Itera
 def _tells(key: object) -> bool:
     """Whether a key can be compared with what else is asked of an index; numbers are asked for their size."""
     return key is None or isinstance(key, (bool, str))
-
-
-def _sources(module: Module, value: ir.Value) -> Iterator[ir.Value]:
-    """What a variable or attribute is set to; the value itself, if it is neither."""
-    if isinstance(value, ir.Name):
-        yield from (each.value for each in reaching(module.names, value) if isinstance(each, Assigned))
-    elif isinstance(value, ir.Attribute) and owner_class(value) is not None:
-        yield from (each for each in module.names.stored(value) if each is not None)
-    else:
-        yield value
 
 
 def _called(module: Module, call: ir.Call, depth: int) -> Iterator[Dtype]:
@@ -174,11 +165,18 @@ def _chosen(each: Dtype, target: ir.Value) -> Dtype:
 def region_dtypes(module: Module, region: Region) -> list[Dtype]:
     """The dtypes in which a region can run, its device's default where none is given; never empty."""
     if region.opaque:
-        return [Dtype("other", None, region.call)]
+        return list(_unpacked(module, region.call, "dtype")) or [Dtype("other", None, region.call)]
     found: list[Dtype] = []
     for each in dtypes(module, region.dtype) if region.dtype is not None else [Dtype("none", None, region.call)]:
         found += _defaults(module, region, each) if each.kind == "none" else [each]
     return found
+
+
+def _unpacked(module: Module, call: ir.Call, keyword: str) -> Iterator[Dtype]:
+    """What a dict that a call unpacks gives it for a keyword: `autocast(**AMP)`, `AMP = dict(dtype=torch.bfloat16)`."""
+    for arg in call.args:
+        for value in items_at(module, arg.value, keyword) if arg.star == "**" else ():
+            yield from _dtypes(module, value, _FOLLOW)
 
 
 def _defaults(module: Module, region: Region, none: Dtype) -> list[Dtype]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.arms import Arms
-from amplint.model.deciding import block_leaves
+from amplint.model.deciding import block_leaves, equality
 from amplint.model.events import Event, events, is_grad
 from amplint.model.expressions import Expressions
 from amplint.model.loops import Loops
@@ -320,5 +320,4 @@ def _tests(module: Module, name: str) -> Iterator[ir.Value]:
 
 def _equality(_module: Module, subject: ir.Value, value: ir.Value) -> ir.Compare:
     # One for all paths: what is known of a test is known by its node.
-    op = "Is" if isinstance(value, ir.Constant) and (value.value is None or isinstance(value.value, bool)) else "Equal"
-    return ir.Compare(value.id, value.node, value.parent, subject, (op,), (value,))
+    return equality(subject, value)

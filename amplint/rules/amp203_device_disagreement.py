@@ -4,7 +4,8 @@
 Finds a region for a device, by its literal, where all that the file shows of its tensors and modules is on another one:
 `.to("xpu")`, `.cuda()`, `device="mps"`, `torch.device(...)`, in the region's function or class, in what calls it, or at
 the top of the file. And a scaler that names cuda where the regions, and all else, are for another accelerator, or can
-run in float16 on another device; the old `torch.cuda.amp.GradScaler` names cuda too. (One that names none is AMP201.)
+run in float16 on another device: those that its losses come out of, where that is in sight, else all of the file's. The
+old `torch.cuda.amp.GradScaler` names cuda too. (One that names none is AMP201.)
 
 It is silent where the device is chosen at run time, where a test decides on the region, on the scaler or, in another
 function, on what is put on the device, where the file shows several accelerators or none, for islands that are off, and
@@ -67,8 +68,11 @@ from amplint.model.dtypes import (
 )
 from amplint.model.evidence import ACCELERATORS, Evidence, asks_for_device, device_is_asked, evidence
 from amplint.model.precision import dtypes
+from amplint.model.training import trained
 from amplint.rules.base import Rule
 from amplint.rules.devices import choose
+from amplint.rules.order import receiver
+from amplint.rules.switching import constructions
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -155,17 +159,6 @@ def _may_be_on_cpu(module: Module, shown: Evidence) -> bool:
 
 def _scalers(module: Module, every: list[Region]) -> Iterator[Finding]:
     """Scalers that name cuda beside regions for one other accelerator, or that run in float16 on another device."""
-    found = {str(each.type) for region in every for each in region_devices(module, region)}
-    only = next(iter(found)) if len(found) == 1 and found <= ACCELERATORS - {"cuda"} else None
-    if only is not None and "cuda" in evidence(module).types:
-        return
-    others = {only} if only is not None else _float16_elsewhere(module, every)
-    if not others:
-        return
-    half = only is None or any(
-        each.name == "float16" for region in every for each in decided(module).region_dtypes(region)
-    )
-    effect = "so that gradients underflow" if half else "which float16 would need"
     for call in module.calls_of(SCALER, *OLD_SCALER):
         name = module.names.only(call.func)
         literal = call.positional[0] if call.positional else call.keyword("device")
@@ -176,19 +169,49 @@ def _scalers(module: Module, every: list[Region]) -> Iterator[Finding]:
                 continue
         elif OLD_SCALER[str(name)] != "cuda":
             continue
-        choice = choose(module, call) if only is None else None
-        device = choice.text if choice is not None else f'"{only}"' if only is not None else None
-        fix, withheld = _fix(module, literal if name == SCALER else None, device)
-        there = " or ".join(sorted(others))
-        verb = "is" if only is not None or len(found) == 1 else "can be"
-        yield rule.finding(
-            module.span(call),
-            f"autocast {verb} for {there} ({module.line(every[0].call)}), the scaler for cuda: without CUDA it "
-            f"switches itself off, {effect}; make it for {there if verb == 'is' else 'the device of the region'}",
-            fix=fix,
-            withheld=withheld,
-            severity=Severity.ERROR if half else None,
-        )
+        finding = _scaler(module, call, literal if name == SCALER else None, _regions_of(module, call) or every)
+        if finding is not None:
+            yield finding
+
+
+def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Region]) -> Finding | None:
+    """The finding for a scaler for cuda, and the regions of what it scales."""
+    found = {str(each.type) for region in of for each in region_devices(module, region)}
+    only = next(iter(found)) if len(found) == 1 and found <= ACCELERATORS - {"cuda"} else None
+    on_cuda = evidence(module).places.get("cuda", []) if only is not None else []
+    if any(_leads_to(module, place, region.call) for place in on_cuda for region in of):
+        return None
+    others = {only} if only is not None else _float16_elsewhere(module, of)
+    if not others:
+        return None
+    half = only is None or any(
+        each.name == "float16" for region in of for each in decided(module).region_dtypes(region)
+    )
+    effect = "so that gradients underflow" if half else "which float16 would need"
+    there = " or ".join(sorted(others))
+    verb = "is" if len(found) == 1 else "can be"
+    choice = choose(module, call) if verb == "can be" else None
+    device = choice.text if choice is not None else f'"{there}"' if verb == "is" else None
+    fix, withheld = _fix(module, literal, device)
+    return rule.finding(
+        module.span(call),
+        f"autocast {verb} for {there} ({module.line(of[0].call)}), the scaler for cuda: without CUDA it "
+        f"switches itself off, {effect}; make it for {there if verb == 'is' else 'the device of the region'}",
+        fix=fix,
+        withheld=withheld,
+        severity=Severity.ERROR if half else None,
+    )
+
+
+def _regions_of(module: Module, made: ir.Call) -> list[Region]:
+    """The regions that the losses come out of which a scaler scales, but those that are off; none if not in sight."""
+    found: dict[int, Region] = {}
+    for each in trained(module):
+        if each.event.kind == "scale" and made in constructions(module, receiver(each.event)):
+            if each.unseen or not each.entered:
+                return []
+            found |= {one.region.call.id: one.region for one in each.entered if not is_false(one.region.enabled)}
+    return list(found.values())
 
 
 def _float16_elsewhere(module: Module, every: list[Region]) -> set[str]:

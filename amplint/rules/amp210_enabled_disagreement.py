@@ -75,6 +75,8 @@ rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & ba
 
 _HALF_TYPES = {"torch.float16", "torch.half", "torch.bfloat16"}
 
+_BOTH = "switch both by the same condition"
+
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
@@ -107,10 +109,14 @@ def _scaled(module: Module, found: Trained, entered: Entered) -> Finding | None:
         return None
     offered, withheld = _fix(module, entered.region, made)
     what = said(module, world, on)
+    off = f"off, so that small gradients become zero; {_BOTH}"
+    if likely(region, negated(on), known.present(scaler)) is None:
+        off = (
+            f"None, so that {module.line(found.event.call)} raises AttributeError; make it with `enabled=`, and {_BOTH}"
+        )
     return rule.finding(
         module.span(entered.region.call),
-        f"{what or 'here'} this region is on, in float16, and the scaler of {module.line(made[0])} is off, so that "
-        "small gradients become zero; switch both by the same condition",
+        f"{what or 'here'} this region is on, in float16, and the scaler of {module.line(made[0])} is {off}",
         fix=offered,
         withheld=withheld,
         severity=_severity(module, found),
@@ -137,8 +143,7 @@ def _plain(module: Module, found: Trained, entered: Entered) -> Finding | None:
     return rule.finding(
         module.span(entered.region.call),
         f"{said(module, world, arm)} this region is on, in float16, and the backward of "
-        f"{module.line(found.event.call)} is not scaled, so that small gradients become zero; switch both by the same "
-        "condition",
+        f"{module.line(found.event.call)} is not scaled, so that small gradients become zero; {_BOTH}",
         withheld="which of the two is meant can't be told",
         severity=_severity(module, found),
     )

@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.rules.base import Rule
-from amplint.rules.inside import BACKWARD, bare_functions, cause, fix, has_island, inside, region_line
+from amplint.rules.inside import BACKWARD, bare_functions, cause, fix, has_island, inside, region_line, stale
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -63,11 +63,13 @@ def check(module: Module) -> Iterator[Finding]:
     for found in inside(module, BACKWARD):
         offered, withheld = fix(module, found)
         differs = has_island(module, found) or any(True for _ in bare_functions(module))
+        again = stale(module, found.region)  # a step may be reported here, as of the same cause
+        also = f", and {again.said(module)}" if again is not None else ""
         yield rule.finding(
             module.span(found.event.call),
             f"backward runs inside the autocast region of {region_line(module, found.region)}: custom Functions and "
-            f"float32 parts {'' if differs else 'would '}compute their gradients in half precision; end the region "
-            "before it",
+            f"float32 parts {'' if differs else 'would '}compute their gradients in half precision{also}; end the "
+            "region before it",
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if differs else None,

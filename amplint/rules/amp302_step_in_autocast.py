@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.rules.base import Rule
-from amplint.rules.inside import STEPS, cause, fix, inside, region_line
+from amplint.rules.inside import STEPS, cause, fix, inside, region_line, stale
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -59,10 +59,14 @@ def check(module: Module) -> Iterator[Finding]:
     """Each step that a path reaches inside a region."""
     for found in inside(module, STEPS):
         offered, withheld = fix(module, found)
+        again = stale(module, found.region)
+        effect = "a later forward in that region would use the old weights, kept in half precision"
+        if again is not None and again.step is found.event:
+            effect = again.said(module)
         yield rule.finding(
             module.span(found.event.call),
-            f"the optimizer steps inside the autocast region of {region_line(module, found.region)}: a later forward "
-            "in that region would use the old weights, kept in half precision; end the region before it",
+            f"the optimizer steps inside the autocast region of {region_line(module, found.region)}: {effect}; "
+            "end the region before it",
             fix=offered,
             withheld=withheld,
             cause=cause(found.region),

@@ -5,9 +5,10 @@ Finds a call of a model under `torch.no_grad()` or `torch.inference_mode()`, and
 the same model that is to be trained. It asks for evidence that the model is trained there: the step that follows is one
 of an optimizer over its parameters, or it is the only model with a clip, `model.train()` or `model.zero_grad()`.
 
-torch 2.11 has mended this: the rule says something only where the project declares a torch that may be older (see
-`target-torch`). It is silent with `cache_enabled=False`, where `torch.clear_autocast_cache()` comes in between, where
-the two calls have a region each, and where the model is frozen, or was called with gradients before.
+A call of a function of the project counts as one of the model that it always calls. torch 2.11 has mended this: the
+rule says something only where the project declares a torch that may be older (see `target-torch`). It is silent with
+`cache_enabled=False`, where `torch.clear_autocast_cache()` comes in between, where the two calls have a region each or
+stand in arms that exclude each other, and where the model is frozen, or was called with gradients before.
 
 ## Why is this bad?
 Autocast keeps the half-precision copy of each weight until the outermost region ends. Before torch 2.11 the copies made
@@ -46,10 +47,12 @@ model had run without gradients, its weights' gradients were None with torch 2.3
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.calls import Calls
 from amplint.model.decided import decided
 from amplint.model.deciding import conditions_round
 from amplint.model.dtypes import Region, is_false, opened_by, region_of
@@ -57,6 +60,7 @@ from amplint.model.events import CLIPS, events
 from amplint.model.formulas import contradict
 from amplint.model.frozen import frozen
 from amplint.model.objects import objects
+from amplint.model.scopes import owner_class
 from amplint.rules.base import Rule
 from amplint.rules.kept import near_regions
 from amplint.rules.pins import module_name
@@ -73,6 +77,7 @@ _MENDED = "2.11"
 _WITHOUT = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode"}
 _EITHER = {"torch.set_grad_enabled", "torch.enable_grad", "torch.autograd.enable_grad"}
 _CLEAR = {"torch.clear_autocast_cache", "torch.set_autocast_cache_enabled"}
+_PLAIN = {"builtins.staticmethod", "builtins.classmethod"}
 _TRAINS = ("train", "zero_grad")
 # Methods of a model that don't compute with its weights.
 _HARMLESS = {
@@ -82,12 +87,16 @@ _HARMLESS = {
 
 
 class _Run(NamedTuple):
-    """A call of a model. `without`: the `with` that holds it without gradients, if one does."""
+    """A call of a model, or of a function that calls it.
+
+    `without`: the statement in the region behind which the part without gradients has ended: the `with` that holds the
+    call without gradients, or the call of a function that has it so; None where the call is with gradients.
+    """
 
     call: ir.Call
     model: ir.Value
     identity: tuple[str, str]  # the model's key, the method
-    without: ir.With | None
+    without: ir.Statement | None
 
 
 @rule.check
@@ -107,7 +116,7 @@ def check(module: Module) -> Iterator[Finding]:
             later = [each for each in same if each.without is None and each.call.id > first.call.id]
             if later and not before and _is_met(module, first, later[0]):
                 told.add(first.identity)
-                offered, withheld = _fix(module, first)
+                offered, withheld = _fix(module, first, later[0])
                 name = module.text(first.model)
                 yield rule.finding(
                     module.span(later[0].call),
@@ -118,31 +127,41 @@ def check(module: Module) -> Iterator[Finding]:
                 )
 
 
-def _apart(module: Module, owner: ir.Statement, one: _Run, other: _Run) -> bool:
+def _apart(module: Module, owner: ir.With | ir.Function, one: _Run, other: _Run) -> bool:
     """Whether no run of a region makes both calls, by the tests inside of it."""
     tests = [test for each in (one, other) for test, _ in conditions_round(each.call, owner)]
-    loops = [each for each in loops_round(one.call) if each is not owner and owner in upwards(each)]
+    loops = [each for each in loops_round(one.call) if isinstance(owner, ir.Function) or owner in upwards(each)]
     known = objects(module)
     asked = {key for test in tests for key in known.names_in(test)}
     if any(not asked.isdisjoint(known.assigned_in(loop)) for loop in loops):
         return False  # another round may be the other's
     if exclusive(one.call, other.call):
         return True
+    shared = set.intersection(*(_asked_by(module, each, owner) for each in (one, other)))
+    first, second = sorted((one.call.id, other.call.id))
+    for each in ir.walk_statements(owner.body, into=False):
+        between = first < each.id < second and not any(True for _ in each.blocks()) and not exclusive(one.call, each)
+        if between and not shared.isdisjoint(known.assigned_in(each)):
+            return False  # the tests ask for two things of one name
     decisions = decided(module)
     return contradict(*(decisions.inside(each.call, owner) for each in (one, other)))
 
 
+def _asked_by(module: Module, run: _Run, owner: ir.Statement) -> set[str]:
+    """What the tests round a call in a region ask for."""
+    known = objects(module)
+    return {key for test, _ in conditions_round(run.call, owner) for key in known.names_in(test)}
+
+
 def _is_met(module: Module, first: _Run, second: _Run) -> bool:
     """Whether the second call meets the copies of the first, and is to have gradients."""
-    if not says_the_same(module, first.model, first.call, second.call):
+    here = (each for each in (first, second) if ir.function_of(each.model) is ir.function_of(each.call))
+    model = next((each.model for each in here), None)
+    if model is not None and not says_the_same(module, model, first.call, second.call):
         return False
     function = ir.function_of(second.call)
     body = function.body if function is not None else module.program.body
-    return _is_stepped(module, body, second) and not any(
-        module.names.of(value.func) & _CLEAR and value.id < second.call.id
-        for value in ir.values_below(body)
-        if isinstance(value, ir.Call)
-    )
+    return _is_stepped(module, body, second) and not _clears(module, body, second.call.id)
 
 
 def _is_stepped(module: Module, body: ir.Block, run: _Run) -> bool:
@@ -163,8 +182,10 @@ def _home(key: str) -> str:
     return key.partition(":")[0] if ":" in key else key.partition(".")[0]
 
 
-def _fix(module: Module, first: _Run) -> tuple[Fix | None, str | None]:
+def _fix(module: Module, first: _Run, second: _Run) -> tuple[Fix | None, str | None]:
     assert first.without is not None
+    if not isinstance(first.without, (ir.With, ir.Expr, ir.Assign)) or first.without is ir.statement_of(second.call):
+        return None, "the part without gradients is no statement of its own"
     torch = module_name(module, "torch")
     edit = line_behind(module, first.without, f"{torch}.clear_autocast_cache()") if torch is not None else None
     if edit is None:
@@ -241,17 +262,88 @@ def _runs(module: Module, owner: ir.With | ir.Function, block: ir.Block, trained
         if key not in trained and isinstance(call.func, ir.Attribute):
             model, method = call.func.base, call.func.attr
             key = known.key(model)
-        if key is None or key not in trained or method in _HARMLESS:
+        if key is None or key not in trained:
+            yield from _runs_below(module, owner, call, trained)
             continue
-        inner = []
-        for each in upwards(ir.statement_of(call)):
-            if each is owner:
-                break
-            if isinstance(each, ir.With):
-                inner.append(each)
-        modes = {_grad_mode(module, each): each for each in reversed(inner)}
-        if "either" not in modes and not any(_hides(module, each) for each in inner):
+        if method in _HARMLESS:
+            continue
+        modes = _modes(module, call, owner)
+        if modes is not None:
             yield _Run(call, model, (key, method), modes.get("without"))
+
+
+def _modes(module: Module, call: ir.Call, owner: ir.Statement) -> dict[str, ir.With] | None:
+    """What the `with`s round a call say of gradients, those outside of a region or function aside; the outermost.
+
+    None where that, or what they say of autocast, can't be told.
+    """
+    inner = []
+    for each in upwards(ir.statement_of(call)):
+        if each is owner:
+            break
+        if isinstance(each, ir.With):
+            inner.append(each)
+    modes = {_grad_mode(module, each): each for each in reversed(inner)}
+    return None if "either" in modes or any(_hides(module, each) for each in inner) else modes
+
+
+def _runs_below(module: Module, owner: ir.With | ir.Function, call: ir.Call, trained: set[str]) -> Iterator[_Run]:
+    """The calls of trained models that a function always makes which is called in a region."""
+    calls = module.once(Calls)
+    callee, modes = calls.find(call), _modes(module, call, owner)
+    given = calls.arguments(call, callee) if callee is not None and callee.made is None else None
+    if callee is None or given is None or modes is None or not _runs_as_it_is(module, callee.function):
+        return
+    function = callee.function
+    off = _is_without(module, function)
+    for inner in ir.values_below(function.body):
+        if not isinstance(inner, ir.Call) or ir.function_of(inner) is not function or conditions_round(inner):
+            continue
+        there = _modes(module, inner, function)
+        for value, method in _called_as(inner) if there is not None else ():
+            model = _outside(value, call, function, given)
+            key = objects(module).key(model) if model is not None else None
+            if model is not None and key is not None and key in trained and method not in _HARMLESS:
+                within = ir.statement_of(call) if off or "without" in (there or ()) else None
+                yield _Run(call, model, (key, method), modes.get("without") or within)
+
+
+def _called_as(call: ir.Call) -> Iterator[tuple[ir.Value, str]]:
+    """What a call may call: an object, or a method of one."""
+    yield call.func, "forward"
+    if isinstance(call.func, ir.Attribute):
+        yield call.func.base, call.func.attr
+
+
+def _runs_as_it_is(module: Module, function: ir.Function) -> bool:
+    """Whether a call of a function runs its body, nothing else, and leaves autocast's cache alone."""
+    plain = all(
+        module.names.of(each.func if isinstance(each, ir.Call) else each) <= _PLAIN | _WITHOUT
+        for each in function.decorators
+    )
+    return plain and not (function.is_generator or function.is_async or _clears(module, function.body))
+
+
+def _clears(module: Module, body: ir.Block, before: float = inf) -> bool:
+    """Whether a suite says something of the cache itself, in front of a place."""
+    return any(
+        module.names.of(value.func) & _CLEAR and value.id < before
+        for value in ir.values_below(body)
+        if isinstance(value, ir.Call)
+    )
+
+
+def _outside(
+    value: ir.Value, call: ir.Call, function: ir.Function, given: dict[str, ir.Value | None]
+) -> ir.Value | None:
+    """What an object of a function is where the function is called, if it has a name there."""
+    if isinstance(value, ir.Name) and function.param(value.name) is not None:
+        return given.get(value.name) if len(function.scope.bindings[value.name]) == 1 else None
+    if isinstance(value, ir.Attribute):
+        cls = owner_class(value)
+        own = isinstance(call.func, ir.Attribute) and owner_class(call.func) is cls
+        return value if cls is not None and own else None
+    return value if isinstance(value, ir.Name) else None
 
 
 def _hides(module: Module, statement: ir.With) -> bool:

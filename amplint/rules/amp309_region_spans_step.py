@@ -2,7 +2,8 @@
 
 ## What it does
 Follows each function along its paths and finds a backward and a step of one loop that both run inside a region which
-was entered outside that loop: a `with` round the loop, or a decorator on the function that holds it.
+was entered outside that loop: a `with` round the loop, or a decorator on the function that holds it. Both may stand in
+functions that the loop calls.
 
 A region in each iteration doesn't help while another one is open round the loop, even one that is switched off: that is
 found too. It is silent with `cache_enabled=False`, where the loop calls `torch.clear_autocast_cache()`, and where no
@@ -51,7 +52,7 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.dtypes import is_false, opened_by, region_of
+from amplint.model.dtypes import is_false, region_of, regions
 from amplint.model.flow import Flow, flows
 from amplint.model.iterations import runs_once
 from amplint.model.objects import objects
@@ -60,7 +61,7 @@ from amplint.rules.base import Rule
 from amplint.rules.editing import add_last_argument
 from amplint.rules.inside import cause
 from amplint.rules.order import visits
-from amplint.rules.standing import loops_round, upwards
+from amplint.rules.standing import loops_round
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -73,16 +74,16 @@ def check(module: Module) -> Iterator[Finding]:
     """Each region that a backward and a step in a loop inside it share."""
     if module.calls_of("torch.set_autocast_cache_enabled"):
         return
-    found: dict[int, tuple[ir.Call, ir.For | ir.While, Opened]] = {}
+    found: dict[int, tuple[ir.Call, Flow, ir.For | ir.While, Opened]] = {}
     for flow in flows(module):
         for loop, opened in _steps(module, flow):
             region = module.value(opened.call)
-            if isinstance(region, ir.Call) and _trains_in(flow, loop) and not _goes_without_cache(module, loop):
+            if isinstance(region, ir.Call) and _trains_in(flow, loop) and not _goes_without_cache(module, flow, loop):
                 made = region_of(module, region)
                 if made is not None and made.cache_enabled is None:
-                    found.setdefault(region.id, (region, loop, opened))
-    for region, loop, opened in found.values():
-        offered, withheld = _fix(module, region, loop)
+                    found.setdefault(region.id, (region, flow, loop, opened))
+    for region, flow, loop, opened in found.values():
+        offered, withheld = _fix(module, region, flow, loop)
         yield rule.finding(
             module.span(region),
             "one region spans several iterations: the half copies of the weights are never refreshed, and the "
@@ -93,11 +94,11 @@ def check(module: Module) -> Iterator[Finding]:
         )
 
 
-def _fix(module: Module, region: ir.Call, loop: ir.For | ir.While) -> tuple[Fix | None, str | None]:
+def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -> tuple[Fix | None, str | None]:
     if region.unpacks("**"):
         return None, "its arguments are unpacked from a dict"
-    for statement in ir.walk_statements(loop.body, into=False):
-        if isinstance(statement, ir.With):
+    for statement in module.whole.near("with").statements:
+        if isinstance(statement, ir.With) and _is_run_by(flow, statement, loop):
             if any(isinstance(item.context, (ir.Name, ir.Attribute)) for item in statement.items):
                 return None, "a region of the loop may have been made before, with a cache of its own"
     edit = add_last_argument(module, region, "cache_enabled=False")
@@ -107,43 +108,69 @@ def _fix(module: Module, region: ir.Call, loop: ir.For | ir.While) -> tuple[Fix 
 def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, Opened]]:
     """The loops of steps that run in a region entered outside, with that region."""
     for visit in visits(flow, "step", "optimizer_step"):
-        loops = loops_round(visit.event.call)
-        loop = next((each for each in loops if not runs_once(module, each)), None)
+        loops = [each for each in _loops(flow, visit.event.call) if not runs_once(module, each)]
         optimizer, known = str(visit.event.optimizer), objects(module)
         if known.classes(optimizer) and not known.owns.get(optimizer):
             continue  # over tensors that are no model's weights, as far as can be seen
         for state in visit.states:
             # The cache lives until the outermost region ends, be it on or off.
-            if loop is not None and state.regions and not _stands_in(module.value(state.regions[0].at), loop):
-                if flow.regions.innermost(state, flow.conditions) is not None or _opens_regions(module, loop):
+            region = module.value(state.regions[0].at) if state.regions else None
+            spanned = (each for each in loops if region is not None and _spans(flow, region, each, visit.event.call))
+            loop = next(spanned, None)
+            if loop is not None:
+                if flow.regions.innermost(state, flow.conditions) is not None or _opens_regions(module, flow, loop):
                     yield loop, state.regions[0]
 
 
-def _opens_regions(module: Module, loop: ir.For | ir.While) -> bool:
+def _spans(flow: Flow, region: ir.Value, loop: ir.For | ir.While, step: ir.Node) -> bool:
+    """Whether a region that is open at a step, which a loop makes, is open round the loop."""
+    if _is_run_by(flow, region, loop):
+        return False
+    if ir.function_of(loop) is ir.function_of(step):
+        return True
+    # The function of the step may be called elsewhere, too: in the region, but in no loop.
+    holder = ir.statement_of(region)
+    by_hand = not isinstance(holder, (ir.With, ir.Function)) and len(flow.call_sites(step)) == 1
+    return by_hand or _is_held(flow, loop, holder)
+
+
+def _is_held(flow: Flow, node: ir.Node, holder: ir.Statement, depth: int = 4) -> bool:
+    """Whether a node stands in a statement, or only in functions that are called there."""
+    up: ir.Node | None = node
+    while up is not None and up is not holder:
+        up = up.parent
+    sites = flow.call_sites(node) if depth and not flow.contains(node) else []
+    return up is holder or (bool(sites) and all(_is_held(flow, each, holder, depth - 1) for each in sites))
+
+
+def _loops(flow: Flow, node: ir.Node, depth: int = 4) -> Iterator[ir.For | ir.While]:
+    """The loops round a node, and those round the calls that lead to it, from the innermost on."""
+    yield from loops_round(node)
+    if not flow.contains(node) and depth:
+        for site in flow.call_sites(node):
+            yield from _loops(flow, site, depth - 1)
+
+
+def _is_run_by(flow: Flow, node: ir.Node, loop: ir.For | ir.While) -> bool:
+    """Whether a node stands in a loop, or in a function that is called there."""
+    return any(each is loop for each in _loops(flow, node))
+
+
+def _opens_regions(module: Module, flow: Flow, loop: ir.For | ir.While) -> bool:
     """Whether a loop has a `with` of its own for a region that can be on."""
     return any(
-        not is_false(region.enabled)
-        for statement in ir.walk_statements(loop.body, into=False)
-        if isinstance(statement, ir.With)
-        for region in opened_by(module, statement)
+        isinstance(ir.statement_of(each.call), ir.With)
+        and not is_false(each.enabled)
+        and _is_run_by(flow, each.call, loop)
+        for each in regions(module)
     )
 
 
 def _trains_in(flow: Flow, loop: ir.For | ir.While) -> bool:
-    return any(_stands_in(visit.event.call, loop) for visit in visits(flow, "backward"))
+    return any(_is_run_by(flow, visit.event.call, loop) for visit in visits(flow, "backward"))
 
 
-def _stands_in(node: ir.Node, loop: ir.For | ir.While) -> bool:
-    return loop in upwards(ir.statement_of(node))
-
-
-def _goes_without_cache(module: Module, loop: ir.For | ir.While) -> bool:
+def _goes_without_cache(module: Module, flow: Flow, loop: ir.For | ir.While) -> bool:
     """Whether the loop clears the cache, or has regions that say themselves whether they use it."""
-    for call in module.whole.within(ir.function_of(loop)).calls:
-        if _stands_in(call, loop):
-            region = region_of(module, call)
-            if "torch.clear_autocast_cache" in module.names.of(call.func):
-                return True
-            if region is not None and region.cache_enabled is not None:
-                return True
-    return False
+    told = [each.call for each in regions(module) if each.cache_enabled is not None]
+    return any(_is_run_by(flow, each, loop) for each in (*module.calls_of("torch.clear_autocast_cache"), *told))

@@ -4,10 +4,11 @@
 Finds `scheduler.step()` in the same innermost loop as `scaler.step(optimizer)`, or in the same function where there is
 no loop, where nothing in between asks whether the optimizer has stepped.
 
-It is silent where no region in sight can be float16: nothing is skipped there. Silent also where the function reads the
-scale (`scaler.get_scale()`), where the scheduler's step depends on a variable
-of the iteration, where non-finite gradients don't get to the step, where the scheduler is told the epoch or a metric,
-once an epoch, and where the scaler is switched off.
+It is silent where no region in sight can be float16: nothing is skipped there. Where the dtype comes from elsewhere,
+the message says so. Silent also where the function reads the scale (`scaler.get_scale()`), where the scheduler's step
+depends on a variable of the iteration, where non-finite gradients don't get to the step, where the scheduler is told
+the epoch or a metric, once an epoch (also beside a call of the function that has the loop), and where the scaler is
+switched off.
 
 ## Why is this bad?
 Where gradients overflow, the scaler leaves the step out, and the schedule runs ahead of the optimizer by one. If it is
@@ -56,7 +57,7 @@ from amplint.model.objects import objects
 from amplint.rules.base import Rule
 from amplint.rules.clips import reads_scale
 from amplint.rules.guards import guarded
-from amplint.rules.lives import overflows
+from amplint.rules.lives import maybe_float16, overflows
 from amplint.rules.order import always_off, calls_of, receiver
 from amplint.rules.schedulers import Pair, asks_for, pairs
 from amplint.rules.standing import loop_of, skipping
@@ -79,6 +80,8 @@ _NAME = "scale_before"
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each step of a scheduler that counts the steps that were left out, too."""
+    unknown = maybe_float16(module)
+    doubt = f"where the region of {module.line(unknown.call)} is float16, " if unknown is not None else ""
     for flow in flows(module) if overflows(module) else ():
         for pair in pairs(module, flow, certain=False):
             if reads_scale(module, pair.call) or _is_decided(module, pair) or _never_overflows(flow, pair):
@@ -87,8 +90,8 @@ def check(module: Module) -> Iterator[Finding]:
                 offered, withheld = _fix(module, flow, pair)
                 yield rule.finding(
                     module.span(pair.call),
-                    "the scheduler steps even where the scaler skipped the optimizer's step: the learning rate runs "
-                    "ahead of the training; step it only where update() has not lowered the scale",
+                    f"the scheduler steps even where the scaler skipped the optimizer's step: {doubt}the learning rate "
+                    "runs ahead of the training; step it only where update() has not lowered the scale",
                     fix=offered,
                     withheld=withheld,
                 )

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.findings import Fix
 from amplint.model import ir
-from amplint.model.dtypes import is_false, opened_by
+from amplint.model.dtypes import is_false, opened_by, region_of
 from amplint.model.events import Event
 from amplint.model.flow import flows
 from amplint.model.objects import objects
-from amplint.model.scopes import Defined
+from amplint.model.scopes import UNKNOWN, Defined
 from amplint.model.state import Opened
 from amplint.rules.dedent import Refused, enclosing_with, end_region, top_statement
 from amplint.rules.movable import is_movable
+from amplint.rules.standing import exclusive
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -35,6 +37,9 @@ _HOOKS = {
 _PRODUCTS = {
     "matmul", "mm", "bmm", "mv", "addmm", "baddbmm", "einsum", "linear", "conv1d", "conv2d", "conv3d", "tensordot",
 }  # fmt: skip
+# What can be a model that is given, and what isn't one by its name.
+_HELD = (ir.Name, ir.Attribute)
+_LOSS = re.compile(r"(?i)loss|crit|metric|objective")
 
 
 class Inside(NamedTuple):
@@ -71,6 +76,54 @@ def cause(region: Opened) -> str:
 def region_line(module: Module, region: Opened) -> str:
     """The line of the place where the region is entered."""
     return module.line(module.value(region.at))
+
+
+class Stale(NamedTuple):
+    """A model that runs before and behind a step of one region, and the call behind it.
+
+    `surely`: the optimizer that steps is seen to hold its parameters.
+    """
+
+    step: Event
+    call: ir.Call
+    surely: bool
+
+    def said(self, module: Module) -> str:
+        """What the step does to that call, as a clause."""
+        step = module.line(self.step.call)
+        old = "with the old weights" if self.surely else f"with old weights if those are what {step} steps"
+        return f"`{module.text(self.call.func)}` runs again on {module.line(self.call)}, {old}, kept in half precision"
+
+
+def stale(module: Module, region: Opened) -> Stale | None:
+    """The first forward in a region that uses weights from before a step in it, kept in half precision."""
+    opened, holder = module.value(region.at), ir.statement_of(module.value(region.at))
+    made = region_of(module, opened) if isinstance(opened, ir.Call) else None
+    if made is None or made.cache_enabled is not None or not isinstance(holder, (ir.With, ir.Function)):
+        return None
+    calls = [each for each in ir.values_below(holder.body) if isinstance(each, ir.Call)]
+    if any("torch.clear_autocast_cache" in module.names.of(each.func) for each in calls):
+        return None
+    for found in inside(module, STEPS):
+        here = found.region.at == region.at and found.event.call in calls
+        again = _runs_again(module, found.event, calls) if here else None
+        if again is not None:
+            return again
+    return None
+
+
+def _runs_again(module: Module, step: Event, calls: list[ir.Call]) -> Stale | None:
+    """What of some calls runs a model behind a step that one of them has run before it."""
+    known = objects(module)
+    owned = known.owns.get(str(step.optimizer))
+    before = {known.key(each.func) for each in calls if each.id < step.call.id and not exclusive(each, step.call)}
+    for call in calls:
+        key = known.key(call.func)
+        if call.id > step.call.id and key is not None and key in before and not exclusive(call, step.call):
+            may_be = owned is None and module.names.of(call.func) == {UNKNOWN} and isinstance(call.func, _HELD)
+            if key in (owned or ()) or (may_be and not _LOSS.search(ir.last_name(call.func))):
+                return Stale(step, call, owned is not None)
+    return None
 
 
 def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:

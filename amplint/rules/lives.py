@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amplint.model import ir
 from amplint.model.arguments import given_to
 from amplint.model.decided import decided
-from amplint.model.dtypes import is_false, regions
+from amplint.model.dtypes import Region, is_false, regions
 from amplint.model.objects import Made, objects
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
 from amplint.model.training import trained
@@ -176,6 +176,15 @@ def overflows(module: Module) -> bool:
     """Whether some region in sight can be float16, so that gradients overflow and steps are skipped."""
     found = [region for region in regions(module) if not is_false(region.enabled)]
     return any(each.name in ("float16", None) for region in found for each in decided(module).region_dtypes(region))
+
+
+def maybe_float16(module: Module) -> Region | None:
+    """The first region in sight whose dtype can't be told, where none is evidently float16."""
+    found = [region for region in regions(module) if not is_false(region.enabled)]
+    names = [(region, {each.name for each in decided(module).region_dtypes(region)}) for region in found]
+    if any("float16" in each for _, each in names):
+        return None
+    return next((region for region, each in names if None in each), None)
 
 
 def trains_off(module: Module) -> bool:

@@ -7,9 +7,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.calls import Calls
 from amplint.model.decided import decided
+from amplint.model.deciding import taken_from
 from amplint.model.objects import objects
+from amplint.model.reaching import reaching, returned
+from amplint.model.scopes import Binding, Other, owner_class
 from amplint.model.training import trained
+from amplint.model.unseen import local_class, method
 from amplint.rules.standing import loops_round
 
 if TYPE_CHECKING:
@@ -25,6 +30,7 @@ _RANDOM = re.compile(
 _TAKES_OVER = re.compile(r"torch\.(?:tensor|as_tensor|from_numpy)$")
 _NEUTRAL = re.compile(r"torch\.(?:device|nn\.|optim\.|amp\.|float|bfloat|half)")
 _NUMBERS = {"builtins.range", "itertools.count", "itertools.repeat"}
+_LOADER = "torch.utils.data.DataLoader"
 _MOVES = ("to", "cuda", "xpu", "npu", "type", "view", "reshape", "expand")
 _FOLLOW = 6
 
@@ -38,7 +44,7 @@ def is_rehearsal(module: Module, backward: ir.Node) -> bool:
     steps = [each for each in trained(module) if ir.function_of(each.event.call) is function]
     loops = [each for each in loops_round(backward) if isinstance(each, ir.For)]
     return (
-        all(_counts(module, each.iter) for each in loops)
+        all(_counts(module, each.iter) or _makes_up(module, each.iter) for each in loops)
         and all(_is_made_up(module, entered) for each in steps for entered in each.entered)
         and not _saves(module)
     )
@@ -48,6 +54,31 @@ def _counts(module: Module, value: ir.Value) -> bool:
     """Whether a loop is over numbers: `range(n)`, `tqdm(range(n))`."""
     calls = [each for each in ir.walk_values(value) if isinstance(each, ir.Call)]
     return any(module.names.of(each.func) <= _NUMBERS for each in calls)
+
+
+def _makes_up(module: Module, value: ir.Value) -> bool:
+    """Whether a loop is over a dataset of the file, or a loader of one, whose items are all random."""
+    if not isinstance(value, ir.Call):
+        return False
+    if module.names.of(value.func) == {_LOADER} and value.positional:
+        return _makes_up(module, _only(module, value.positional[0]))
+    cls = local_class(module, value.func)
+    item = method(module, cls, "__getitem__") if cls is not None else None
+    parts = [part for each in returned(item) for part in _parts(each.value)] if item is not None else []
+    return bool(parts) and all(
+        isinstance(each, ir.Call) and bool(names := module.names.of(each.func)) and all(map(_RANDOM.match, names))
+        for each in parts
+    )
+
+
+def _only(module: Module, value: ir.Value) -> ir.Value:
+    """What a variable surely stands for; the value itself where that can't be told."""
+    found = decided(module).alternatives(value)
+    return found[0].value if len(found) == 1 else value
+
+
+def _parts(value: ir.Value | None) -> list[ir.Value | None]:
+    return list(value.items) if isinstance(value, ir.Sequence) else [value]
 
 
 def _is_made_up(module: Module, entered: Entered) -> bool:
@@ -89,6 +120,13 @@ def _called(module: Module, call: ir.Call, at: ir.With, depth: int) -> Iterator[
         yield None
     elif names and all(map(_TAKES_OVER.match, names)) and call.positional:
         yield from _sources(module, call.positional[0], at, depth - 1)
+    elif _makes_up(module, call):
+        yield True
+    elif isinstance(call.func, ir.Attribute) and owner_class(call.func) is not None:
+        if _is_within(call, at) and module.once(Calls).find(call) is None:
+            yield None  # a model; what it is given is asked for by itself
+        else:
+            yield from _followed(module, call, at, depth)
     elif isinstance(call.func, ir.Attribute) and not names & {"builtins.next", "builtins.iter"}:
         yield from _sources(module, call.func.base, at, depth - 1)  # `x.to(device)`
     elif _is_within(call, at):
@@ -107,11 +145,18 @@ def _kept(module: Module, value: ir.Value, at: ir.With, depth: int) -> Iterator[
 
 def _followed(module: Module, value: ir.Value, at: ir.With, depth: int) -> Iterator[bool | None]:
     found = [each.value for each in decided(module).alternatives(value)]
+    if found == [value] and isinstance(value, ir.Name):
+        found = [source for each in reaching(module.names, value) if (source := _unpacked(each)) is not None] or found
     if found == [value]:
         yield False
     for each in found:
         if each is not value:
             yield from _sources(module, each, at, depth - 1)
+
+
+def _unpacked(binding: Binding) -> ir.Value | None:
+    """What a loop's target, or one of several targets, takes its values from."""
+    return taken_from(binding.node) if isinstance(binding, Other) else None
 
 
 def _is_model(module: Module, value: ir.Value) -> bool:

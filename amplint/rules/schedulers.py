@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.events import Event
 from amplint.model.flow import Flow
+from amplint.model.iterations import runs_once
 from amplint.model.objects import objects
 from amplint.model.scopes import NOTHING
 from amplint.model.unseen import MAKES_SCHEDULER
 from amplint.rules.kept import near_kept
 from amplint.rules.order import places, visits
-from amplint.rules.standing import exclusive, loop_of
+from amplint.rules.standing import exclusive, loop_of, loops_round
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -90,7 +91,7 @@ class Schedulers:
 def pairs(module: Module, flow: Flow, *, certain: bool) -> Iterator[Pair]:
     """The steps of schedulers in a function, each with the first step of the scaler in the same innermost loop.
 
-    `certain`: of torch's schedulers only, whose optimizer is known.
+    `certain`: of torch's schedulers only, whose optimizer is known; the step may be one of many that a function makes.
     """
     schedulers = module.once(Schedulers)
     steps = [visit.event for visit in visits(flow, "step")]
@@ -105,10 +106,20 @@ def pairs(module: Module, flow: Flow, *, certain: bool) -> Iterator[Pair]:
             continue
         for step in steps:
             own = not known or step.optimizer in schedulers.optimizers[str(key)]
-            place = next((each for each in places(flow, step.call, call) if _is_beside(each, call)), None)
+            every = places(flow, step.call, call) if certain else _led_to_once(module, flow, step.call, call)
+            place = next((each for each in every if _is_beside(each, call)), None)
             if own and place is not None:
                 yield Pair(call, step, place)
                 break
+
+
+def _led_to_once(module: Module, flow: Flow, node: ir.Node, other: ir.Node, depth: int = 4) -> Iterator[ir.Node]:
+    """A node, or the calls that lead to it once, in the function of another one: `train_one_epoch()` steps often."""
+    if ir.function_of(node) is ir.function_of(other):
+        yield node
+    elif depth and all(runs_once(module, each) for each in loops_round(node)):
+        for site in flow.call_sites(node):
+            yield from _led_to_once(module, flow, site, other, depth - 1)
 
 
 def _is_beside(place: ir.Node, call: ir.Call) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from amplint.model import ir
 
+_ARMS = (ir.If, ir.Match)  # of whose suites one is run at most
+
 
 def upwards(statement: ir.Statement) -> Iterator[ir.Statement]:
     """A statement and those it is nested in, up to the function's own suite."""
@@ -36,12 +38,12 @@ def independent(first: ir.Node, second: ir.Node) -> bool:
 
 
 def exclusive(first: ir.Node, second: ir.Node) -> bool:
-    """Whether two calls stand in different arms of one if."""
-    arms = {id(each.parent): each.block for each in upwards(ir.statement_of(first)) if isinstance(each.parent, ir.If)}
+    """Whether two calls stand in different arms of one if, or different cases of one match."""
+    arms = {id(each.parent): each.block for each in upwards(ir.statement_of(first)) if isinstance(each.parent, _ARMS)}
     return any(
         arms.get(id(each.parent), each.block) is not each.block
         for each in upwards(ir.statement_of(second))
-        if isinstance(each.parent, ir.If)
+        if isinstance(each.parent, _ARMS)
     )
 
 

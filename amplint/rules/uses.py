@@ -55,6 +55,8 @@ def rewrite_use(module: Module, legacy: Legacy, value: ir.Value) -> Rewrite:
         and all(isinstance(t, ir.Name) for t in parent.targets)
     ):
         return Rewrite() if _alias_is_read(module, parent) else Rewrite("it is bound to a name that is not used here")
+    if isinstance(parent, ir.With):
+        return Rewrite("`with` takes an object of it, and raises TypeError for the class: call it")
     return Rewrite("it is handed on to where amplint can't see the call")
 
 
