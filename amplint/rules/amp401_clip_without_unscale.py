@@ -41,7 +41,8 @@ micro step has to move to the step; where the bound exceeds 1,000 (tuned to scal
 where the function reads the scale itself; where a fused optimizer may hold half parameters (unscale_ raises on them);
 and where an exception behind the clip is caught. No fix where the optimizer can't be told, where the clip's result is
 divided by the scale, where the parameters are half, and where a path goes on without `update()`, as one that skips a
-step by hand: the next `unscale_` would raise.
+step by hand: the next `unscale_` would raise. Where the clip uses a norm that was read before, `unscale_` goes before that; no fix
+where a path leads from there to elsewhere.
 
 ## Proof
 The fixtures compare with a float32 reference step: the norm that clipping sees is 65,536 times too large before and
