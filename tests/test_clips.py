@@ -744,7 +744,10 @@ READ_FIRST = {
         "for p in model.parameters():\n    total += p.grad.norm() ** 2",
         "torch.nn.utils.clip_grads_with_norm_(model.parameters(), 1.0, total**0.5)",
     ),
-    "by a function of the file": ("total = norm_of(model)", "clip_grad_norm_(model.parameters(), min(1.0, 0.1 * total))"),
+    "by a function of the file": (
+        "total = norm_of(model)",
+        "clip_grad_norm_(model.parameters(), min(1.0, 0.1 * total))",
+    ),
     "out of sight": (
         "total = norms.total(model)",
         "torch.nn.utils.clip_grads_with_norm_(model.parameters(), 1.0, total)",

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 
 _READ_BEFORE = "the norm was read further up, so unscale_ belongs before that"
+_SOME_PATHS = "the gradients are scaled on some paths only, under a condition that can't be repeated here"
+_ON_TOP = "gradients of an iteration before, unscaled by then, may be left in them: clear those behind the step first"
+_NO_STEP = "no step of the scaler follows in this function, so the optimizer to unscale is not known"
 
 
 class ClipFix:
@@ -49,7 +52,7 @@ class ClipFix:
             return self._bring_up(unscale)
         scalers = {scaler for scaler, _ in self._visit.stepped}
         if not self._visit.steps or len(scalers) != 1:
-            return None, "no step of the scaler follows in this function, so the optimizer to unscale is not known"
+            return None, self._no_step()
         optimizers = {optimizer for _, optimizer in self._visit.stepped}
         steps = [step for step in self._visit.steps if self._flow.contains(step)]
         if not steps:
@@ -78,12 +81,24 @@ class ClipFix:
             return None, "with half parameters unscale_ raises: keep them in float32"
         guard = self._guard(step, place)
         if guard is None:
-            return None, "the gradients are scaled on some paths only, under a condition that can't be repeated here"
+            return None, _ON_TOP if self._is_on_top() else _SOME_PATHS
         if self._ends_without_update(step):
             return None, _no_update(call)
         served = [self._visit, *self._siblings()]
         doubts = [doubt(self._module, each, self._optimizer_key(step)) for each in served]
         return self._insert(call, place, guard, next(filter(None, doubts), ""))
+
+    def _no_step(self) -> str:
+        """Why no step of the scaler comes behind the clip."""
+        line, call = self._module.line, self._visit.event.call
+        past = [each for each in self._visit.bypasses if self._flow.contains(each)]
+        if past:
+            return f"the step on {line(past[0])} goes past the scaler: step through that first"
+        steps = [each for each in calls_of(self._flow, self._issue.scaler, "step") if each.call.id > call.id]
+        early = [each for each in found(self._module, "AMP410") if each.flow is self._flow and each.issue.at > call.id]
+        if steps and early and early[0].issue.at < steps[0].call.id:
+            return f"the update on {line(early[0].issue_node)} comes before the step: move that behind it first"
+        return _NO_STEP
 
     # --- an unscale_ that comes too late ----------------------------------------------------------------------------
 
@@ -260,6 +275,11 @@ class ClipFix:
             return ""
         texts = [text for fact in sorted(needed) if (text := self._as_text(fact, place)) is not None]
         return texts[0] if texts else None
+
+    def _is_on_top(self) -> bool:
+        """Whether on other paths the gradients were added to unscaled ones: what is missing there is a clear."""
+        others = [each for each in self._visit.states if each not in self._bad and not self._is_scaled(each)]
+        return all(any(held.kind == "over" for _, held in state.groups) for state in others)
 
     def _is_scaled(self, state: State) -> bool:
         """Whether a path surely comes from the scaled backward, though it isn't known whose gradients are clipped."""

@@ -81,7 +81,7 @@ def _head(statement: ir.Statement) -> Iterator[ir.Value]:
 
 
 def _makes(module: Module, statement: ir.Statement) -> set[str]:
-    """The keys of the variables that a statement binds, adds to, or calls a method of: `norms.append(p.grad.norm())`."""
+    """The keys of the variables that a statement binds, adds to, or calls a method of: `norms.append(norm)`."""
     known = objects(module)
     if isinstance(statement, ir.Expr):
         call = statement.value
