@@ -127,8 +127,8 @@ class Containers:
                 return None
             display = self._display(source.func.base)
             if isinstance(display, ir.Mapping):
-                names = [self._objects.render(key) if key is not None else None for key, _ in display.items]
-                return self._keys([value for _, value in display.items], source.func.base, names)
+                literals = [self._objects.render(key) if key is not None else None for key, _ in display.items]
+                return self._keys([value for _, value in display.items], source.func.base, literals)
             return self._some(source.func.base)
         if isinstance(source, ir.Call):
             names = self._module.names.of(source.func)
