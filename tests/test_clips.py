@@ -726,3 +726,56 @@ def test_unscale_shows_that_the_gradients_that_a_function_is_given_were_scaled()
 )
 def test_a_function_by_itself_that_may_clip_what_is_unscaled_is_right(body: str) -> None:
     assert found(body) == []
+
+
+# What reads the gradients for the clip behind it: unscale_ has to come before the first of these lines.
+READ_FIRST = {
+    "by hand": (
+        "total = torch.norm(torch.stack([p.grad.norm() for p in model.parameters()]))",
+        "for p in model.parameters():\n    if total > 10.0:\n        p.grad.mul_(10.0 / total)\n"
+        "torch.nn.utils.clip_grad_value_(model.parameters(), 0.5)",
+    ),
+    "by torch": (
+        "grads = [p.grad for p in model.parameters() if p.grad is not None]\n"
+        "total = torch.nn.utils.get_total_norm(grads)",
+        "torch.nn.utils.clip_grads_with_norm_(model.parameters(), 1.0, total)",
+    ),
+    "as a sum of squares": (
+        "for p in model.parameters():\n    total += p.grad.norm() ** 2",
+        "torch.nn.utils.clip_grads_with_norm_(model.parameters(), 1.0, total**0.5)",
+    ),
+    "by a function of the file": (
+        "total = norm_of(model)",
+        "clip_grad_norm_(model.parameters(), min(1.0, 0.1 * total))",
+    ),
+    "out of sight": (
+        "total = norms.total(model)",
+        "torch.nn.utils.clip_grads_with_norm_(model.parameters(), 1.0, total)",
+    ),
+}
+NORM_OF = "def norm_of(model):\n    return torch.stack([p.grad.norm() for p in model.parameters()]).norm()\n\n\n"
+
+
+@pytest.mark.parametrize("late", ["", "scaler.unscale_(opt)"])
+@pytest.mark.parametrize("form", READ_FIRST.values(), ids=READ_FIRST)
+def test_unscale_goes_before_the_norm_that_a_clip_uses(form: tuple[str, str], late: str) -> None:
+    read, clip = form
+    once = fix(IMPORTS + NORM_OF + loop(f"total = 0.0\n{read}\n{clip}\n{late}".rstrip()))
+    assert once == IMPORTS + NORM_OF + loop(f"total = 0.0\nscaler.unscale_(opt)\n{read}\n{clip}")
+
+
+@pytest.mark.parametrize(
+    "middle",
+    [
+        "if not torch.isfinite(total):\n    continue\n{clip}",
+        "scaler.scale(model(-x)).backward()\n{clip}",
+    ],
+)
+def test_unscale_goes_before_no_norm_from_which_a_path_leads_elsewhere(middle: str) -> None:
+    clip = "torch.nn.utils.clip_grads_with_norm_(model.parameters(), 1.0, total)"
+    assert "further up" in withheld(NORM_OF + loop(f"total = norm_of(model)\n{middle.format(clip=clip)}"))
+
+
+def test_a_norm_that_the_caller_gives_was_read_before() -> None:
+    clip = "torch.nn.utils.clip_grads_with_norm_(model.parameters(), 1.0, total)"
+    assert "further up" in withheld(loop(clip, "model, opt, scaler, loader, total"))

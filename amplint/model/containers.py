@@ -127,7 +127,8 @@ class Containers:
                 return None
             display = self._display(source.func.base)
             if isinstance(display, ir.Mapping):
-                return self._keys([value for _, value in display.items], source.func.base)
+                literals = [self._objects.render(key) if key is not None else None for key, _ in display.items]
+                return self._keys([value for _, value in display.items], source.func.base, literals)
             return self._some(source.func.base)
         if isinstance(source, ir.Call):
             names = self._module.names.of(source.func)
@@ -139,12 +140,16 @@ class Containers:
             return self._keys(display.items, source)
         return self._items(display) if isinstance(display, ir.Call) else self._some(source)
 
-    def _keys(self, items: Sequence[ir.Value], source: ir.Value) -> list[str] | None:
+    def _keys(self, items: Sequence[ir.Value], source: ir.Value, names: Sequence[str | None] = ()) -> list[str] | None:
+        """The keys of a display's items: their own, or, where they are made there, by `names` or their numbers."""
         if not items or len(items) > _MANY or any(isinstance(each, ir.Starred) for each in items):
             return self._some(source)
         keys = [self._objects.key(each) for each in items]
         base = self._objects.key(source)
-        found = [key or (f"{base}[{number}]" if base is not None else None) for number, key in enumerate(keys)]
+        places = [name or str(number) for number, name in enumerate(names or [None] * len(keys))]
+        found = [
+            key or (f"{base}[{place}]" if base is not None else None) for place, key in zip(places, keys, strict=True)
+        ]
         return [each for each in found if each is not None] if None not in found else None
 
     def _some(self, source: ir.Value) -> list[str] | None:

@@ -480,6 +480,15 @@ def walk_statements(block: Block, into: bool = True) -> Iterator[Statement]:
                 yield from walk_statements(inner, into)
 
 
+def pairs(target: Value, value: Value) -> list[tuple[Value, Value]]:
+    """An assignment's target and value; one by one where both are written as sequences: `a, b = c, d`."""
+    if not isinstance(target, Sequence) or not isinstance(value, Sequence) or len(target.items) != len(value.items):
+        return [(target, value)]
+    if any(isinstance(each, Starred) for each in (*target.items, *value.items)):
+        return [(target, value)]
+    return [pair for one, other in zip(target.items, value.items, strict=True) for pair in pairs(one, other)]
+
+
 def values_below(block: Block) -> Iterator[Value]:
     """Every value below `block`, nested functions and classes left out."""
     for statement in walk_statements(block, into=False):

@@ -186,11 +186,24 @@ class Keys:
         node: ir.Value = value
         while isinstance(node.parent, ir.Conditional) and node is not node.parent.test:
             node = node.parent
-        statement = node.parent
-        for target in statement.targets if isinstance(statement, ir.Assign) and statement.value is node else ():
+        for target in _targets(node):
             key = self.key(target)
             if key is not None:
                 yield key
+
+    def stored_as(self, value: ir.Value) -> Iterator[str]:
+        """The same, and the items of a display that is assigned: `opts["g"]` of `opts = {"g": value}`."""
+        yield from self.assigned_to(value)
+        display = value.parent
+        index: str | None = None
+        if isinstance(display, ir.Mapping):
+            index = next(
+                (self._rendered(key) for key, each in display.items if each is value and key is not None), None
+            )
+        elif isinstance(display, ir.Sequence) and not any(isinstance(each, ir.Starred) for each in display.items):
+            index = str(display.items.index(value))
+        if isinstance(display, ir.Value) and index is not None:
+            yield from (f"{key}[{index}]" for key in self.stored_as(display))
 
     def assigned_in(self, statement: ir.Statement, flags: bool = True) -> list[str]:
         """The keys of the variables and attributes that a compound statement assigns, nested functions left out.
@@ -292,6 +305,16 @@ class Keys:
     def _local_class(self, func: ir.Value) -> ir.Class | None:
         found = self._module.names.definition(func)
         return found if isinstance(found, ir.Class) else None
+
+
+def _targets(value: ir.Value) -> Iterator[ir.Value]:
+    """What a value is assigned to, also as one of several: `a, b = first, second`."""
+    parent = value.parent
+    if isinstance(parent, ir.Assign) and parent.value is value:
+        yield from parent.targets
+    elif isinstance(parent, ir.Sequence) and isinstance(parent.parent, ir.Assign) and parent.parent.value is parent:
+        for target in parent.parent.targets:
+            yield from (one for one, other in ir.pairs(target, parent) if other is value and one is not target)
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ An object is known by its key (`amplint.model.keys`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.dtypes import OLD_SCALER, SCALER
 from amplint.model.keys import Keys, word_of
-from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
+from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, node_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -32,6 +32,9 @@ _UPDATES = re.compile(r"update\s*\(")
 # The keys of variables, and those of attributes as their class has them: how they are bound can be read.
 _VARIABLE = re.compile(r"\d+:\w+")
 _OWN = re.compile(rf"{_VARIABLE.pattern}|self\d+\.\w+")
+
+# The methods of an optimizer; an engine of a framework, which is stepped as well, has others.
+_OPTIMIZERS_OWN = {"add_param_group", "load_state_dict", "state_dict", "step", "zero_grad"}
 
 
 class Made(NamedTuple):
@@ -191,7 +194,7 @@ class Objects(Keys):
             names = module.names.of(call.func)
             if names & SCALERS or not any(map(_is_optimizers_class, names)):
                 continue
-            for key in self.assigned_to(call):
+            for key in self.stored_as(call):
                 self.optimizers.add(key)
                 self.constructed.add(key)
                 given = call.positional[0] if call.positional else call.keyword("params")
@@ -274,6 +277,30 @@ class Objects(Keys):
             if call.func.attr in ("unscale_", "step") and call.positional and self.is_scaler(call.func.base):
                 if (optimizer := self.key(call.positional[0])) is not None:
                     self.optimizers.add(optimizer)
+        self.optimizers |= self._stepped_and_cleared(calls)
+
+    def _stepped_and_cleared(self, calls: Iterable[ir.Call]) -> set[str]:
+        """The parameters that are used as only an optimizer is: stepped without arguments, and cleared."""
+        stepped = {self._given(each.func) for each in calls if ir.last_name(each.func) == "step" and not each.args}
+        stepped -= {None}
+        words = sorted(word_of(key) for key in stepped if key is not None)
+        used: dict[str | None, set[str]] = {}
+        for call in self._module.whole.near(*words).calls if words else ():
+            used.setdefault(self._given(call.func), set()).add(ir.last_name(call.func))
+        return {
+            key
+            for key in stepped
+            if key is not None and used.get(key, set()) <= _OPTIMIZERS_OWN and "zero_grad" in used[key]
+        }
+
+    def _given(self, func: ir.Value) -> str | None:
+        """The key of the parameter whose method a function is."""
+        base = func.base if isinstance(func, ir.Attribute) else None
+        if not isinstance(base, ir.Name) or not all(
+            isinstance(node_of(each), ir.Function) for each in self.bindings(base)
+        ):
+            return None
+        return self.own_key(base)
 
     def _scaler_by_use(self, call: ir.Call, func: ir.Attribute) -> str | None:
         """The key of what has a method called as only a scaler's is."""

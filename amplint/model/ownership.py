@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,8 @@ from amplint.model import ir
 from amplint.model.calls import Calls
 from amplint.model.events import is_grad
 from amplint.model.objects import objects
-from amplint.model.scopes import UNKNOWN
+from amplint.model.reaching import only_assignment
+from amplint.model.scopes import UNKNOWN, Other
 from amplint.model.state import Abstract, State
 
 if TYPE_CHECKING:
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from amplint.model.frames import Frame
 
 _CUT = ("detach", "item", "data", "shape", "size", "no_grad", "numpy", "cpu")
+
+_CRITERION = re.compile(r"(?i)criterion|loss")
 
 
 class Ownership:
@@ -32,6 +37,7 @@ class Ownership:
         self._roots = {root for roots in self._objects.owns.values() for root in roots}
         self._called: dict[int, list[ir.Value]] = {}  # function -> what its calls call
         self._last: tuple[State, Frame, set[str]] | None = None
+        self._follows = False  # whether variables are followed to what they are assigned
         self.is_single = not several and len(self._objects.constructed) <= 1
 
     def is_optimizer(self, key: str) -> bool:
@@ -92,7 +98,8 @@ class Ownership:
             base = func.base if isinstance(func, ir.Attribute) and not torchs and not scales else None
             parts = [arg.value for arg in value.args] + ([base] if base is not None else [])
             found = self._collect_all(parts, state, roots)
-            return found and (torchs or scales or base is not None or self._is_torchs(func))
+            known = torchs or scales or base is not None or self._is_torchs(func)
+            return found and (known or (self._follows and bool(_CRITERION.search(ir.last_name(func)))))
         if isinstance(value, (ir.Name, ir.Attribute)):
             key = self._objects.key(value)
             held = state.look_up(key)
@@ -102,14 +109,30 @@ class Ownership:
             if held is not None and (held.roots or held.whole):
                 roots.update(filter(None, held.roots.split("|")))
                 return held.whole
+            made = only_assignment(self._module.names, value) if self._follows and isinstance(value, ir.Name) else None
+            if made is not None:
+                return self._collect(made.value, state, roots)
             return isinstance(value, ir.Name) and held is None and self._is_input(value)
         if isinstance(value, ir.Comprehension):  # a penalty: `sum(p.square().sum() for p in model.parameters())`
             models = {root for clause in value.clauses for root in self._objects.parameters_roots(clause.iter)}
             roots |= {state.object_of(self._objects.frame.translate(root)) for root in models - {UNKNOWN}}
             return bool(models) and UNKNOWN not in models and self._collect_all(list(value.elements), state, roots)
+        item = self._item(value) if isinstance(value, ir.Subscript) else None
+        if item is not None:
+            return self._collect(item, state, roots)
         if isinstance(value, (ir.Binary, ir.Unary, ir.Subscript, ir.Sequence, ir.Starred)):
             return self._collect_all(list(value.children()), state, roots)
         return False
+
+    def _item(self, value: ir.Subscript) -> ir.Value | None:
+        """What a display has under a literal: `losses["aux"]` of `losses = {"aux": ...}`."""
+        made = only_assignment(self._module.names, value.base) if isinstance(value.base, ir.Name) else None
+        if made is None or not isinstance(made.value, ir.Mapping) or not isinstance(value.index, ir.Constant):
+            return None
+        found = [
+            each for key, each in made.value.items if isinstance(key, ir.Constant) and key.value == value.index.value
+        ]
+        return found[0] if len(found) == 1 else None
 
     def _collect_all(self, values: list[ir.Value], state: State, roots: set[str]) -> bool:
         whole = [self._collect(each, state, roots) for each in values]  # each of them, whatever the others are
@@ -154,6 +177,8 @@ class Ownership:
 
     def _is_input(self, value: ir.Name) -> bool:
         """Whether a variable is a loop's or a parameter: data, which no model has made."""
+        if self._follows:  # a parameter may be what is trained
+            return all(isinstance(each, Other) and each.why == "loop" for each in self._objects.bindings(value))
         return not any(True for _ in self._objects.sources(value))
 
     def hits(self, reach: Abstract | None, optimizer: str, state: State) -> bool | None:
@@ -167,6 +192,13 @@ class Ownership:
         if any(_overlap(one, other) for one in owned for other in roots):
             return True
         return False if reach.whole and roots else None
+
+    def is_made_by(self, loss: ir.Value, model: str, state: State) -> bool:
+        """Whether a loss surely comes from a model and from data alone, so that only that has gradients of it."""
+        one = copy(self)
+        one._roots, one._last, one._follows = {model}, None, True
+        reach = one.reach(loss, state)
+        return reach is not None and reach.whole and reach.roots == state.object_of(model)
 
     def parameters(self, value: ir.Value, state: State) -> Abstract | None:
         """The models whose parameters an argument is: `model.parameters()`."""

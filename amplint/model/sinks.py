@@ -291,9 +291,7 @@ def mentions_gradients(module: Module, value: ir.Value) -> bool:
     todo, seen = [value], set[str]()
     while todo and len(seen) < _MANY:
         for each in ir.walk_values(todo.pop()):
-            if isinstance(each, ir.Attribute) and each.attr == "grad":
-                return True
-            if isinstance(each, ir.Call) and _returns_gradients(module, each):
+            if takes_gradients(module, each):
                 return True
             if isinstance(each, ir.Name) and (key := objects(module).own_key(each)) not in seen:
                 seen.add(key)
@@ -302,6 +300,13 @@ def mentions_gradients(module: Module, value: ir.Value) -> bool:
                     return True
                 todo += sources
     return bool(todo)
+
+
+def takes_gradients(module: Module, value: ir.Value) -> bool:
+    """Whether a value itself is `p.grad`, or a call that reads gradients."""
+    if isinstance(value, ir.Attribute):
+        return value.attr == "grad"
+    return isinstance(value, ir.Call) and _returns_gradients(module, value)
 
 
 def _returns_gradients(module: Module, call: ir.Call) -> bool:

@@ -116,15 +116,17 @@ class Statements:
 
     def _bound(self, statement: ir.Assign, value: ir.Value, state: State) -> State:
         """The targets of an assignment bound to what its value is."""
-        held = self._expressions.held_by(statement.targets, value, state)
-        learned = [self._conditions.learned(target, value, state) for target in statement.targets]
-        for target, fact in zip(statement.targets, learned, strict=True):
+        made = [pair for target in statement.targets for pair in ir.pairs(target, value)]
+        whole = len(made) == len(statement.targets)
+        held = [self._expressions.held_by(statement.targets if whole else (one,), other, state) for one, other in made]
+        learned = [self._conditions.learned(one, other, state) for one, other in made]
+        for (target, source), its, fact in zip(made, held, learned, strict=True):
             if is_grad(target):
-                state = self._stored(target, value, state)
-            if not self._is_itself(target, value):
-                state = self._expressions.assign(target, self._unlike(target, held), state)
+                state = self._stored(target, source, state)
+            if not self._is_itself(target, source):
+                state = self._expressions.assign(target, self._unlike(target, its), state)
             state = state.with_fact(*fact) if fact is not None else state
-            state = self._transfer.made(target, value, state)
+            state = self._transfer.made(target, source, state)
         return state
 
     def _is_itself(self, target: ir.Value, value: ir.Value) -> bool:

@@ -154,6 +154,8 @@ class Transfer:
 
         def cleared(optimizer: str, before: Gradients) -> Gradients:
             clears = self.ownership.clears(event.optimizer, optimizer, state)
+            if clears is None and self._clears_the_model(event, before, state):
+                clears = True
             if clears is None:
                 if before.is_empty() or not self.ownership.is_alone(state):
                     return before if before.is_empty() else Gradients("unknown", told=before.told)
@@ -161,6 +163,13 @@ class Transfer:
             return after_clear(before, call.id, to_none) if clears else before
 
         return state.all_gradients(cleared)
+
+    def _clears_the_model(self, event: Event, held: Gradients, state: State) -> bool:
+        """Whether what is cleared is the only model that the last backward gave gradients, for the one optimizer."""
+        backward = self.visits.get(held.origin) if held.kind == "scaled" and self.ownership.is_alone(state) else None
+        if backward is None or backward.event.subject is None or event.optimizer is None:
+            return False
+        return self.ownership.is_made_by(backward.event.subject, event.optimizer, state)
 
     def _after_clip(self, event: Event, state: State) -> State:
         call = event.call.id
@@ -268,11 +277,12 @@ class Transfer:
             how = held.kind
         elif held.kind == "unscaled" and held.by:
             how = "again" if held.used else "unchecked"
-        if not how or held.told or not held.scaler or self._is_off(held.scaler, state):
+        told = held.told and not self._is_told_of_a_clip(held)
+        if not how or told or not held.scaler or self._is_off(held.scaler, state):
             return state.with_gradients(optimizer, held._replace(used=event.call.id)) if optimizer else state
         self._tell(Issue("AMP402", event.call.id, held.origin, event.call.id, held.scaler, optimizer, how), state)
-        told = 0 if how == "unchecked" else event.call.id  # only what overflows is wrong then
-        return state.with_gradients(optimizer, held._replace(told=told, used=event.call.id))
+        known = held.told if how == "unchecked" else event.call.id  # only what overflows is wrong then
+        return state.with_gradients(optimizer, held._replace(told=known, used=event.call.id))
 
     # --- the scaler's own methods -----------------------------------------------------------------------------------
 
@@ -427,7 +437,9 @@ class Transfer:
             plain = [] if machine.scaled else self._unscaled(state, call, scaler)
             held = (state.rest, *(each for _, each in state.groups))
             mine = [each for each in held if each.scaler in (scaler, "")]
-            told = any(each.told and not self._is_used_by_scaler(each) for each in mine)
+            told = any(
+                each.told and not self._is_used_by_scaler(each) and not self._is_told_of_a_clip(each) for each in mine
+            )
             if not machine.scaled:
                 found = [*plain, Issue("AMP418", call, 0, call, scaler, "", "update")]
             else:

@@ -35,6 +35,7 @@ _QUIET = {
 MAKES_SCHEDULER = re.compile(r"(transformers|diffusers)(\.optimization)?\.get_\w*schedule(_with_\w+)?")
 # What makes gradients other than `scaler.scale(loss).backward()` left them.
 _UNDOES = ("unscale_", "step", "update")
+_OF_WITH = ("__enter__", "__exit__", "__aenter__", "__aexit__")
 
 
 # What a function is called by: its name, and whether it is a method's.
@@ -51,6 +52,7 @@ class Unseen:
         self._holders = holders(module)
         self._effects: dict[int, bool] = {}
         self._undoing: tuple[set[_Called], bool] | None = None
+        self._by_with = False  # whether a `with` may run one of those
 
     def is_opaque(self, call: ir.Call) -> bool:
         """Whether a call may do something to the gradients or the scaler that can't be seen here."""
@@ -115,9 +117,15 @@ class Unseen:
         """Whether `with context:` may run a method of this file that unscales or steps."""
         if isinstance(context, ir.Conditional):
             return self.runs_by_entering(context.then) or self.runs_by_entering(context.other)
-        return self._undoing_names()[1] and self._is_unknown(
-            context.func if isinstance(context, ir.Call) else context, ""
-        )
+        made = context.func if isinstance(context, ir.Call) else context
+        anywhere = self._undoing_names()[1]
+        if not (anywhere or self._by_with) or not self._is_unknown(made, ""):
+            return False
+        cls = local_class(self._module, made)
+        if anywhere or cls is None or not bases_in_sight(self._module, cls):
+            return True
+        run = (method(self._module, cls, name) for name in _OF_WITH)
+        return any(each is not None and self.has_events(each) for each in run)
 
     def _gives_access(self, value: ir.Value) -> bool:
         """Whether who is given a value can get at a scaler or optimizer: one itself, or `self` of a class with one."""
@@ -176,7 +184,8 @@ class Unseen:
     def _undoing_names(self) -> tuple[set[_Called], bool]:
         """The names of the file's functions that unscale or step, and whether one of them may run at any call.
 
-        That is so where a function is handed around as a value, decorated, run by an operator or a `with`, or a lambda.
+        That is so where a function is handed around as a value, decorated, run by an operator, or a lambda. What only a
+        `with` runs, no call does, unless the file hands managers to a stack.
         """
         if self._undoing is None:
             self._undoing = set(), False  # asked for again while it is being made
@@ -198,6 +207,9 @@ class Unseen:
         if function is None:
             return False
         names.add((function.name, function.cls is not None))
+        if self._is_run_by_with(function):
+            self._by_with = True
+            return "enter_context" in self._module.source.text or "enter_async_context" in self._module.source.text
         if function.name == "__call__" and self._is_given_its_optimizer(function):
             return False  # a call that is given an optimizer can't be seen anyway
         special = function.name == "<lambda>" or (function.name.startswith("__") and function.name != "__init__")
@@ -206,6 +218,13 @@ class Unseen:
             for each in function.decorators
             for name in self._module.names.of(each.func if isinstance(each, ir.Call) else each)
         )
+
+    def _is_run_by_with(self, function: ir.Function) -> bool:
+        """Whether nothing but a `with` runs a function: a manager's method, a generator that is made one."""
+        made = [name for each in function.decorators for name in self._module.names.of(each)]
+        if made:
+            return set(made) <= {"contextlib.contextmanager", "contextlib.asynccontextmanager"}
+        return function.cls is not None and function.name in _OF_WITH
 
     def _is_given_its_optimizer(self, function: ir.Function) -> bool:
         """Whether who calls a function has to give it an optimizer."""

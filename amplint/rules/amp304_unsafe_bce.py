@@ -75,7 +75,24 @@ _BANNED = {device for device, ops in OP_LISTS.items() if ops.get("binary_cross_e
 _PRECISION = re.compile(r"(?i)autocast|amp(?![a-z])|fp16|fp32|float16|half|mixed|precision")
 # Methods that change the shape, and what may stand round the loss in its statement as well.
 _SHAPES = {"view", "reshape", "squeeze", "unsqueeze", "flatten", "contiguous", "view_as", "reshape_as", "float"}
-_ASIDE = {"mean", "sum", "item", "detach", "size", "to", "type_as", "long", "clamp", "expand_as", "numel", "len"}
+_ASIDE = {
+    "mean",
+    "sum",
+    "item",
+    "detach",
+    "size",
+    "to",
+    "type_as",
+    "long",
+    "clamp",
+    "expand_as",
+    "numel",
+    "len",
+    "cuda",
+    "cpu",
+    "xpu",
+    "clone",
+}
 
 
 @rule.check
@@ -183,7 +200,10 @@ def _fix(module: Module, call: ir.Call, found: Inside) -> tuple[Fix | None, str,
     if edits is not None:
         title = "Compute it in float32, in a region that is switched off"
         return Fix(Applicability.UNSAFE, title, tuple(sorted(edits))), what, None
-    return None, what, "the statement does something else as well, or an island can't be written there"
+    other = _other_call(module, call)
+    if other is not None:
+        return None, what, f"`{module.on_one_line(other.func)}` in the same statement would run in the island as well"
+    return None, what, "an island can't be written there"
 
 
 def _with_logits(module: Module, call: ir.Call) -> list[Edit] | None:
@@ -277,20 +297,25 @@ def _in_island(module: Module, call: ir.Call, found: Inside) -> list[Edit] | Non
     statement = ir.statement_of(call)
     if not isinstance(statement, (ir.Assign, ir.AugAssign, ir.Expr, ir.Return)):
         return None
-    for root in statement.values():
-        for value in ir.walk_values(root):
-            if isinstance(value, (ir.Lambda, ir.Comprehension, ir.Suspend)):
-                return None
-            if isinstance(value, ir.Call) and not _may_be_inside(module, value):
-                return None
+    values = [value for root in statement.values() for value in ir.walk_values(root)]
+    if any(isinstance(each, (ir.Lambda, ir.Comprehension, ir.Suspend)) for each in values):
+        return None
+    if _other_call(module, call) is not None:
+        return None
     edits = island(module, statement, found.region)
     if edits is None:
         return None
-    for each in (value for root in statement.values() for value in ir.walk_values(root)):
+    for each in values:
         if isinstance(each, ir.Call) and _is_loss(module, each):
             for operand in _operands(each):
                 edits += _as_float32(module, operand)
     return edits
+
+
+def _other_call(module: Module, call: ir.Call) -> ir.Call | None:
+    """A call in the statement of the loss that an island would change."""
+    values = (value for root in ir.statement_of(call).values() for value in ir.walk_values(root))
+    return next((each for each in values if isinstance(each, ir.Call) and not _may_be_inside(module, each)), None)
 
 
 def _may_be_inside(module: Module, call: ir.Call) -> bool:

@@ -41,7 +41,8 @@ micro step has to move to the step; where the bound exceeds 1,000 (tuned to scal
 where the function reads the scale itself; where a fused optimizer may hold half parameters (unscale_ raises on them);
 and where an exception behind the clip is caught. No fix where the optimizer can't be told, where the clip's result is
 divided by the scale, where the parameters are half, and where a path goes on without `update()`, as one that skips a
-step by hand: the next `unscale_` would raise.
+step by hand: the next `unscale_` would raise. Where the clip uses a norm that was read before, `unscale_` goes before
+that; no fix where a path leads from there to elsewhere.
 
 ## Proof
 The fixtures compare with a float32 reference step: the norm that clipping sees is 65,536 times too large before and
@@ -57,11 +58,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
-from amplint.model.visits import Issue, Visit
 from amplint.rules.base import Rule
 from amplint.rules.clip_fix import ClipFix
 from amplint.rules.clips import clips_scaled, is_compensated, only_measures, unscale_first
-from amplint.rules.order import found, where
+from amplint.rules.order import Found, found, where
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -99,14 +99,14 @@ def check(module: Module) -> Iterator[Finding]:
             offered, withheld = ClipFix(module, each).build() if each.here else (None, _ELSEWHERE)
             yield rule.finding(
                 module.span(visit.event.call),
-                _message(module, visit, each.issue) + where(module, each),
+                _message(module, each) + where(module, each),
                 fix=offered,
                 withheld=withheld,
             )
 
 
-def _message(module: Module, visit: Visit, issue: Issue) -> str:
-    known = issue.cause and issue.how != "again"
-    since = f" (scaled on {module.line(module.value(issue.cause))})" if known else ""
-    call = unscale_first(module, visit)
+def _message(module: Module, clip: Found) -> str:
+    known = clip.issue.cause and clip.issue.how != "again"
+    since = f" (scaled on {module.line(module.value(clip.issue.cause))})" if known else ""
+    call = unscale_first(module, clip)
     return f"gradients are still multiplied by the loss scale when clipped{since}; call {call} first"

@@ -197,14 +197,14 @@ def _looks_first(module: Module, flow: Flow, step: Event) -> bool:
 def _is_the_scalers(module: Module, flow: Flow, optimizer: str) -> bool:
     """Whether it is this optimizer's gradients that are scaled.
 
-    It is the only one, or the scaler is given it, or it is cleared here and no backward is without the scale.
+    It is the only one, or the scaler is given it, or it is cleared here and no backward is without a scale of its own.
     """
     if stepping(flow) == {optimizer}:
         return True
     known = objects(module)
     backwards, scales = visits(flow, "backward"), visits(flow, "scale")
     cleared = any(visit.event.optimizer == optimizer for visit in visits(flow, "zero_grad"))
-    if cleared and len(backwards) == len(scales) == 1:
+    if cleared and scales and len(backwards) == len(scales):
         return True
     return any(
         isinstance(call.func, ir.Attribute)

@@ -96,7 +96,7 @@ def check(module: Module) -> Iterator[Finding]:
         offered, withheld = ReadFix(module, each).build() if each.here else (None, _ELSEWHERE)
         yield rule.finding(
             module.span(visit.event.call),
-            _message(module, visit, each.issue.cause, change) + where(module, each),
+            _message(module, each, change) + where(module, each),
             fix=offered,
             withheld=withheld,
             severity=Severity.ERROR if change else Severity.WARNING,
@@ -132,13 +132,14 @@ def _feeds_clip(module: Module, visit: Visit) -> bool:
     )
 
 
-def _message(module: Module, visit: Visit, origin: int, change: bool) -> str:
+def _message(module: Module, read: Found, change: bool) -> str:
+    origin = read.issue.cause
     since = f" (scaled on {module.line(module.value(origin))})" if origin else ""
     if change:
         what = f"when this changes them{since}, and what it adds or compares with is not"
     else:
         what = f"when their size is read{since}"
-    return f"gradients are still multiplied by the loss scale {what}; call {unscale_first(module, visit)} first"
+    return f"gradients are still multiplied by the loss scale {what}; call {unscale_first(module, read)} first"
 
 
 class ReadFix(ClipFix):

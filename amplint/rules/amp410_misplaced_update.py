@@ -95,13 +95,7 @@ def _judge(module: Module, each: Found) -> Finding | None:
     if step is not None:
         own = own if own is not None and own.contains(step.call) else None
         offered, withheld = _fix_early(module, own, own.visits[each.issue.at], step) if own else (None, _ELSEWHERE)
-        said = (
-            f"update() forgets that the gradients are unscaled, and the step on {module.line(step.call)} divides them "
-            "by the scale once more"
-            if each.issue.how in ("unscaled", "unknown")
-            else f"update() changes the scale before the step on {module.line(step.call)}, whose gradients were "
-            "scaled with the old one"
-        )
+        said = _said(each, module.line(step.call))
         return rule.finding(
             module.span(each.issue_node),
             f"{said}; call it once, behind the last step",
@@ -118,6 +112,20 @@ def _judge(module: Module, each: Found) -> Finding | None:
         fix=offered,
         withheld=withheld,
     )
+
+
+def _said(each: Found, step: str) -> str:
+    """What an update does that comes before a step, by the step's line."""
+    if each.issue.how == "unchecked":
+        return (
+            f"update() comes before the step on {step}, with nothing unscaled or stepped since the last one: it raises"
+        )
+    if each.issue.how in ("unscaled", "unknown"):
+        return (
+            f"update() forgets that the gradients are unscaled, and the step on {step} divides them by the scale "
+            "once more"
+        )
+    return f"update() changes the scale before the step on {step}, whose gradients were scaled with the old one"
 
 
 def _is_early(module: Module, update: int) -> bool:

@@ -16,12 +16,19 @@ from amplint.rules.clip_doubts import doubt, ends, half_parameters, leaves_witho
 from amplint.rules.clips import clips_scaled, unscale_for
 from amplint.rules.dedent import last_offset
 from amplint.rules.editing import indentation, insert, line_end, line_start
+from amplint.rules.norm_reads import reads_behind, takes_norm
 from amplint.rules.order import Found, backward_between, calls_of, found, receiver, stepping
-from amplint.rules.standing import exclusive, loop_of, loops_round, upwards
+from amplint.rules.standing import conditions, exclusive, loop_of, loops_round, upwards
 from amplint.rules.statements import line_before, own_statement, removed, says_the_same, text_with_comment
 
 if TYPE_CHECKING:
     from amplint.model import Module
+
+
+_READ_BEFORE = "the norm was read further up, so unscale_ belongs before that"
+_SOME_PATHS = "the gradients are scaled on some paths only, under a condition that can't be repeated here"
+_ON_TOP = "gradients of an iteration before, unscaled by then, may be left in them: clear those behind the step first"
+_NO_STEP = "no step of the scaler follows in this function, so the optimizer to unscale is not known"
 
 
 class ClipFix:
@@ -40,14 +47,12 @@ class ClipFix:
 
     def build(self) -> tuple[Fix | None, str | None]:
         """The fix, or why there is none."""
-        if self._visit.event.how == "norm":
-            return None, "the norm was read further up, so unscale_ belongs before that"
         unscale = self._unscale_behind()
         if unscale is not None:
             return self._bring_up(unscale)
         scalers = {scaler for scaler, _ in self._visit.stepped}
         if not self._visit.steps or len(scalers) != 1:
-            return None, "no step of the scaler follows in this function, so the optimizer to unscale is not known"
+            return None, self._no_step()
         optimizers = {optimizer for _, optimizer in self._visit.stepped}
         steps = [step for step in self._visit.steps if self._flow.contains(step)]
         if not steps:
@@ -76,12 +81,24 @@ class ClipFix:
             return None, "with half parameters unscale_ raises: keep them in float32"
         guard = self._guard(step, place)
         if guard is None:
-            return None, "the gradients are scaled on some paths only, under a condition that can't be repeated here"
+            return None, _ON_TOP if self._is_on_top() else _SOME_PATHS
         if self._ends_without_update(step):
             return None, _no_update(call)
         served = [self._visit, *self._siblings()]
         doubts = [doubt(self._module, each, self._optimizer_key(step)) for each in served]
         return self._insert(call, place, guard, next(filter(None, doubts), ""))
+
+    def _no_step(self) -> str:
+        """Why no step of the scaler comes behind the clip."""
+        line, call = self._module.line, self._visit.event.call
+        past = [each for each in self._visit.bypasses if self._flow.contains(each)]
+        if past:
+            return f"the step on {line(past[0])} goes past the scaler: step through that first"
+        steps = [each for each in calls_of(self._flow, self._issue.scaler, "step") if each.call.id > call.id]
+        early = [each for each in found(self._module, "AMP410") if each.flow is self._flow and each.issue.at > call.id]
+        if steps and early and early[0].issue.at < steps[0].call.id:
+            return f"the update on {line(early[0].issue_node)} comes before the step: move that behind it first"
+        return _NO_STEP
 
     # --- an unscale_ that comes too late ----------------------------------------------------------------------------
 
@@ -153,12 +170,35 @@ class ClipFix:
         for loop in loops_round(self._statement):
             if loop not in upwards(ir.statement_of(step)):
                 place = loop
-        others = [other for other in self._siblings() if other is not self._visit]
-        for other in others:
-            place = self._before_both(place, other)
+        served = {each.event.call.id: each for each in (self._visit, *self._siblings())}.values()
+        for other in served:
+            place = self._before_both(place, ir.statement_of(other.event.call))
+        mine = [each for each in served if self._flow.contains(each.event.call)]
+        behind = [self._reads_behind(each) for each in mine]
+        if any(not reads and takes_norm(self._module, each) for each, reads in zip(mine, behind, strict=True)):
+            return _READ_BEFORE
+        reads, lowest = {read for each in behind for read in each}, place
+        for read in reads:
+            place = self._before_both(place, read)
+        if any(read.id < place.id for read in reads) or (place is not lowest and not self._may_go_up(place, step)):
+            return _READ_BEFORE
         if indentation(self._module, place) is None or (isinstance(place, ir.If) and place.elif_):
             return "it shares its line with other code"
         return place
+
+    def _reads_behind(self, clip: Visit) -> list[ir.Statement]:
+        """Where, behind the backward, the gradients were read that a clip depends on: unscale_ belongs before that."""
+        cause = self._issue.cause if self._issue.how not in ("again", "entry") else 0
+        here = bool(cause) and self._flow.contains(self._flow.node(cause))
+        return reads_behind(self._module, clip, cause if here else 0)
+
+    def _may_go_up(self, place: ir.Statement, step: ir.Value) -> bool:
+        """Whether what runs at a place above the clip surely comes to the step, with no backward in between."""
+        return (
+            not conditions(step, place)
+            and not _leaves_between(place, self._statement)
+            and not backward_between(self._module, self._flow, place, self._statement)
+        )
 
     def _siblings(self) -> list[Visit]:
         """The clips and reads of this function that wait for the same step: one unscale_ has to serve them all.
@@ -179,9 +219,10 @@ class ClipFix:
         every = (*found(self._module, "AMP401"), *found(self._module, "AMP409"))
         return {each.issue.at for each in every if each.flow is self._flow and clips_scaled(self._module, each)}
 
-    def _before_both(self, place: ir.Statement, other: Visit) -> ir.Statement:
+    @staticmethod
+    def _before_both(place: ir.Statement, other: ir.Statement) -> ir.Statement:
         """The statement of the innermost suite that holds both, before the earlier one."""
-        theirs = {id(each.block): each for each in upwards(ir.statement_of(other.event.call))}
+        theirs = {id(each.block): each for each in upwards(other)}
         for mine in upwards(place):
             if id(mine.block) in theirs:
                 return min(mine, theirs[id(mine.block)], key=lambda statement: statement.id)
@@ -234,6 +275,11 @@ class ClipFix:
             return ""
         texts = [text for fact in sorted(needed) if (text := self._as_text(fact, place)) is not None]
         return texts[0] if texts else None
+
+    def _is_on_top(self) -> bool:
+        """Whether on other paths the gradients were added to unscaled ones: what is missing there is a clear."""
+        others = [each for each in self._visit.states if each not in self._bad and not self._is_scaled(each)]
+        return all(any(held.kind == "over" for _, held in state.groups) for state in others)
 
     def _is_scaled(self, state: State) -> bool:
         """Whether a path surely comes from the scaled backward, though it isn't known whose gradients are clipped."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.calls import Calls
+from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.scopes import owner_class
@@ -16,7 +17,7 @@ from amplint.model.tensors import SCALE_READS
 from amplint.model.unseen import bases_in_sight, function_named
 from amplint.model.visits import Visit
 from amplint.rules.kept import near_scalers
-from amplint.rules.order import Found, asked
+from amplint.rules.order import Found, asked, receiver
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -126,11 +127,32 @@ def unscale_for(module: Module, step: ir.Node) -> str:
     return f"{module.text(step.func.base)}.unscale_({module.text(step.args[0].value)})"
 
 
-def unscale_first(module: Module, visit: Visit) -> str:
-    """What a message says to call before a clip or a read."""
+def unscale_first(module: Module, clip: Found) -> str:
+    """What a message says to call before a clip or a read, with the names of its function where that has some."""
+    flow, visit, wanted = clip.flow, clip.visit, clip.issue.optimizer
     here = ir.function_of(visit.event.call)
     steps = [step for step in visit.steps if ir.function_of(step) is here]  # elsewhere the names may be others
-    return f"`{unscale_for(module, steps[-1])}`" if steps else "`scaler.unscale_(optimizer)`"
+    if steps:
+        its = [step for step in steps if wanted and flow.visits[step.id].event.optimizer == wanted]
+        return f"`{unscale_for(module, (its or steps)[-1])}`"
+    events = [each for each in flow.events if ir.function_of(each.call) is here]
+    scalers = (receiver(each) for each in events if each.scaler is not None and each.scaler == clip.issue.scaler)
+    scaler = next(map(module.text, scalers), "scaler")
+    return f"`{scaler}.unscale_({_optimizer_text(module, events, wanted)})`"
+
+
+def _optimizer_text(module: Module, events: list[Event], wanted: str) -> str:
+    """What a function calls an optimizer; any that it has to do with where it isn't known which is meant."""
+    found: dict[str, str] = {}
+    for each in events:
+        if each.optimizer is None or not isinstance(each.call, ir.Call):
+            continue
+        if each.scaler is not None:
+            found[module.text(each.call.args[0].value)] = each.optimizer
+        elif each.kind == "optimizer_step":
+            found[module.text(receiver(each))] = each.optimizer
+    its = [text for text, key in found.items() if key == wanted]
+    return next(iter(its), next(iter(found), "optimizer") if len(found) == 1 else "optimizer")
 
 
 def is_compensated(module: Module, visit: Visit) -> bool:
