@@ -74,7 +74,7 @@ class Heard(Listener):
     def gradient_read(self, parameter: Any, gradient: Any) -> None:
         self._hear("read")
 
-    def gradients_dropped(self, parameters: Sequence[Any]) -> None:
+    def gradients_dropped(self, parameters: Sequence[Any], value: Any = None) -> None:
         if len(parameters) > 1:  # zero_grad itself; it sets each gradient, too
             self._hear("zero")
 

@@ -264,7 +264,12 @@ def _reads(module: Module, key: str) -> list[ir.Value]:
 
 def meets_scale(value: ir.Value) -> bool:
     """Whether a value is the loss scale or made of it, going by the names in it."""
-    return any(_is_scale(ir.last_name(each).lower()) for each in ir.walk_values(value))
+    return any(map(named_after_scale, ir.walk_values(value)))
+
+
+def named_after_scale(value: ir.Value) -> bool:
+    """Whether a value's own name is that of the loss scale, or of something made of it."""
+    return _is_scale(ir.last_name(value).lower())
 
 
 def _is_scale(name: str) -> bool:

@@ -54,7 +54,7 @@ from amplint.model.flow import Flow, flows
 from amplint.model.objects import objects
 from amplint.model.reaching import reaching
 from amplint.model.scopes import Assigned
-from amplint.model.sinks import Sinks, meets_scale
+from amplint.model.sinks import Sinks, named_after_scale
 from amplint.rules.base import Rule
 from amplint.rules.clips import reads_scale
 from amplint.rules.losses import Origin
@@ -121,20 +121,21 @@ def _losses_with(module: Module, flow: Flow, call: ir.Call) -> list[ir.Value]:
         if subject is None or always_off(flow, visit):
             continue
         origin = Origin(module, flow, subject)
-        if call in origin.values and not _meets_scale(module, origin, call):
+        if call in origin.values and not _meets_scale(module, flow, origin, call):
             if "backward" in Sinks(module, scale).found:
                 found.append(subject)
     made = call.parent if isinstance(call.parent, ir.Subscript) else call
     return [] if Sinks(module, made).found & {"divisor", "compensated", "lost"} else found
 
 
-def _meets_scale(module: Module, origin: Origin, call: ir.Call) -> bool:
+def _meets_scale(module: Module, flow: Flow, origin: Origin, call: ir.Call) -> bool:
     """Whether a loss is made with the scale, but for what a scaler scaled and the gradients of that."""
     known = objects(module)
     for value in origin.values:
-        if isinstance(value, (ir.Name, ir.Attribute)) and meets_scale(value) and not _is_scaled(module, value):
+        if isinstance(value, (ir.Name, ir.Attribute)) and named_after_scale(value) and not _is_scaled(module, value):
             scales = isinstance(value, ir.Attribute) and value.attr == "scale" and known.is_scaler(value.base)
-            if not scales and not any(each in (call, call.parent) for each in known.sources(value)):
+            # Of a variable that is made of the gradients, what else it is made of is among these values itself.
+            if not scales and not (isinstance(value, ir.Name) and call in Origin(module, flow, value).values):
                 return True
     return False
 

@@ -29,8 +29,18 @@ from amplint.verify.standins import (
     Site,
     Unknown,
 )
-from amplint.verify.torch_calls import REGIONS
-from amplint.verify.whitelist import CONTEXTS, EXITS, FUNCTIONS, METHODS, OF_PARAMETERS, SAME, SAME_METHODS, context
+from amplint.verify.torch_calls import RANDOM, REGIONS
+from amplint.verify.whitelist import (
+    CONTEXTS,
+    EXITS,
+    FUNCTIONS,
+    METHODS,
+    OF_PARAMETERS,
+    OPS,
+    SAME,
+    SAME_METHODS,
+    context,
+)
 
 DEPTH, RECURSION = 40, 4  # of calls, and of those of one function
 SHORT = 15  # statements of a function that is run though nothing in it matters to AMP
@@ -310,7 +320,9 @@ class Caller(Accelerated):
                 return Unknown(site.text, inputs=(base,), tensor=base.tensor)
         if name in SAME_METHODS:
             return self._of_net(base, name)
-        forward = name not in SHAPES and self.stage.may_be_net(base.text)
+        # Whose gradients are asked for has to be made of its inputs.
+        computed = name in SHAPES or (name in OPS and bool(self.stage.knowledge.leaves))
+        forward = not computed and self.stage.may_be_net(base.text)
         inputs = [*args, *kwargs.values()] if forward else [base, *args, *kwargs.values()]
         return self.unseen(site, inputs, base.text, forward=forward)
 
@@ -353,6 +365,8 @@ class Caller(Accelerated):
         if name in BUILTINS:
             found = BUILTINS[name](self, args, kwargs, site)
             return Unknown(site.text, inputs=tuple(args)) if found is NotImplemented else found
+        if name in RANDOM:
+            return self.random(name.removeprefix("torch."), args, kwargs, site)
         if name in FUNCTIONS:
             return self.pure(FUNCTIONS[name], args, kwargs, site)
         return self.unseen(site, [*args, *kwargs.values()], None)

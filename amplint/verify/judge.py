@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -43,6 +43,8 @@ class Judged:
     paths: dict[str, list[str]] = field(default_factory=dict, compare=False)  # what is wrong on each, as `Fault.what`
     answers: list[dict[str, Any]] = field(default_factory=list, compare=False)  # of the paths that are wrong
     warned: dict[str, list[int]] = field(default_factory=dict, compare=False)  # by warnings: the lines that have them
+    # On each path what was compared ("update: optimizer 2"), how often, and which of these was wrong first; -1: none.
+    parts: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict, compare=False)
 
 
 @dataclass
@@ -110,7 +112,8 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
     if faults:
         wrong = {id(path): path.answers for path, _ in faults}
         worst = _worst([each for _, each in faults])
-        return Judged(WRONG, worst, paths=shown, answers=list(wrong.values()), warned=_warned(paths))
+        parts = {each.label: _parts(each, shown[each.label]) for each in paths}
+        return Judged(WRONG, worst, paths=shown, answers=list(wrong.values()), warned=_warned(paths), parts=parts)
     ended = next((each.reference_end for each in paths if each.reference_end), "")
     if ended:
         return Judged(UNKNOWN, reason=f"with AMP switched off the step fails as well: {ended}")
@@ -123,7 +126,19 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
     compared = [each.observed for each in paths if each.observed.gradient.count]
     if not compared:
         return Judged(UNKNOWN, reason="no step could be compared with the reference")
-    return Judged(RIGHT, numbers=show("gradient", compared[0], compared[0]).text, paths=shown)
+    numbers = show("gradient", compared[0], compared[0]).text
+    return Judged(RIGHT, numbers=numbers, paths=shown, parts={each.label: _parts(each, ()) for each in paths})
+
+
+def _parts(path: Path, wrong: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """What was compared on a path, how often, and which of these was wrong first, of observables that are `wrong`."""
+    observed = path.observed
+    found = {part: (each.count, each.first(observed.tolerance)) for part, each in observed.parts.items()}
+    if observed.late or observed.beyond_bound > 1 + observed.tolerance.worst:
+        found |= dict.fromkeys(("gradient: change behind the step", "update: change behind the step"), (1, 0))
+    if observed.reused:
+        found["update: used twice"] = 1, 0
+    return {part: (count, at if part.partition(":")[0] in wrong else -1) for part, (count, at) in found.items()}
 
 
 def _warned(paths: list[Path]) -> dict[str, list[int]]:
@@ -165,13 +180,15 @@ def _faults(path: Path) -> Iterator[Fault]:
         if shown.misbehaves:
             yield Fault(shows, shown.text, path.label)
         elif shows == "gradient" and observed.late:
-            yield Fault(shows, "a clip comes after the step that has used its gradients", path.label)
+            yield Fault(shows, "gradients are clipped or changed after the step that has used them", path.label)
     for beyond in path.overflows:
         if beyond.end == "exception":
             label = f"{path.label}, with an overflow" if path.label else "with an overflow"
             yield Fault("exception", without_places(beyond.detail), label)
         # With several scalers, whose update has to answer can't be told.
-        elif beyond.overflows and (beyond.overflows_applied or not beyond.finite or not beyond.backoffs):
+        elif beyond.carried or (
+            beyond.overflows and (beyond.overflows_applied or not beyond.finite or not beyond.backoffs)
+        ):
             yield Fault("skips", show("skips", beyond, beyond).text, path.label)
     if path.free is not None:
         shown = show("learning", path.free, path.free)

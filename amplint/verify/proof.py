@@ -30,6 +30,8 @@ ABOUT_AMP = re.compile(r"(?i)(Future|Deprecation|User)Warning:.*(autocast|GradSc
 
 _PLACE = re.compile(r"\s*\((?:Triggered internally at )?(?:/|[A-Z]:\\)[^()]*\)")
 
+_KEPT = 200  # comparisons that are remembered one by one
+
 CONFIRMED, REFUTED, NOT_EXECUTED = "confirmed", "refuted", "not executed"
 
 
@@ -45,6 +47,7 @@ class Compared:
     error: float = 0.0
     factor: float = 1.0
     least: float = 0.0
+    errors: list[float] = field(default_factory=list, compare=False)  # one by one, of so many as are kept
 
     def add(self, error: float, factor: float) -> None:
         """Take in one more comparison."""
@@ -52,10 +55,18 @@ class Compared:
             self.error, self.factor = error, factor
         self.least = min(error, self.least) if self.count else error
         self.count += 1
+        if len(self.errors) < _KEPT:
+            self.errors.append(error)
 
     def beyond(self, tolerance: Tolerance) -> bool:
         """Whether this is more than rounding; NaN is."""
         return not self.error <= tolerance.worst or (self.count >= 3 and self.least > tolerance.least)
+
+    def first(self, tolerance: Tolerance) -> int:
+        """The first comparison that is beyond it, from 0; -1: they are all within."""
+        if not self.beyond(tolerance):
+            return -1
+        return next((at for at, each in enumerate(self.errors) if not each <= tolerance.worst), 0)
 
 
 @dataclass
@@ -80,15 +91,18 @@ class Observed:
     reference_losses: list[float] = field(default_factory=list)
     clip: Compared = field(default_factory=Compared)  # gradients as a clip saw them, relative to its bound
     read: Compared = field(default_factory=Compared)  # gradients that the program read
+    added: Compared = field(default_factory=Compared)  # what the program adds to a gradient, relative to its norm
     gradient: Compared = field(default_factory=Compared)  # gradients that a step used
     update: Compared = field(default_factory=Compared)  # the parameters' change by a step of SGD
+    parts: dict[str, Compared] = field(default_factory=dict)  # the same by what was compared: "update: optimizer 2"
     reused: int = 0  # step requests that used gradients which a step had used already
     beyond_bound: float = 0.0  # norm used by a step, relative to the bound of a clip behind the step; 0: no such clip
-    late: int = 0  # clips of nothing but gradients that a step had used
+    late: int = 0  # clips and other changes of nothing but gradients that a step had used
     idle: int = 0  # optimizers that no gradient has reached in any step
     skipped: int = 0  # step requests that a scaler left out
     overflows: int = 0  # step requests with gradients that are not finite
     overflows_applied: int = 0  # those that changed parameters
+    carried: int = 0  # attempts at a step whose gradients were not finite in one before, and were not cleared since
     answered: int = 0  # back-offs that there should have been
     backoffs: int = 0  # updates that made a scale smaller
     finite: bool = True  # all parameters, at the end
@@ -98,12 +112,14 @@ class Observed:
     @classmethod
     def of(cls, values: dict[str, Any]) -> Observed:
         """From what `dataclasses.asdict` makes of one."""
-        compared = {key: Compared(**values[key]) for key in ("clip", "read", "gradient", "update")}
-        return cls(**{**values, **compared})
+        compared = {key: Compared(**values[key]) for key in ("clip", "read", "added", "gradient", "update")}
+        parts = {key: Compared(**each) for key, each in values["parts"].items()}
+        return cls(**{**values, **compared, "parts": parts})
 
     def take_comparisons(self, other: Observed) -> None:
         """Add what another run of the same program, beside its reference, has shown."""
-        self.clip, self.read, self.gradient, self.update = other.clip, other.read, other.gradient, other.update
+        self.clip, self.read, self.added = other.clip, other.read, other.added
+        self.gradient, self.update = other.gradient, other.update
         self.reused, self.beyond_bound, self.late = other.reused, other.beyond_bound, other.late
         self.dtypes = self.dtypes or other.dtypes
 
@@ -195,13 +211,15 @@ def without_places(text: str) -> str:
 
 
 def _gradient(half: Observed, other: Observed) -> Shown:
-    seen = (half.clip, half.read, half.gradient)
+    seen = (half.clip, half.read, half.added, half.gradient)
     if not any(each.count for each in seen):
         return Shown(None, f"no gradients could be compared, {half.skipped} of {half.steps} steps left out")
     tolerance = half.tolerance
     texts = [_factor("clip saw {} the true norm", half.clip, tolerance)] if half.clip.count else []
     if half.read.count:
         texts.append(_factor("gradients read were {} the true ones", half.read, tolerance))
+    if half.added.beyond(tolerance):
+        texts.append(_factor("what is added to gradients was {} what it is to be", half.added, tolerance))
     texts.append(_off("update", half.update) if half.update.count else _off("gradients", half.gradient))
     return _bounded(half, any(each.beyond(tolerance) for each in seen), texts)
 
@@ -269,15 +287,17 @@ def _dtypes(half: Observed) -> tuple[set[str], set[str]]:
 
 
 def _skips(half: Observed, other: Observed) -> Shown:
-    if not half.overflows:
+    if not half.overflows and not half.carried:
         return Shown(None, "no step met an overflow")
-    right = not half.overflows_applied and half.finite and half.backoffs == half.answered
+    right = not half.overflows_applied and half.finite and half.backoffs == half.answered and not half.carried
     texts = [
         f"{half.overflows_applied} of {half.overflows} steps with an overflow taken",
         f"parameters {'finite' if half.finite else 'not finite'}",
         f"scale backed off {_times(half.backoffs)}"
         + (f", not {_times(half.answered)}" if half.backoffs != half.answered else ""),
     ]
+    if half.carried:
+        texts.append(f"gradients of the overflow were still there {_times(half.carried)}")
     return Shown(not right, ", ".join(texts))
 
 

@@ -17,6 +17,9 @@ from amplint.verify.proof import Compared, Observed
 from amplint.verify.watch import Clip, Listener, Region, gradient, open_regions
 
 _KEPT = 200  # regions and losses of a run; a long program says the same over and over
+# What is compared, by its name in `Observed`.
+_CLIP, _READ, _ADDED, _STEP, _UPDATE = "clip", "read", "added", "gradient", "update"
+_Kind = str | tuple[str, int, int]  # the same; of one parameter: its optimizer, and its number there
 
 
 class _Request(NamedTuple):
@@ -66,8 +69,8 @@ class Recorder(Listener):
         self._places: dict[int, tuple[int, int]] = {}  # by a parameter's id: its optimizer, its number there
         self._requests = 0
         self._of: dict[int, int] = {}  # the requests of an optimizer
-        self._since: dict[object, int] = {}  # clips, and reads of a parameter, since the last request
-        self._trace: dict[tuple[int, object, int], torch.Tensor] = {}
+        self._since: dict[_Kind, int] = {}  # clips, and reads of a parameter, since the last request
+        self._trace: dict[tuple[int, _Kind, int], torch.Tensor] = {}
         self._steps: dict[tuple[int, int], _Request] = {}
         self._before = torch.zeros(0)
         self._state_before: list[Any] = []
@@ -77,6 +80,11 @@ class Recorder(Listener):
         self._stale: set[int] = set()  # parameters whose gradients a step has used
         self._overflowed: set[int] = set()  # parameters whose gradients are not finite
         self._pending = False  # an overflow that no update has answered
+        self._unscaled: list[Any] = []  # optimizers whose gradients were unscaled since the last update
+        self._refused: set[int] = set()  # of these, those of an attempt at a step that is over
+        self.clears_in_sight = True  # it can be seen when gradients are cleared
+        # What a step has used: by parameter the gradient, and its version behind the step; -1: another one was set.
+        self._behind: dict[int, tuple[torch.Tensor, int]] = {}
         self._scaled = False  # scale() was called since the last backward
 
     # --- what is heard
@@ -102,6 +110,7 @@ class Recorder(Listener):
         self.observed.backwards_inside += self._inside()
         self._applied.clear()
         self._stale.clear()
+        self._behind.clear()  # whatever was done to them, they are used now
         if not self._scaled:
             for root in roots:
                 self._loss(root)
@@ -120,23 +129,50 @@ class Recorder(Listener):
         if clip.bound > 0 and math.isfinite(clip.bound):
             # Seen from the bound: a bound multiplied by the scale makes scaled gradients right.
             seen = _flat(gradient(each) for each in clip.parameters) / clip.bound
-            self._compare(self.observed.clip, "clip", seen)
+            self._compare(_CLIP, _CLIP, seen)
 
     def gradient_read(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
+        if self._is_changed(parameter):
+            self._behind.pop(id(parameter))  # it was for this
         place = self._places.get(id(parameter))
         if place:
-            self._compare(self.observed.read, place, _flat([gradient]))
+            self._compare(_READ, (_READ, *place), _flat([gradient]))
 
-    def gradients_dropped(self, parameters: Sequence[torch.Tensor]) -> None:
+    def gradient_added(self, to: torch.Tensor, what: torch.Tensor) -> None:
+        """Something is about to be added to a tensor: to a gradient, or to something else."""
+        memory = to.untyped_storage().data_ptr()
+        for number, optimizer in enumerate(self._optimizers):
+            parameters = self._parameters(number, optimizer)
+            for at, found in enumerate(map(gradient, parameters)):
+                if found is not None and found.untyped_storage().data_ptr() == memory:
+                    # Seen from the gradients: what is multiplied by the scale is right for scaled ones.
+                    size = _flat(map(gradient, parameters)).norm()
+                    if size > 0:
+                        self._compare(_ADDED, (_ADDED, number, at), _flat([what]) / size)
+                    return
+
+    def gradients_dropped(self, parameters: Sequence[torch.Tensor], value: torch.Tensor | None = None) -> None:
         dropped = set(map(id, parameters))
         self._overflowed -= dropped
         self._stale -= dropped
+        if value is not None and bool(value.any()):
+            self._behind.update((each, (value, -1)) for each in dropped & {*self._behind})
+            return
+        self._refused -= dropped
+        self.observed.late += any(map(self._is_changed, parameters))
+        for each in dropped:
+            self._behind.pop(each, None)
+
+    def unscaled(self, optimizer: Any) -> None:
+        self._attempt(self._parameters(self._number(optimizer), optimizer))
+        self._unscaled.append(optimizer)
 
     def step_requested(self, optimizer: Any) -> None:
         self.observed.steps += 1
         self.observed.steps_inside += self._inside()
         self._current, self._used = optimizer, None
         parameters = self._parameters(self._number(optimizer), optimizer)
+        self._attempt(parameters)
         self._before = _flat(parameters)
         self._state_before = _state(optimizer, parameters) if self._leave_out else []
         for each in parameters:
@@ -178,6 +214,11 @@ class Recorder(Listener):
         if not taken:  # a fused optimizer has looked at them all the same
             for each in parameters:
                 self._applied.pop(id(each), None)
+            self._refuse(parameters)
+        for each in parameters:
+            found = gradient(each)
+            if id(each) in self._applied and found is not None:
+                self._behind[id(each)] = found, found._version
         self._requests += 1
         self._of[number] = key[1] + 1
         self._since.clear()
@@ -200,6 +241,9 @@ class Recorder(Listener):
         self.observed.backoffs += after < before
         self.observed.answered += self._pending
         self._pending = False
+        for each in self._unscaled:
+            self._refuse(self._parameters(self._number(each), each))
+        self._unscaled.clear()
 
     def close(self) -> Observed:
         """What was observed, with what is known at the end only."""
@@ -218,36 +262,81 @@ class Recorder(Listener):
         """What a run shows beside this one that does the very same."""
         for (number, _), request in self._steps.items():
             if request.applied is not None:
-                _measure(self.observed.gradient, request.applied, request.applied, finite=False)
+                self._measure(_STEP, request.applied, request.applied, number)
                 if isinstance(self._optimizers[number], torch.optim.SGD):
-                    _measure(self.observed.update, request.update, request.update, finite=False)
+                    self._measure(_UPDATE, request.update, request.update, number)
         for (_, kind, _), found in self._trace.items():
-            _measure(self.observed.clip if kind == "clip" else self.observed.read, found, found, finite=True)
+            self._measure(kind if isinstance(kind, str) else kind[0], found, found)
         return self.observed
+
+    # --- gradients that nobody clears, or that are changed too late
+
+    def _refuse(self, parameters: Sequence[torch.Tensor]) -> None:
+        """An attempt at a step is over: its gradients that are not finite have to go before the next one."""
+        self._refused.update(id(each) for each in parameters if id(each) in self._overflowed and not _has_finite(each))
+
+    def _attempt(self, parameters: Sequence[torch.Tensor]) -> None:
+        """A step is attempted, with the gradients of another that was left out."""
+        left = {id(each) for each in parameters if id(each) in self._refused and not _has_finite(each)}
+        self.observed.carried += bool(left) and self.clears_in_sight
+        self._refused -= left
+        for each in parameters:
+            self._behind.pop(id(each), None)
+
+    def _is_changed(self, parameter: torch.Tensor) -> bool:
+        """Whether the gradient that a step has used was changed since, to something that isn't zero."""
+        found, known = gradient(parameter), self._behind.get(id(parameter))
+        if found is None or known is None or (known[0] is found and known[1] == found._version):
+            return False
+        used = self._applied.get(id(parameter))
+        now = _flat([found])
+        return bool(now.any()) and not (used is not None and used.shape == now.shape and torch.allclose(used, now))
 
     # --- numbers
 
     def _match(self, optimizer: Any, parameters: list[torch.Tensor], own: _Request, right: _Request | None) -> None:
         if right is None or right.kept is None or own.update.shape != right.update.shape:
             return
+        number = self._number(optimizer)
         if own.applied is not None and right.applied is not None:
-            _measure(self.observed.gradient, own.applied, right.applied, finite=False)
+            self._measure(_STEP, own.applied, right.applied, number)
             if isinstance(optimizer, torch.optim.SGD):  # Adam's are nearly the same at any scale
-                _measure(self.observed.update, own.update, right.update, finite=False)
+                self._measure(_UPDATE, own.update, right.update, number)
         elif own.applied is not None and not _is_finite(own.update):  # an overflow that had to be left out
-            self.observed.gradient.add(math.inf, math.inf)
+            self._add(_STEP, number, math.inf, math.inf)
             if isinstance(optimizer, torch.optim.SGD):
-                self.observed.update.add(math.inf, math.inf)
+                self._add(_UPDATE, number, math.inf, math.inf)
         _restore(optimizer, parameters, right.kept.parameters, right.kept.state)
         torch.set_rng_state(right.kept.random)
 
-    def _compare(self, to: Compared, kind: object, found: torch.Tensor) -> None:
+    def _compare(self, what: str, kind: _Kind, found: torch.Tensor) -> None:
         place = self._requests, kind, self._since.get(kind, 0)
         self._since[kind] = place[2] + 1
         self._trace[place] = found
         right = self._reference._trace.get(place) if self._reference else None
         if right is not None and found.shape == right.shape:
-            _measure(to, found, right, finite=True)
+            self._measure(what, found, right)
+
+    def _measure(self, what: str, found: torch.Tensor, right: torch.Tensor, number: int | None = None) -> None:
+        """Add a comparison; of what is no step's only if it is finite: until then an overflow is the scaler's business.
+
+        `number` is the optimizer's.
+        """
+        if not _is_finite(right) or (number is None and not _is_finite(found)):
+            return
+        norm, reference = float(found.norm()), float(right.norm())
+        if not math.isfinite(norm):
+            self._add(what, number, math.inf, math.inf)
+        elif reference == 0:
+            self._add(what, number, 0.0 if norm == 0 else math.inf, 1.0 if norm == 0 else math.inf)
+        else:
+            self._add(what, number, float((found - right).norm()) / reference, norm / reference)
+
+    def _add(self, what: str, number: int | None, error: float, factor: float) -> None:
+        to: Compared = getattr(self.observed, what)
+        part = f"{_UPDATE if what == _UPDATE else _STEP}: {what if number is None else f'optimizer {number + 1}'}"
+        for each in (to, self.observed.parts.setdefault(part, Compared())):
+            each.add(error, factor)
 
     def _late(self, clip: Clip) -> None:
         """Of a clip of gradients that a step has used already: how far beyond the bound they were."""
@@ -314,17 +403,10 @@ def _restore(optimizer: Any, parameters: Sequence[torch.Tensor], values: torch.T
             optimizer.state[parameter] = state
 
 
-def _measure(to: Compared, found: torch.Tensor, right: torch.Tensor, *, finite: bool) -> None:
-    """Add a comparison; with `finite`, only if what was found is: an overflow is the scaler's business until a step."""
-    if not _is_finite(right) or (finite and not _is_finite(found)):
-        return
-    norm, reference = float(found.norm()), float(right.norm())
-    if not math.isfinite(norm):
-        to.add(math.inf, math.inf)
-    elif reference == 0:
-        to.add(0.0 if norm == 0 else math.inf, 1.0 if norm == 0 else math.inf)
-    else:
-        to.add(float((found - right).norm()) / reference, norm / reference)
+def _has_finite(parameter: torch.Tensor) -> bool:
+    """Whether a parameter has no gradient that is not finite."""
+    found = gradient(parameter)
+    return found is None or _is_finite(_dense(found))
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:

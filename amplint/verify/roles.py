@@ -216,6 +216,9 @@ class Roles(Evaluator):
         if self._may_train(site, inputs):
             self.unseen_effects.setdefault(site.where, text)
         born = self.stage.knowledge.born.get(site.call)
+        for each in inputs:
+            if isinstance(each, Unknown) and each.tensor is None and each.identity in self.stage.knowledge.leaves:
+                each.tensor = self.stage.leaf()
         tensors = [each for each in tensors_in(inputs) if each.requires_grad]
         nets = self.stage.knowledge.nets
         if net is None or net not in nets:
@@ -246,8 +249,9 @@ def _origins(value: Any, depth: int = 5) -> Iterator[ir.Call]:
 
 
 def makes(call: ir.Call) -> bool:
-    """Whether a call constructs something, going by the spelling of what is called."""
-    return ir.last_name(call.func).lstrip("_")[:1].isupper()
+    """Whether a call constructs something, going by the spelling of what is called; `D(x)` and `G(z)` run models."""
+    name = ir.last_name(call.func).lstrip("_")
+    return name[:1].isupper() and len(name) > 1
 
 
 def text_of(value: Any) -> str | None:

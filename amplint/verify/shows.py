@@ -81,7 +81,7 @@ SHOWS = {
     "AMP411": _yes(_UPDATE, _GRADIENT),
     "AMP412": _no("schedulers aren't run"),
     "AMP413": _no("checkpoints are neither written nor read"),
-    "AMP414": _no("what a penalty is made of is out of sight"),
+    "AMP414": _yes(_GRADIENT, _UPDATE),
     "AMP415": _yes(_EXCEPTION),
     "AMP416": _no("it takes several processes"),
     "AMP417": _no("what is done with a number that is reported is out of sight"),

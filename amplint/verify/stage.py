@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ class Knowledge:
     nets: dict[str, None] = field(default_factory=dict)  # what is asked for parameters, by its text
     optimizers: dict[str, tuple[str, ...] | None] = field(default_factory=dict)  # with the nets that they were made of
     there: set[str] = field(default_factory=set)  # what can't be None: its methods are called, whatever it is
+    leaves: set[str] = field(default_factory=set)  # values out of sight whose gradients are asked for: a model's inputs
     stale: bool = False  # graphs are used behind a step that changes what they were made of
     period: int = 2  # the largest number of micro steps that a condition counts
     changed: bool = False
@@ -75,6 +76,12 @@ class Knowledge:
             self.optimizers[text] = nets
             self.changed = True
 
+    def learn_leaf(self, text: str) -> None:
+        """Gradients are asked for of a value out of sight."""
+        if text not in self.leaves:
+            self.leaves.add(text)
+            self.changed = True
+
     def learn_period(self, period: int) -> None:
         """So many micro steps make a step."""
         if period > self.period:
@@ -96,6 +103,8 @@ class Stage:
         self.protected: set[int] = set()  # optimizers, by id, that a scaler unscales or steps
         self.guessed: set[str] = set()  # models that may be any optimizer's
         self.clears_itself = False  # behind a step, as somebody does whom the step's text doesn't show
+        # Is told of what is added to tensors in place.
+        self.adding: Callable[[torch.Tensor, torch.Tensor], None] = lambda to, what: None
         self._settled = frozenset(knowledge.nets)
         self._born = 0
         self._made: list[str] = []
@@ -199,6 +208,10 @@ class Stage:
         for atom in self._touched(net) if own and net is not None else [*self._atoms]:
             made = self._through(self.parts[atom], made)
         return made
+
+    def leaf(self) -> torch.Tensor:
+        """An input whose gradients are asked for."""
+        return self.batches[self._born % BATCHES][0].clone().requires_grad_()
 
     def _touched(self, net: str) -> list[str]:
         """The parts that a model's output hangs on: its own, and those that no model which is run has."""

@@ -12,7 +12,7 @@ import torch
 from amplint.model import ir
 from amplint.verify.calling import Caller
 from amplint.verify.program import Code
-from amplint.verify.standins import CannotFollow, Counted, Frame, Instance, Jumped, Raised, Returned, Unknown
+from amplint.verify.standins import CannotFollow, Counted, Frame, Instance, Jumped, Raised, Returned, Unknown, value_of
 from amplint.verify.whitelist import EXITS
 
 INNER = 2  # iterations of a loop inside one over batches
@@ -81,6 +81,8 @@ class Statements(Caller):
             left /= right
             value: Any = left
         else:
+            if statement.op in ("Add", "Subtract"):
+                self.adding(left, value_of(right))
             value = self.binary(statement.op, left, right, frame.code.text(statement.target))
         self.bind(statement.target, value, frame)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -22,6 +23,9 @@ BOUND = 0.1  # of a clip whose own is out of sight: less than a gradient's norm
 _MOVES = ("to", "cpu", "cuda", "xpu", "npu")
 _SHARDED = "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"
 REGIONS = {AUTOCAST, *OLD_AUTOCAST}
+RANDOM = {f"torch.{name}" for name in ("randn_like", "rand_like", "randn", "rand", "normal")}
+_FILLS = ("normal_", "uniform_")
+_MOST_RANDOM = 1 << 14  # numbers
 
 
 class TorchCalls(Roles):
@@ -31,6 +35,7 @@ class TorchCalls(Roles):
         super().__init__()
         # Of scalers: how often, by the call and the object that it is made for.
         self.constructions: dict[tuple[ir.Call, str], int] = {}
+        self._scaled: list[torch.Tensor] = []  # what scalers have scaled
 
     def apply(self, closure: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """What a function of the program returns."""
@@ -46,7 +51,9 @@ class TorchCalls(Roles):
                 if isinstance(args[0], (list, tuple))
                 else self.as_loss(args[0], site)
             )
-            return self.event(site, lambda: scaler.scale(outputs))
+            found = self.event(site, lambda: scaler.scale(outputs))
+            self._scaled += found if isinstance(found, list) else [found]
+            return found
         if name in ("unscale_", "step") and (args or "optimizer" in kwargs):
             optimizer = self.as_optimizer(args[0] if args else kwargs["optimizer"], site)
             if scaler.is_enabled():
@@ -217,12 +224,20 @@ class TorchCalls(Roles):
         outputs = args[0] if args else kwargs.get("outputs")
         inputs = args[1] if len(args) > 1 else kwargs.get("inputs")
         roots = [value_of(each) for each in (outputs if isinstance(outputs, (list, tuple)) else [outputs])]
-        leaves = [value_of(each) for each in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
+        leaves = [self._leaf(value_of(each)) for each in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
         if all(isinstance(each, torch.Tensor) for each in [*roots, *leaves]):
-            try:
-                return torch.autograd.grad(roots, leaves, create_graph=True, retain_graph=True, allow_unused=True)
-            except RuntimeError:
-                pass
+            starts = kwargs.get("grad_outputs", args[2] if len(args) > 2 else None)
+            starts = [value_of(each) for each in (starts if isinstance(starts, (list, tuple)) else [starts])]
+            if len(starts) != len(roots) or not all(isinstance(each, torch.Tensor) for each in starts):
+                starts = [torch.ones_like(each) for each in roots]
+            with contextlib.suppress(RuntimeError):
+                found = torch.autograd.grad(
+                    roots, leaves, starts, create_graph=True, retain_graph=True, allow_unused=True
+                )
+                # That of the bench doesn't hang on them all, that of the program does.
+                return tuple(Unknown(site.text) if each is None else each for each in found)
+        if kwargs.get("create_graph") is True and any(each is one for each in roots for one in self._scaled):
+            self.unseen_effects.setdefault(site.where, site.text)  # a penalty that has the scale in it, or not
         return Unknown(site.text, inputs=(outputs, inputs))
 
     def pure(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
@@ -242,6 +257,44 @@ class TorchCalls(Roles):
         text = site.text
         return Unknown(text, inputs=tuple(args), tensor=self.stage.output(None, tensors) if tensors else None)
 
+    def _leaf(self, value: Any) -> Any:
+        """What gradients are asked of: a parameter of a model's, where it is a part of one; else an input.
+
+        An input is known in the next run, by whom it is given to.
+        """
+        if not isinstance(value, Unknown) or value.role is not None:
+            return value
+        for net in self.stage.knowledge.nets:
+            if value.identity.startswith((f"{net}.", f"{net}[")):
+                return self.stage.parameters(net)[0]
+        self.stage.knowledge.learn_leaf(value.identity)
+        return value
+
+    def random(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """Random numbers in the shape of a tensor that is in sight; data of a program's own shape are not made."""
+        given = [value_of(each) for each in args]
+        like = next((each for each in given[:2] if isinstance(each, torch.Tensor) and each.ndim), None)
+        shapes = (each for each in [kwargs.get("size"), *given] if isinstance(each, torch.Size))
+        size: Sequence[Any] | None = next(shapes, None)
+        if size is None and any(each.star == "*" for each in site.call.args):
+            size = given
+        if size is None and like is not None:
+            size = like.shape
+        if not size or not all(type(each) is int and each > 0 for each in size) or math.prod(size) > _MOST_RANDOM:
+            return self.unseen(site, [*args, *kwargs.values()], None)
+        found = self._noise(size, _deviation(name, given if name == "normal" else ()))
+        return found if like is None else found.to(like.dtype)
+
+    @staticmethod
+    def _noise(shape: Sequence[int], deviation: float) -> torch.Tensor:
+        """Normal numbers, the same ones whatever dtype they are wanted in."""
+        return torch.randn(tuple(shape)) * deviation
+
+    def adding(self, to: Any, what: Any) -> None:
+        """Let it be heard that a tensor is added to another in place."""
+        if isinstance(to, torch.Tensor) and isinstance(what, torch.Tensor) and to.numel() == what.numel():
+            self.stage.adding(to, what.detach())
+
     def allowed(self, base: Any, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """A method of a tensor, a container or a region, with arguments that are in sight."""
         args = [value_of(each) for each in args]
@@ -259,6 +312,11 @@ class TorchCalls(Roles):
             except (TypeError, KeyError, IndexError, ValueError):
                 return Unknown(site.text)
         named = _placed_here(kwargs)
+        if isinstance(base, torch.Tensor) and name in _FILLS:
+            return base.copy_(self._noise(base.shape, _deviation(name, [*args, *kwargs.values()])))
+        if name in ("add_", "sub_") and args:
+            alpha = named.get("alpha", 1)
+            self.adding(base, args[0] * alpha if isinstance(args[0], torch.Tensor) else args[0])
         if isinstance(base, torch.Tensor) and name in _MOVES:
             known = [each for each in known if not isinstance(each, (str, torch.device))]
             if name != "to" or not (known or named):
@@ -271,6 +329,13 @@ class TorchCalls(Roles):
             return getattr(base, name)(*known, **named)
         except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
             return Unknown(site.text, inputs=(base,), tensor=base if isinstance(base, torch.Tensor) else None)
+
+
+def _deviation(name: str, given: Sequence[Any]) -> float:
+    """The standard deviation that random numbers are asked for with, behind their mean; 1 where it is out of sight."""
+    numbers = [each for each in given if isinstance(each, (int, float, Unknown))]
+    known = numbers[1] if name.startswith("normal") and len(numbers) > 1 else 1.0
+    return float(known) if isinstance(known, (int, float)) else 1.0
 
 
 @functools.cache

@@ -260,7 +260,8 @@ class Verifier:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
             return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": file["device"]}
         faults = [Fault(*each) for each in answer["faults"]]
-        known = {name: answer[name] for name in ("state", "reason", "numbers", "dtypes", "paths", "answers", "warned")}
+        fields = ("state", "reason", "numbers", "dtypes", "paths", "answers", "warned", "parts")
+        known = {name: answer[name] for name in fields}
         return Judged(**known, faults=faults), answer
 
     def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:

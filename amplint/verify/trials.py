@@ -219,7 +219,9 @@ class _Trial:
             conditions.enter_context(watched(recorder, _is_programs))
             stage = Stage(self._knowledge, self._device, off=off)
             recorder.may_overflow = lambda optimizer: id(optimizer) in stage.protected or not self._protects
+            stage.adding = recorder.gradient_added
             run = Interpreter(self._step, self._code, stage, choices, self._class)
+            recorder.clears_in_sight = not stage.clears_itself
             run.heard = caught
             run.run()
         return run

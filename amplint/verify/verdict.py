@@ -53,18 +53,33 @@ def decide(
     explained = shown_by(left)
     if new := _new(before, after, explained):
         return Verdict(REFUTED, f"the fix brings something new: {new}; {REPORT}")
-    was, now = ({each.what: each.shows for each in half.faults} for half in (before, after))
-    gone = {shows for what, shows in was.items() if what not in now}
-    others = {what for what in now if _is_of_others(what, before, after, fixed_rows)}
-    still = {shows for what, shows in now.items() if what not in others}
-    if still := still & shown_by(fixed) - explained - gone:
-        return Verdict(REFUTED, f"the fix leaves it wrong: {_first(after, still)}; {REPORT}")
-    if mended := gone - {*now.values()}:
-        return Verdict(MISBEHAVES, f"the fix mends {_listed(mended)}, but not {_listed(now.values())}")
-    gone |= {now[what] for what in others if _rows(after, what) < _rows(before, what)}
-    if gone:
-        return Verdict(MISBEHAVES, f"the fix mends one {_listed(gone)}, and another one is left")
+    was, now = _wrong(before), _wrong(after)
+    everywhere = {each for wrong in now.values() for each in wrong}
+    gone = {each for wrong in was.values() for each in wrong if each not in everywhere}
+    fewer = {each for label, wrong in was.items() if label in now for each in wrong if each not in now[label]}
+    others = {what for what in everywhere if _is_of_others(what, before, after, fixed_rows)}
+    mended = {*map(_shows, gone | fewer)}
+    for code in fixed:
+        still = {*map(_shows, everywhere - others)} & shown_by([code]) - explained
+        if still and not mended & shown_by([code]):
+            return Verdict(REFUTED, f"the fix leaves it wrong: {_first(after, still)}; {REPORT}")
+    parts = {part for known in before.parts.values() for part in known}
+    told = {each for each in gone if each in parts or _shows(each) not in {*map(_shows, everywhere)}}
+    if told:
+        return Verdict(MISBEHAVES, f"the fix mends {_listed(told, everywhere)}, but not {_listed(everywhere, told)}")
+    fewer |= {what for what in others if _rows(after, what) < _rows(before, what)}
+    if fewer:
+        return Verdict(MISBEHAVES, f"the fix mends one {_listed(fewer, ())}, and another one is left")
     return Verdict(MISBEHAVES, "the fix is about something that the run doesn't show")
+
+
+def _wrong(judged: Judged) -> dict[str, set[str]]:
+    """What is wrong on each path, as `Fault.what`; of what has parts those of them that are."""
+    found: dict[str, set[str]] = {}
+    for label, wrong in (judged.paths or {"": [each.what for each in judged.faults]}).items():
+        parts = {part for part, (_, first) in judged.parts.get(label, {}).items() if first >= 0}
+        found[label] = parts.union(each for each in wrong if each not in {*map(_shows, parts)})
+    return found
 
 
 def _is_of_others(what: str, before: Judged, after: Judged, fixed_rows: Set[int]) -> bool:
@@ -80,16 +95,30 @@ def _rows(judged: Judged, what: str) -> int:
 
 def _new(before: Judged, after: Judged, explained: Set[str]) -> str:
     """What is wrong after the fix and was not before, in words; an exception may have hidden what is `explained`."""
-    known = {each.what for each in before.faults}.union(*before.paths.values())
+    was = _wrong(before)
+    known = {each.what for each in before.faults}.union(*was.values())
     words = {each.what: each.text for each in reversed(after.faults)}
-    for label, found in (after.paths or {"": [*words]}).items():
-        had = known if label not in before.paths else {*before.paths[label]}
+    for label, wrong in _wrong(after).items():
+        had = was.get(label, known)
+        observables = {*map(_shows, had)}
         # What comes in the place of an exception may have been behind it, or have the same cause.
-        hidden = {*explained, "exception"} if any(_shows(each) == "exception" for each in had) else set()
-        for each in found:
-            if each not in had and _shows(each) not in hidden:
-                return words.get(each, each)
+        raised = "exception" in observables
+        hidden = {*explained, "exception"} if raised else explained & observables
+        for each in sorted(wrong - had):
+            if _shows(each) in hidden or (raised and _was_behind(each, label, before, after)):
+                continue
+            return words.get(each, words.get(_shows(each), each))
     return ""
+
+
+def _was_behind(what: str, label: str, before: Judged, after: Judged) -> bool:
+    """Whether what is wrong after the fix on a path has no right like before it: that had ended by an exception."""
+    if label not in before.parts:
+        return False
+    if what in ("skips", "learning", "update"):  # only a run that comes to its end says so
+        return True
+    _, first = after.parts.get(label, {}).get(what, (0, -1))
+    return first >= before.parts[label].get(what, (0, -1))[0]
 
 
 def _shows(what: str) -> str:
@@ -100,8 +129,15 @@ def _said(what: str) -> str:
     return what.partition(": ")[2]
 
 
-def _listed(observables: Iterable[str]) -> str:
-    return " and ".join(sorted(set(observables)))
+def _listed(whats: Iterable[str], others: Iterable[str]) -> str:
+    """Observables, one by one; with their parts where `others` are parts of the same."""
+    found: dict[str, list[str]] = {}
+    for each in sorted(whats):
+        found.setdefault(_shows(each), []).append(_said(each))
+    shared = {*map(_shows, others)}
+    return " and ".join(
+        f"{shows} ({', '.join(parts)})" if shows in shared and any(parts) else shows for shows, parts in found.items()
+    )
 
 
 def shown_by(codes: Iterable[str]) -> set[str]:

@@ -73,8 +73,8 @@ class Listener:
     def gradient_read(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
         """A line of the program itself read `parameter.grad`; comparisons with None don't count."""
 
-    def gradients_dropped(self, parameters: Sequence[torch.Tensor]) -> None:
-        """`zero_grad` was called, or `parameter.grad` set."""
+    def gradients_dropped(self, parameters: Sequence[torch.Tensor], value: torch.Tensor | None = None) -> None:
+        """`zero_grad` is about to run, or `parameter.grad` to be set: to `value`."""
 
     def step_requested(self, optimizer: Any) -> None:
         """A step request: an outermost `scaler.step(optimizer)`, or an outermost `optimizer.step()`."""
@@ -246,11 +246,11 @@ def _watch_steps(listener: Listener, undo: ExitStack) -> None:
         real(self, *args, **kwargs)
 
     def drop(real: Any, self: Any, *args: Any, **kwargs: Any) -> None:
-        real(self, *args, **kwargs)
         if isinstance(self, torch.nn.Module):
             listener.gradients_dropped(list(self.parameters()))
         else:
             listener.gradients_dropped([each for group in self.param_groups for each in group["params"]])
+        real(self, *args, **kwargs)
 
     wrap(undo, torch.optim.Optimizer, "__init__", made)
     wrap(undo, torch.optim.Optimizer, "zero_grad", drop)
@@ -296,8 +296,8 @@ def _watch_gradients(listener: Listener, undo: ExitStack, is_own: Callable[[str]
         return found
 
     def write(self: torch.Tensor, value: torch.Tensor | None) -> None:
+        listener.gradients_dropped([self], value)
         _GRAD.__set__(self, value)
-        listener.gradients_dropped([self])
 
     wrap(undo, torch.autograd, "backward", backward)
     for module in (torch.nn.utils, torch.nn.utils.clip_grad):

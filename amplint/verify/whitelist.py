@@ -28,6 +28,7 @@ _SETTINGS = ("is_autocast_enabled", "get_autocast_gpu_dtype", "get_autocast_dtyp
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{f"torch.{name}": getattr(torch, name) for name in (*_OF_TENSORS, *_SETTINGS)},
+    "torch.empty_like": torch.zeros_like,  # what is in memory is no number to go by
     "torch.linalg.norm": torch.linalg.norm,
     "torch.linalg.vector_norm": torch.linalg.vector_norm,
     "torch.nn.utils.get_total_norm": getattr(torch.nn.utils, "get_total_norm", torch.linalg.vector_norm),
@@ -94,7 +95,7 @@ METHODS: list[tuple[type, frozenset[str]]] = [
             "isinf", "isnan", "log", "max", "mean", "min", "mul", "mul_", "neg", "norm", "nelement", "numel", "pow",
             "requires_grad_", "sigmoid", "sign", "size", "sqrt", "square", "sub", "sum", "sub_", "tolist", "add",
             "add_", "to", "type", "zero_", "copy_", "data_ptr", "nan_to_num", "nan_to_num_", "exp_", "fill_",
-            "sigmoid_", "tanh", "xpu", "clamp_min", "clamp_max", "is_floating_point",
+            "sigmoid_", "tanh", "normal_", "uniform_", "xpu", "clamp_min", "clamp_max", "is_floating_point",
         )),
     ),
     (dict, frozenset(("get", "items", "keys", "values", "update", "pop", "setdefault"))),
@@ -104,6 +105,8 @@ METHODS: list[tuple[type, frozenset[str]]] = [
     (torch.autocast, frozenset(("__enter__", "__exit__"))),
     (contextlib.nullcontext, frozenset(("__enter__", "__exit__"))),
 ]  # fmt: skip
+# Methods of an unseen object that only a tensor has; what has them is no model.
+OPS = {"abs", "clamp", "exp", "max", "mean", "min", "mul", "neg", "norm", "pow", "sigmoid", "sqrt", "square", "sum"}
 # Methods of an unseen object that say which parameters it has.
 OF_PARAMETERS = {"parameters", "named_parameters", "trainable_parameters", "get_parameters", "params"}
 
