@@ -187,11 +187,17 @@ def _is_certain(module: Module, each: Found) -> bool:
     enabled = enabled or not any(map(flow.conditions.may_ask_for_amp, tests))
     return (
         enabled
-        and in_this_file_only(module, each.issue.scaler)
+        and (in_this_file_only(module, each.issue.scaler) or _is_used_up(each))
         # A backward before it, under a condition of its own, may well come first whenever it matters.
         and not any(dynamic(module, flow, scale, call) for scale in scales)
         and not any(is_grad(value) for test in tests for value in ir.walk_values(test))
     )
+
+
+def _is_used_up(each: Found) -> bool:
+    """Whether what it would need was stepped with, and cleared, on its path: then nothing out of sight has made it."""
+    held = [state.gradients_of(each.issue.optimizer) for state in each.states]
+    return all(of.used and of.cleared for of in held)
 
 
 def _fix(module: Module, flow: Flow, visit: Visit, clear: Event) -> tuple[Fix | None, str | None]:
