@@ -8,7 +8,9 @@ has a part in those, whatever they were computed from. And `zero_grad()` of an o
 hand so that each parameter's gradient is a part of it: the file makes the optimizer of it, or asks for its class.
 
 It is silent where another backward may come in between, for another optimizer's or model's gradients, and where the two
-stand under conditions of their own.
+stand under conditions of their own. A flush behind a loop (`if seen % n:`) is found where nothing decides about it, or
+its condition holds just when nothing is left; one whose condition counts in a way that can't be followed is taken to
+count rightly.
 
 ## Why is this bad?
 `zero_grad()` sets gradients to None, so the scaler finds nothing to check: "No inf checks were recorded for this
