@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # Words in the names of flags that decide about something else than AMP.
 _OTHER = re.compile(r"(?i)clip|norm|accum|step|iter|epoch|batch|log|finite|nan|skip|warm|sync|boundary|last|first")
 _AMPS = re.compile(r"(?i)amp(?!l)|half|16|mixed|precision|scale|cuda|device|dtype|cast|^enabled?$")
+_MULTIPLE = re.compile(r"Equal\(Modulo\(([\w.:]+|Add\([\w.:]+,1\)),([\w.:]+)\),0\)")
 _ZERO_IS = {"isfinite": True, "isinf": False, "isnan": False}
 
 
@@ -43,6 +44,9 @@ class Conditions:
         return _truth(test, lambda part: self._asked_before(part, state))
 
     def _truth_of(self, test: ir.Value, state: State) -> bool | None:
+        result = state.returned(test.value if isinstance(test, ir.Walrus) else test)
+        if result is not None and result.kind == "truth":
+            return result.flag
         fact = self._fact(test, state)
         if fact is not None:
             known = self._known(fact[0], state)
@@ -98,6 +102,8 @@ class Conditions:
         zero = state.known(f"Equal({key},0)")
         if zero is not None:
             return not zero
+        if (next_to := _next_to(key)) is not None and state.known(next_to):
+            return False  # of two numbers that follow each other only one is a multiple
         if key.startswith("Equal(") and key.endswith("')"):  # `mode == "a"`: then it isn't "b"
             start = key[: key.rindex(",") + 1]
             if any(holds and fact.startswith(start) and fact.endswith("')") for fact, holds in state.facts):
@@ -191,10 +197,18 @@ class Conditions:
             if positive in ("Is", "Equal") and isinstance(right.value, bool):
                 fact = self._fact(left, state)
                 return (fact[0], fact[1] is (right.value is holds)) if fact is not None else None
-        one, other = self._objects.render(left), self._objects.render(right)
+        one, other = self._compared(left, state), self._objects.render(right)
         if one is None or other is None:
             return None
         return ordered(op, one, other) if op in ORDERS else (f"{positive}({one},{other})", holds)
+
+    def _compared(self, value: ir.Value, state: State) -> str | None:
+        """What is compared, as text: of a variable that keeps a remainder, that one."""
+        name = value.target if isinstance(value, ir.Walrus) else value
+        held = state.look_up(self._objects.own_key(name)) if isinstance(name, ir.Name) else None
+        if held is not None and held.kind == "test" and held.flag and held.key.startswith("Modulo("):
+            return held.key
+        return self._objects.render(name)
 
     def reads_none(self, value: ir.Value, state: State) -> bool:
         """Whether an expression reads an attribute of what is None on a path: it raises.
@@ -261,17 +275,19 @@ class Conditions:
             return (f"present({key})", False) if value.value is None else (key, bool(value.value))
         if any(made.call is value for made in self._objects.made_by(key)) or self._objects.is_norm(value):
             return f"present({key})", True
-        if isinstance(value, (ir.Name, ir.Attribute, ir.Compare, ir.Unary, ir.Bool)):
+        result = before.returned(value)
+        if isinstance(value, (ir.Name, ir.Attribute, ir.Compare, ir.Unary, ir.Bool)) or result is not None:
             truth = self.truth(value, before)
             return (key, truth) if truth is not None else None
         return None
 
     def as_test(self, value: ir.Value, state: State) -> Abstract | None:
-        """A condition kept in a variable (`use_amp = scaler is not None`)."""
+        """A condition kept in a variable (`use_amp = scaler is not None`), or a remainder (`left = n % k`)."""
         flag = True
         while isinstance(value, ir.Unary) and value.op == "Not":
             value, flag = value.operand, not flag
-        if isinstance(value, (ir.Compare, ir.Name, ir.Attribute, ir.Call)):
+        remainder = isinstance(value, ir.Binary) and value.op == "Modulo"
+        if remainder or isinstance(value, (ir.Compare, ir.Name, ir.Attribute, ir.Call)):
             fact = self._fact(value, state)
             if fact is not None:
                 return Abstract("test", fact[0], fact[1] is flag)
@@ -292,6 +308,16 @@ def _truth(test: ir.Value, of: Callable[[ir.Value], bool | None]) -> bool | None
             return decisive
         return None if None in (left, right) else not decisive
     return of(test)
+
+
+def _next_to(key: str) -> str | None:
+    """That a number is a multiple, for the fact that the one behind it is; the other way round too."""
+    found = _MULTIPLE.fullmatch(key)
+    if found is None:
+        return None
+    number, period = found[1], found[2]
+    other = number[4:-3] if number.startswith("Add(") and number.endswith(",1)") else f"Add({number},1)"
+    return f"Equal(Modulo({other},{period}),0)"
 
 
 def enabling(scaler: str) -> str:

@@ -13,9 +13,11 @@ from amplint.model.conditions import Conditions
 from amplint.model.containers import Containers
 from amplint.model.events import events
 from amplint.model.frames import Frame
+from amplint.model.guesses import Changing, Guesses
 from amplint.model.objects import objects
 from amplint.model.paths import Outcome, Paths, joined
 from amplint.model.predicates import Predicates
+from amplint.model.reaching import returned
 from amplint.model.reads import read_of
 from amplint.model.regions import Regions
 from amplint.model.slices import is_asked, makes_loss
@@ -50,6 +52,8 @@ class Expressions:
         self.calls = module.once(Calls)
         self.conditions = Conditions(module)
         self.predicates = module.once(Predicates)
+        self.guesses = Guesses()
+        self._changing = module.once(Changing)
         self.regions = Regions(module)
         self.tensors = Tensors(module, self.conditions)
         self.transfer = Transfer(module, self.conditions, self.tensors, several)
@@ -105,7 +109,8 @@ class Expressions:
                 # Whichever it is, the same comes of it.
                 found += [outcomes[0].state] if len(outcomes) == 1 else self.evaluate(test, [state])
                 continue
-            for each in outcomes:
+            self.guesses.entered(test.id, state)
+            for each in (self.guesses.taken(test.id, outcome) for outcome in outcomes):
                 hides = each.by_flag and unscales.get(not each.holds) and not unscales.get(each.holds)
                 after = self.transfer.switches.uncertain(each.state) if hides else each.state
                 found += self.evaluate(arms[each.holds], [after]) if each.holds in arms else [after]
@@ -167,7 +172,9 @@ class Expressions:
                     yield left
                 else:
                     for right in self.outcomes(test.right, left.state):
-                        yield right._replace(by_flag=left.by_flag or right.by_flag)
+                        # What the right side decides by itself it would whatever the left one is.
+                        guessed = right.guessed or (left.guessed and right.holds is left.holds)
+                        yield right._replace(by_flag=left.by_flag or right.by_flag, guessed=guessed)
         elif (found := self._predicate(test, state)) is not None:
             function, frame, bound = found
             with self.within(frame, function):
@@ -179,9 +186,10 @@ class Expressions:
             raises = self.conditions.divides_by_zero(test, state)
             for after in self.evaluate(test, [state]) if not raises else ():
                 truth = self.conditions.truth(test, after)
+                guessed = truth is None and self._changing.changes(test)
                 for holds in (True, False):
                     if truth is None or truth is holds:
-                        yield Outcome(self.conditions.assume(test, holds, after), holds, by_flag)
+                        yield Outcome(self.conditions.assume(test, holds, after), holds, by_flag, guessed)
 
     def _predicate(self, test: ir.Value, state: State) -> tuple[ir.Function, Frame, State] | None:
         """The function of this file that only decides how a test comes out, its frame and the state at its head."""
@@ -217,7 +225,8 @@ class Expressions:
                 for each in self.outcomes(statement.test, state):
                     arm = statement.then if each.holds else statement.orelse
                     for after in self._decisions([*(arm.statements if arm is not None else ()), *rest], each.state):
-                        yield after._replace(by_flag=each.by_flag or after.by_flag)
+                        by_flag, guessed = each.by_flag or after.by_flag, each.guessed or after.guessed
+                        yield after._replace(by_flag=by_flag, guessed=guessed)
                 return
             if isinstance(statement, ir.Assign):
                 block = ir.Block(statement.block.owner, statement.block.role, [statement])
@@ -324,7 +333,8 @@ class Expressions:
         paths = self._run(function.body, states)
         for state in paths.raises:
             self.transfer.end(state)
-        ended = [*(state.but(result=None) for state in paths.normal), *paths.exits]
+        at_end = (0, Abstract("truth", flag=False)) if returned(function) else None  # None, where there is a choice
+        ended = [*(state.but(result=at_end) for state in paths.normal), *paths.exits]
         if opened and len(depths) == 1:
             depth = depths.pop()
             ended = [state.but(regions=state.regions[:depth]) for state in ended]
@@ -433,8 +443,9 @@ class Expressions:
         return self._with_roots(self._held(value, state), value, state)
 
     def _held(self, value: ir.Value, state: State) -> Abstract | None:
+        result = state.returned(value)
         return (
-            state.returned(value)
+            (result if result is not None and result.kind != "truth" else None)
             or self.tensors.held(value, state)
             or self.regions.held(value, state)
             or self._object(value, state)

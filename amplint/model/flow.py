@@ -20,6 +20,7 @@ from amplint.model.decided import is_off
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, region_of
 from amplint.model.events import CLIPS, Event, events
 from amplint.model.expressions import MAX_WORK
+from amplint.model.guesses import OF_WHAT_IS_MISSING
 from amplint.model.keys import word_of
 from amplint.model.objects import objects
 from amplint.model.regions import Regions
@@ -146,9 +147,10 @@ class Flow:
 
     def found(self, code: str) -> list[tuple[Issue, list[State]]]:
         """The misuse of one code, with the states that show it, in the order of the text."""
-        return sorted(
-            (each for each in self._transfer.issues.items() if each[0].code == code), key=lambda each: each[0]
-        )
+        shown = [each for each in self._transfer.issues.items() if each[0].code == code]
+        if code in OF_WHAT_IS_MISSING:
+            shown = [(issue, self._expressions.guesses.proven(issue, states)) for issue, states in shown]
+        return sorted(((issue, states) for issue, states in shown if states), key=lambda each: each[0])
 
     def sees_gradients(self, call: int) -> bool:
         """Whether in each state that reaches a call it is known what the gradients are, or all scalers are off."""

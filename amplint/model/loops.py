@@ -51,15 +51,15 @@ class Loops:
             states = [state.unknown() for state in states]
         seen: set[State] = set()
         asked = self._asked_numbers(loop)
-        counter, advancing = self._counter(loop, asked), self._advancing(loop)
-        counts = self._counts(loop)
+        counter, advancing, counts = self._counter(loop, asked), self._advancing(loop), self._counts(loop)
         counted = {key for key in counts if key in asked}  # what they are before the loop is so in its first iteration
         limits = self._limits(loop, {*counts, advancing})
         asked_behind = self._asked_behind(loop) if counts or advancing else set[str]()
         kept = counts & asked_behind
+        before = advancing if self._module.once(_asks_for_neighbours) else None
         advancing = advancing if advancing in asked_behind else None
         todo = self._started(states, [key for key in assigned if key not in counted], counter, limits)
-        assigned = [key for key in assigned if key not in kept and key != advancing]
+        assigned = [key for key in assigned if key not in kept and key not in (advancing, before)]
         held_back: list[State] = []
         again, once = is_repeated(self._module, loop), runs_once(self._module, loop)
         for is_first in (True, *(False,) * (0 if once else MAX_ROUNDS - 1)):
@@ -82,7 +82,7 @@ class Loops:
                 ends = [_advanced(state, advancing) for state in left] if limits else left
                 behind = [state.unknown() if drives else state.behind_loop(loop.id) for state in ends]
                 (held_back if is_first and again else done).extend(behind)
-            left = [_advanced(state, advancing) for state in left]
+            left = [_advanced(state, advancing or before) for state in left]
             todo = [_at(state.forget(assigned).next_iteration(loop.id), counter, first=False) for state in left]
             if drives:
                 todo = [state.unknown() for state in todo]
@@ -150,7 +150,13 @@ class Loops:
             for each in ir.walk_statements(body, into=False)
             if isinstance(each, (ir.If, ir.While)) and each.id > loop.id and each.id not in inside
         )
-        return {key for test in tests for key in self._objects.names_in(test)}
+        return {key for test in tests for key in self._asked_for(test)}
+
+    def _asked_for(self, value: ir.Value, depth: int = 2) -> set[str]:
+        """What a value is made of, and what is assigned to the variables in it."""
+        names = [each for each in ir.walk_values(value) if isinstance(each, ir.Name)] if depth else []
+        sources = (source for name in names for source in self._objects.sources(name))
+        return self._objects.names_in(value).union(*(self._asked_for(each, depth - 1) for each in sources))
 
     def _limits(self, loop: ir.For | ir.While, counters: set[str | None]) -> list[ir.Value]:
         """The tests by which a loop ends before it does anything, once it has counted far enough."""
@@ -161,6 +167,8 @@ class Loops:
                 ends = isinstance(last, ir.Jump) and last.kind == "break" and statement.orelse is None
                 if not ends or not isinstance(statement.test, ir.Compare):
                     break
+                if counters.intersection(self._objects.assigned_in(statement)):
+                    break  # it is set back
                 if self._objects.names_in(statement.test) & counters:
                     found.append(statement.test)
             elif any(True for _ in statement.blocks()) or any(True for _ in self._events.in_statement(statement)):
@@ -229,6 +237,17 @@ class Loops:
         inside = [each for each in ir.walk_statements(loop.body, into=False) if isinstance(each, ir.For)]
         names = (name for each in inside for name in ir.walk_values(each.target) if isinstance(name, ir.Name))
         return {self._objects.raw_variable(name.scope, name.name) for name in names}
+
+
+def _asks_for_neighbours(module: Module) -> bool:
+    """Whether a file asks for multiples both of a number and of the one behind it: `i % k`, `(i + 1) % k`."""
+    asked = {
+        isinstance(each.left, ir.Binary)
+        for test in (each.test for each in module.whole.near("%").statements if isinstance(each, ir.If))
+        for each in ir.walk_values(test)
+        if isinstance(each, ir.Binary) and each.op == "Modulo"
+    }
+    return len(asked) == 2
 
 
 def _at(state: State, counter: str | None, first: bool) -> State:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.dtypes import OLD_SCALER, SCALER
 from amplint.model.keys import Keys, word_of
-from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, node_of
+from amplint.model.scopes import NOTHING, UNKNOWN, Assigned, Other, node_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -83,6 +83,7 @@ class Objects(Keys):
         self.constructed: set[str] = set()  # optimizers that the file makes
         self.owns: dict[str, set[str]] = {}
         self._bounds: dict[str, _Bound] = {}  # optimizers -> how they are bound
+        self._items: dict[str, bool] = {}  # optimizers -> whether they are items
         self.wraps: dict[str, set[str]] = {}  # optimizers that were made of others -> those
         self._read_constructions()
         self._read_uses()
@@ -140,6 +141,29 @@ class Objects(Keys):
             return _Bound.MADE in bound
         outer = {"." in key for key in (optimizer, other)}
         return _Bound.GIVEN in bound and len(outer) > 1  # `self.optimizer` may have been passed
+
+    def is_item(self, key: str) -> bool:
+        """Whether a key is one of an item, or of what a loop takes from its variable: in each round another object."""
+        own = self.original(key)
+        if own not in self._items:  # `group.optimizer`, `opt = group.get("optimizer")`
+            self._items[own] = own.endswith("]") or any(map(self._is_of_a_loop, self._reads(own)))
+        return self._items[own]
+
+    def _reads(self, key: str) -> Iterator[ir.Value]:
+        """What stands where an optimizer is used, or is assigned to its variable."""
+        for value in self._module.whole.near(word_of(key)).values:
+            if isinstance(value, (ir.Name, ir.Attribute)) and self._raw(value) == key:
+                yield from self.sources(value) if isinstance(value, ir.Name) else (value,)
+
+    def _is_of_a_loop(self, value: ir.Value) -> bool:
+        """Whether an attribute, an item or what a method gives is that of a variable which a loop binds."""
+        base = value.func if isinstance(value, ir.Call) else value
+        if not isinstance(base, (ir.Attribute, ir.Subscript)):
+            return False
+        while isinstance(base, (ir.Attribute, ir.Subscript)):
+            base = base.base
+        bindings = self.bindings(base) if isinstance(base, ir.Name) else []
+        return bool(bindings) and all(isinstance(each, Other) and _is_loops(each.node) for each in bindings)
 
     def _bound_as(self, key: str) -> _Bound:
         """How an optimizer comes to its key; of an instance's attribute it is asked as the class has it."""
@@ -342,6 +366,14 @@ def given(call: ir.Call) -> Iterator[ir.Value]:
             todo += value.children()
         else:
             yield value
+
+
+def _is_loops(target: ir.Node | None) -> bool:
+    """Whether a variable is a loop's, by itself or among others."""
+    up = target.parent if target is not None else None
+    while isinstance(up, ir.Sequence):
+        up = up.parent
+    return isinstance(up, ir.For)
 
 
 def _is_optimizers_class(name: str) -> bool:

@@ -218,7 +218,7 @@ class Ownership:
         if optimizer.startswith(f"{what}."):
             return None  # a part of it: `optimizer.first_step`
         owned = self._owned(optimizer, state) if optimizer else set()
-        if what.endswith("]") and not optimizer:
+        if self._objects.is_item(what) and not optimizer:
             return None  # one of a container's: which of them can't be told
         if self.is_alone(state) and (not owned or not optimizer):
             return True if self.is_optimizer(what) else None
@@ -227,7 +227,7 @@ class Ownership:
             if not optimizer:
                 parts = f"{self._objects.original(what)}."  # `optimizer.first_step`
                 return None if any(each.startswith(parts) for each in self._objects.optimizers) else False
-            if not mine and what.endswith("]"):
+            if not mine and self._objects.is_item(what):
                 return None  # one of a container's: which of them can't be told
             if not mine or not owned:
                 return False  # two optimizers own different parameters, unless shown otherwise

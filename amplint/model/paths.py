@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.state import Abstract, State
+from amplint.model.state import GUESS, Abstract, State
 from amplint.model.visits import MAX_STATES, TooManyPathsError
 
 if TYPE_CHECKING:
@@ -38,11 +38,15 @@ class Paths:
 
 
 class Outcome(NamedTuple):
-    """One way in which a test comes out; `by_flag` if a condition decided that may be AMP's own flag."""
+    """One way in which a test comes out.
+
+    `by_flag`: a condition decided that may be AMP's own flag; `guessed`: one of what changes as the program trains.
+    """
 
     state: State
     holds: bool
     by_flag: bool
+    guessed: bool = False
 
 
 def joined(states: Iterable[State]) -> list[State]:
@@ -72,12 +76,20 @@ def without_complements(states: list[State]) -> list[State]:
 def _reduced(every: list[frozenset[tuple[str, bool]]]) -> list[frozenset[tuple[str, bool]]]:
     found = dict.fromkeys(every)
     for one in found:
-        for key, truth in one:
-            other = one ^ {(key, truth), (key, not truth)}
+        for alike in _deciding(one):
+            other = one ^ {(key, holds) for key, truth in alike for holds in (truth, not truth)}
             if other in found:
                 rest = [each for each in found if each not in (one, other)]
-                return _reduced([*rest, one - {(key, truth)}])
+                return _reduced([*rest, one - alike])
     return [*found]
+
+
+def _deciding(facts: frozenset[tuple[str, bool]]) -> Iterator[set[tuple[str, bool]]]:
+    """The facts that may come of one condition: one by itself, or with the arm that was guessed by it."""
+    guesses = [each for each in facts if each[0].startswith(GUESS)]
+    for each in facts:
+        yield {each}
+        yield from ({each, guess} for guess in guesses if guess != each)
 
 
 def without_idle_facts(states: list[State]) -> list[State]:

@@ -20,7 +20,7 @@ class Abstract(NamedTuple):
 
     "scaled": a loss times the scale of the scaler `key`; "region": an autocast object, made by the call with id `key`;
     "norm": a number that depends on the size of gradients; "zero": the norm of none; "scale": one computed from the
-    scale; "test": the condition `key`, negated where `flag` is false;
+    scale; "test": the condition `key`, negated where `flag` is false; "truth": what is true, or false, as `flag` says;
     "parameters": those of the models `key`; "object": the scaler or optimizer `key`; "made": anything else.
 
     `roots` are the keys of the models that it comes from, with "|" between them; all of them, if `whole`.
@@ -54,6 +54,7 @@ class Clipped(NamedTuple):
 
 
 _USED_BEFORE = Machine(scaled=True)
+GUESS = "guess("  # how the facts begin that say which arms a path has taken by a guess
 _PARTS = 1024  # of as many the keys are remembered
 
 
@@ -96,7 +97,8 @@ class State(NamedTuple):
             for scaler, optimizer, _ in self._touches()
             if any(each[:2] == (scaler, optimizer) for each in done)
         }
-        facts = frozenset(fact for fact in self.facts if "call(" not in fact[0])  # it may say something else now
+        # A call may say something else now, and what was guessed was of another round.
+        facts = frozenset(fact for fact in self.facts if "call(" not in fact[0] and not fact[0].startswith(GUESS))
         return self.but(carried=self.carried | touched, facts=facts)
 
     def behind_loop(self, loop: int) -> State:
@@ -323,6 +325,17 @@ class State(NamedTuple):
         added = f"Add({key},{by})"
         found = ((fact.replace(added, "\n"), truth) for fact, truth in self.facts if added in fact)
         return [(fact.replace("\n", key), truth) for fact, truth in found if key not in fact]
+
+    def known_of_difference(self, key: str, by: str) -> list[tuple[str, bool]]:
+        """What is known of `key`, said of `key + by` as if `key` had become that much less."""
+        name = re.compile(rf"(?<![\w.:]){re.escape(key)}(?![\w.\[])")
+        found = ((name.sub(f"Add({key},{by})", fact), truth) for fact, truth in self.facts if key in fact)
+        return [(fact, truth) for fact, truth in found if f"Add({key}," in fact and f"Add(Add({key}," not in fact]
+
+    def multiples(self, key: str) -> list[str]:
+        """The facts that say that `key` is a multiple of something."""
+        start = f"Equal(Modulo({key},"
+        return [fact for fact, holds in self.facts if holds and fact.startswith(start) and fact.endswith("),0)")]
 
     def with_fact(self, key: str, truth: bool) -> State:
         """The condition `key` holds (or doesn't) from here on."""

@@ -79,7 +79,13 @@ class Statements:
         return Paths(normal=states)
 
     def _returning(self, statement: ir.Return, state: State) -> State:
-        held = self._expressions.abstract(statement.value, state) if statement.value is not None else None
+        value = statement.value
+        if value is None:
+            return state.but(result=(0, Abstract("truth", flag=False)))
+        held = self._expressions.abstract(value, state)
+        if held is None or held.kind == "test" or isinstance(value, (ir.Constant, ir.Compare, ir.Unary)):
+            truth = self._conditions.truth(value, state)  # what it depends on may be the function's own
+            held = Abstract("truth", flag=truth) if truth is not None else held
         return state.but(result=(0, held) if held is not None else None)
 
     def _choice(self, statement: ir.Assign, value: ir.Conditional, states: list[State]) -> list[State]:
@@ -183,15 +189,24 @@ class Statements:
                 yield self._counted(statement, after)
 
     def _counted(self, statement: ir.AugAssign, state: State) -> State:
-        """`n += 1`: what was known of n + 1 is known of n; a counter at 0 comes to 1."""
+        """`n += 1`: what was known of n + 1 is known of n; a counter at 0 comes to 1; a multiple is none any more.
+
+        And `n -= 1`: what was known of n is known of n + 1.
+        """
         target = statement.target
         key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
         by = self._objects.render(statement.value)
         bound = self._expressions.assign(target, None, state)
-        if key is None or by is None or statement.op != "Add":
+        if key is None or by is None or statement.op not in ("Add", "Subtract"):
+            return bound
+        if statement.op == "Subtract":
+            for fact, truth in state.known_of_difference(key, by):
+                bound = bound.with_fact(fact, truth)
             return bound
         if by == "1" and state.known(f"Equal({key},0)"):
             bound = bound.with_fact(f"Equal({key},1)", True)
+        for fact in state.multiples(key) if by == "1" else ():
+            bound = bound.with_fact(fact, False)
         for fact, truth in state.known_of_sum(key, by):
             bound = bound.with_fact(fact, truth)
         return bound
@@ -206,7 +221,10 @@ class Statements:
         taken: dict[bool, list[State]] = {True: [], False: []}
         decides = self._arms.decides(statement)
         for before in states:
-            for outcome in self._expressions.outcomes(statement.test, before):
+            self._expressions.guesses.entered(statement.test.id, before)
+            for each in self._expressions.outcomes(statement.test, before):
+                guessed = decides and not _breaks(arms[each.holds])
+                outcome = self._expressions.guesses.taken(statement.test.id, each) if guessed else each
                 # What is known of other conditions would only keep paths apart.
                 after = outcome.state if decides else outcome.state.but(facts=before.facts)
                 hidden = outcome.by_flag and unscales[not outcome.holds] and not unscales[outcome.holds]
@@ -305,6 +323,12 @@ class Statements:
             states = joined(missed)
         paths.normal += [self._transfer.switches.uncertain(state) for state in states] if any(unscaling) else states
         return paths
+
+
+def _breaks(arm: ir.Block | None) -> bool:
+    """Whether an arm ends a loop: that it may end there is no guess about what stands behind it."""
+    last = arm.statements[-1] if arm is not None else None
+    return isinstance(last, ir.Jump) and last.kind == "break"
 
 
 def _is_in_conditions(module: Module, name: str, key: str) -> bool:

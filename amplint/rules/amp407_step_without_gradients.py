@@ -8,7 +8,9 @@ has a part in those, whatever they were computed from. And `zero_grad()` of an o
 hand so that each parameter's gradient is a part of it: the file makes the optimizer of it, or asks for its class.
 
 It is silent where another backward may come in between, for another optimizer's or model's gradients, and where the two
-stand under conditions of their own.
+stand under conditions of their own. A flush behind a loop (`if seen % n:`) is found where nothing decides about it, or
+its condition holds just when nothing is left; one whose condition counts in a way that can't be followed is taken to
+count rightly.
 
 ## Why is this bad?
 `zero_grad()` sets gradients to None, so the scaler finds nothing to check: "No inf checks were recorded for this
@@ -187,11 +189,17 @@ def _is_certain(module: Module, each: Found) -> bool:
     enabled = enabled or not any(map(flow.conditions.may_ask_for_amp, tests))
     return (
         enabled
-        and in_this_file_only(module, each.issue.scaler)
+        and (in_this_file_only(module, each.issue.scaler) or _is_used_up(each))
         # A backward before it, under a condition of its own, may well come first whenever it matters.
         and not any(dynamic(module, flow, scale, call) for scale in scales)
         and not any(is_grad(value) for test in tests for value in ir.walk_values(test))
     )
+
+
+def _is_used_up(each: Found) -> bool:
+    """Whether what it would need was stepped with, and cleared, on its path: then nothing out of sight has made it."""
+    held = [state.gradients_of(each.issue.optimizer) for state in each.states]
+    return all(of.used and of.cleared for of in held)
 
 
 def _fix(module: Module, flow: Flow, visit: Visit, clear: Event) -> tuple[Fix | None, str | None]:

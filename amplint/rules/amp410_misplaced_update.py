@@ -50,8 +50,10 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.deciding import conditions_round
 from amplint.model.events import Event
 from amplint.model.flow import Flow
+from amplint.model.objects import objects
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.order import (
@@ -102,7 +104,9 @@ def _judge(module: Module, each: Found) -> Finding | None:
             fix=offered,
             withheld=withheld,
         )
-    if _is_early(module, each.issue.cause) or _may_be_off(each) or _steps_at_a_break(each):
+    if _is_early(module, each.issue.cause) or _may_be_off(each):
+        return None
+    if _steps_at_a_break(each) or _steps_in_some_rounds(module, each):
         return None
     offered, withheld = _fix_again(module, own, each) if own else (None, _ELSEWHERE)
     return rule.finding(
@@ -159,6 +163,19 @@ def _steps_at_a_break(each: Found) -> bool:
         for use in _uses_since(each)
         if loop_of(use) not in {None, *around} and conditions(use, each.issue_node)
         for statement in ir.statement_of(use).block.statements
+    )
+
+
+def _steps_in_some_rounds(module: Module, each: Found) -> bool:
+    """Whether a step waits, in a loop before the update, for what that loop runs over: some round will have it."""
+    known, around = objects(module), set(upwards(ir.statement_of(each.issue_node)))
+    return any(
+        known.names_in(test) & set(known.assigned_in(loop))
+        for use in _uses_since(each)
+        for place in places(each.flow, use, each.issue_node)
+        if isinstance(loop := loop_of(place), ir.For) and loop not in around
+        for test, _ in conditions_round(place, within=loop)
+        if not each.flow.conditions.counts(test)
     )
 
 
