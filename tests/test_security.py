@@ -177,7 +177,10 @@ class TestWhatIsTooMuch:
         with (root / "big.py").open("wb") as file:
             file.truncate(1 << 40)
         ran = amplint(CONCISE, "-q")
-        assert (ran.code, ran.err) == (2, "amplint: error: big.py: has more than 64 MiB\n")
+        assert (ran.code, ran.err) == (
+            2,
+            "amplint: error: big.py: not linted: too large, 1,048,576 MiB; the limit is 64\n",
+        )
         assert ran.out.startswith(f"old.py:5:10: {FOUND}")
 
     def test_configuration(self, project: Write, amplint: Run) -> None:
