@@ -8,7 +8,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING
 
-from amplint.comments import drops_comment
+from amplint.comments import keeping_comments
 from amplint.edits import validate
 from amplint.findings import Edit, Finding
 from amplint.guard import Refusal, parse
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 INTERNAL_ERROR = "AMP000"
 INVALID_SYNTAX = "AMP001"
 _PACKAGE = Path(__file__).parent
+_SHOWN = 60  # characters of a line
 
 
 class UnreadableError(Exception):
@@ -140,8 +141,24 @@ def check_syntax(source: Source) -> ast.Module:
     """
     tree = parse(source)
     if isinstance(tree, Refusal):
-        raise UnreadableError(all_rules()[INVALID_SYNTAX].finding((tree.start, tree.end), tree.message))
+        message = _of_a_notebook(source, tree) or tree.message
+        raise UnreadableError(all_rules()[INVALID_SYNTAX].finding((tree.start, tree.end), message))
     return tree
+
+
+def _of_a_notebook(source: Source, refusal: Refusal) -> str | None:
+    """What is wrong with a program in which a command of a notebook's stands, as exports of notebooks have them."""
+    from amplint.magics import is_command  # noqa: PLC0415 - few files are refused
+
+    line = source.line(source.row(refusal.start)).strip()
+    if not is_command(line):
+        return None
+    return f"{source.named(refusal.start)}, `{_cut(line)}`, is a command of a notebook: Python can't run it here"
+
+
+def _cut(line: str) -> str:
+    """The start of a line, for a message."""
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
 
 
 def run(rules: list[Rule], module: Module) -> tuple[list[Finding], set[str]]:
@@ -201,14 +218,15 @@ def _ask(rule: Rule, module: Module) -> tuple[list[Finding], BaseException | Non
 
 
 def _keeping_comments(module: Module, finding: Finding) -> Finding:
-    """A finding without the fix that would take a comment away."""
+    """A finding with a fix that takes no comment away, or else without it."""
     if finding.fix is None:
         return finding
     if any(_meets_mark(module.source, edit) for edit in finding.fix.edits):
         return finding._replace(fix=None, withheld="it would change a line of IPython's, or more than one cell")
-    if drops_comment(module.source, finding.fix.edits):
+    edits = keeping_comments(module.source, finding.fix.edits)
+    if edits is None:
         return finding._replace(fix=None, withheld="a comment stands in what it would replace")
-    return finding
+    return finding._replace(fix=finding.fix._replace(edits=edits))
 
 
 def _in_mark(source: Source, finding: Finding) -> bool:

@@ -178,7 +178,7 @@ def _from_stdin(options: argparse.Namespace, resolver: Resolver, baseline: Basel
     name = options.stdin_filename or "-"
     data = sys.stdin.buffer.read(LARGEST + 1)
     if len(data) > LARGEST:
-        raise SettingsError(f"standard input has more than {LARGEST >> 20} MiB")
+        raise SettingsError(f"standard input is not linted: too large; the limit is {LARGEST >> 20} MiB")
     if options.stdin_filename and resolver.refuses(absolute(name)):
         _refused([name], options)
         return Linted([name], [Outcome(output=data if options.mode is Mode.FIX else b"")], [])

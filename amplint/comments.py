@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tokenize
 from bisect import bisect_right
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,6 +15,10 @@ _NO_CODE = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tok
 # Since Python 3.12 (3.14) a string with fields is several tokens.
 _OPENING = tuple(getattr(tokenize, name) for name in ("FSTRING_START", "TSTRING_START") if hasattr(tokenize, name))
 _CLOSING = tuple(getattr(tokenize, name) for name in ("FSTRING_END", "TSTRING_END") if hasattr(tokenize, name))
+# What a comment says to a tool about its line: on a line of its own it would say more, or nothing.
+_TO_TOOLS = re.compile(
+    r"(?i)#\s*(noqa\b|nosec\b|(?:type|pyright|pyre|pytype|mypy|pylint|pragma|fmt|isort|yapf|ruff|amplint):)"
+)
 
 
 class Comment(NamedTuple):
@@ -66,10 +70,13 @@ def layout(text: str) -> Layout:
     return found
 
 
-def drops_comment(source: Source, edits: Iterable[Edit]) -> bool:
-    """Whether edits take away a comment that none of them writes; the one behind a statement goes where that goes."""
-    edits = list(edits)
+def keeping_comments(source: Source, edits: tuple[Edit, ...]) -> tuple[Edit, ...] | None:
+    """The edits, made so that they take no comment away that none of them writes; None where that can't be.
+
+    What stands behind a statement that goes gets a line of its own, but for what tells a tool about that line.
+    """
     taking = [each for each in edits if "#" in source.text[each.start : each.end]]
+    left: dict[Edit, list[str]] = {}
     for row, column, comment in layout(source.text).comments if taking else ():
         start, line = source.offset(row, 1), source.line(row)
         code = line[:column].strip()
@@ -77,5 +84,16 @@ def drops_comment(source: Source, edits: Iterable[Edit]) -> bool:
         for each in taking:
             if each.start <= start + column < each.end and not any(comment in edit.content for edit in edits):
                 if each.content or not code or first < each.start:
-                    return True
-    return False
+                    return None
+                if not _TO_TOOLS.match(comment):
+                    left.setdefault(each, []).append(comment)
+    return tuple(_leaving(source, each, left[each]) if each in left else each for each in edits)
+
+
+def _leaving(source: Source, edit: Edit, comments: list[str]) -> Edit:
+    """The removal of a statement that leaves its comments where it stood, a line each."""
+    gone = source.text[edit.start : edit.end]
+    lead = gone[: len(gone) - len(gone.lstrip())]
+    line = source.line(source.row(edit.start + len(lead)))
+    between = source.newline + line[: len(line) - len(line.lstrip())]
+    return edit._replace(content=lead + between.join(comments) + gone[len(gone.rstrip("\r\n")) :])

@@ -253,7 +253,7 @@ def _read(source: Source, settings: Settings, codes: frozenset[str], fold: bool)
     def frameworks(name: str) -> Target:
         return settings.target(source.filename, name)
 
-    return analysis.read(
+    module = analysis.read(
         source,
         target,
         frameworks,
@@ -264,6 +264,8 @@ def _read(source: Source, settings: Settings, codes: frozenset[str], fold: bool)
         src=settings.src,
         start=settings.start,
     )
+    module.selected = settings.codes
+    return module
 
 
 def _counting(settings: Settings) -> frozenset[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -50,6 +51,13 @@ _ELSEWHERE = {
     "writefile",
 }  # fmt: skip
 _CELL_MAGIC = re.compile(r"[ \t\r\n]*%%([\w.!]+)")
+# What the first lines of a pasted session start with, and what goes from each.
+_PROMPTS = (
+    (re.compile(r"[ \t]*>>>"), re.compile(r"^[ \t]*(?:>>>|\.\.\.)(?: |(?=[\r\n]|\Z)|(?<=>>>))")),
+    (re.compile(r"In \[\d+\]: "), re.compile(r"^(?:In \[\d+\]: |[ \t]*\.{3,}: ?)")),
+)
+# A line of a program's that is a notebook's: `%` and `!` as they can't stand in an expression that goes on.
+_IN_A_FILE = re.compile(r"[ \t]*(?:%{1,2}[A-Za-z_]|!{1,2}[\w./~{$-]|\?{1,2}[A-Za-z_])")
 _UNKNOWN, _END = "_()", f"#{MARK}"
 # They run other code in the notebook's names.
 _STAR = "from _ import *"
@@ -110,12 +118,38 @@ def as_program(written: str) -> Code:
     magic = _CELL_MAGIC.match(written)
     if magic and magic[1] not in _PYTHON_BODY:
         return _all(written, _UNKNOWN) if magic[1] in _ELSEWHERE else _opaque(written)
+    code = _understood(written, refusal)
+    plain = _plain(written) if code.refusal else written
+    if plain != written and ((why := _refusal(plain)) is None or _understood(plain, why).refusal is None):
+        return _all(written, f"{_STAR}; {_with_names(plain, _BINDS)}")  # its imports bind names as well
+    return code
+
+
+def _understood(written: str, refusal: Refusal) -> Code:
+    """A cell with its commands replaced; `refusal` says why it is no program as it is."""
     for timed in (True, False):
-        code = _masked(written, timed=timed)
-        refusal = _refusal(code.text) if code.masks else refusal
-        if refusal is None:
-            return code
+        code = _masked(written, timed)
+        found = _refusal_of(written, code) if code.masks else refusal
+        if found is None:
+            lines = written.lstrip().splitlines()
+            alone = len(lines) - lines[0].startswith("%%") == 1
+            return code if alone else code._replace(refusal=_refusal_of(written, _masked(written, timed, signed=True)))
+        refusal = found
     return _opaque(written, refusal)
+
+
+def is_command(line: str) -> bool:
+    """Whether a line that is no Python is one that only a notebook takes: `%matplotlib inline`, `!pip`, `x?`."""
+    return bool(_IN_A_FILE.match(line) or _ASSIGNED.match(line.lstrip()) or _HELP.match(line))
+
+
+def _plain(written: str) -> str:
+    """A cell as IPython takes it: without prompts (`>>> `, `In [1]: `) and what all of it is indented by."""
+    for prompts in _PROMPTS:
+        lines = written.splitlines(keepends=True)
+        if any(prompts[0].match(line) for line in lines[:2]):
+            return textwrap.dedent("".join(prompts[1].sub("", line) for line in lines))
+    return textwrap.dedent(written)
 
 
 def restored(text: str, masks: tuple[Mask, ...]) -> str | None:
@@ -149,11 +183,23 @@ def _refusal(text: str) -> Refusal | None:
     return tree if isinstance(tree, Refusal) else None
 
 
-def _masked(written: str, *, timed: bool) -> Code:
+def _refusal_of(written: str, code: Code) -> Refusal | None:
+    """Why a cell with its commands replaced is no program, with the place in what is written."""
+    found = _refusal(code.text)
+    if found is None:
+        return None
+    shown, source = Source("", code.text), Source("", written)
+    places = []
+    for row, column in map(shown.location, (found.start, found.end)):
+        places.append(source.offset(row, min(column, len(source.line(row)) + 1)))
+    return Refusal(found.message, *places)
+
+
+def _masked(written: str, timed: bool, *, signed: bool = False) -> Code:
     parts: list[str] = []
     masks: list[Mask] = []
     done = 0
-    for start, end, shown in _commands(written, timed=timed):
+    for start, end, shown in _commands(written, timed, signed):
         mask = Mask(_like(written[start:end], shown), written[start:end])
         masks.append(mask)
         parts += (written[done:start], mask.shown)
@@ -171,14 +217,17 @@ def _like(written: str, shown: str) -> str:
     return "".join(line + end for line, end in zip(lines, [*ends, ""], strict=True))
 
 
-def _commands(text: str, *, timed: bool) -> Iterator[tuple[int, int, str]]:
-    """Where IPython's commands stand, and what is to stand there; `timed`: what they time is a statement."""
+def _commands(text: str, timed: bool, signed: bool) -> Iterator[tuple[int, int, str]]:
+    """Where IPython's commands stand, and what is to stand there; `timed`: what they time is a statement.
+
+    With `signed` none is one without its `%`.
+    """
     at = depth = 0
     starts = True
     while at < len(text):
         if starts:
             starts = False
-            automagic = _is_automagic(text, at)
+            automagic = not signed and _is_automagic(text, at)
             while text[at : at + 1] in (" ", "\t", "\f"):
                 at += 1
             if automagic or _COMMAND.match(text, at):
@@ -212,8 +261,8 @@ def _is_automagic(text: str, at: int) -> bool:
     """Whether the line that starts at `at` is a command without its `%`, and no Python.
 
     They are the line magics and aliases that IPython starts with: `%lsmagic` in IPython 9.18 with ipykernel 7, and
-    `default_aliases` in `IPython/core/alias.py` for all systems. IPython itself takes such a line only where it is all
-    of a cell. In others it is understood here, too, so that what is around it is linted.
+    `default_aliases` in `IPython/core/alias.py` for all systems. IPython takes such a line only where it is all of a
+    cell: beside others, even a comment, it is a syntax error, which is said; what is around it is linted all the same.
     """
     word = _WORD.match(text, at)
     return word is not None and word[1] in _AUTOMAGIC and _refusal(text[at : _statement_end(text, at)]) is not None

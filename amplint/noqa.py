@@ -19,8 +19,8 @@ from amplint.settings import Settings
 from amplint.source import Source, SourceError
 from amplint.suppress import UNSUPPRESSIBLE
 
-# One round is enough, unless a comment that is added brings something new.
-ROUNDS = 3
+# One round is enough, unless what it silences stood for others of the same cause, or a comment brings something new.
+ROUNDS = 100
 # What Python takes for the name of an encoding, where it stands at the top.
 _ENCODING = re.compile(r"coding[:=]")
 

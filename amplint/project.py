@@ -68,7 +68,7 @@ def project_of(folder: str, start: Start) -> Project:
     above = (folder, *parents(folder))
     for each in above:
         for mark in MARKS:
-            if os.path.exists(os.path.join(each, mark)):
+            if _marks(os.path.join(each, mark)):
                 return Project(each, Reason.MARKED, mark)
     for each in reversed(above):
         if os.path.isfile(os.path.join(each, SETUP)):
@@ -80,6 +80,11 @@ def project_of(folder: str, start: Start) -> Project:
     if start.working in above[:-1]:
         return Project(_whole_package(start.working), Reason.WORKING)
     return Project(_whole_package(folder), Reason.OWN)
+
+
+def _marks(path: str) -> bool:
+    """Whether what is at a path marks a project: a file, or a repository, whose `.git` may be either."""
+    return os.path.isfile(path) or (path.endswith(_REPOSITORY) and os.path.isdir(path))
 
 
 def _whole_package(folder: str) -> str:

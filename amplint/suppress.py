@@ -62,7 +62,8 @@ class Suppressions:
             if each.fix and each.code != UNUSED:
                 for start, codes in self._protected(each, each.fix):
                     self._used.update(codes)
-                    why = f"it would change {self._source.named(start)}, where a comment silences {each.code}"
+                    named = " and ".join(dict.fromkeys(code.text for code in codes)) or each.code
+                    why = f"it would change {self._source.named(start)}, where a comment silences {named}"
                     reaching.setdefault(each.fix.edits, why)
         return withhold(left, reaching)
 

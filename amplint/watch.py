@@ -6,12 +6,12 @@ pauses keep it cheap. A change is looked at when it has settled: editors empty, 
 
 from __future__ import annotations
 
-import glob
 import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from amplint.dependencies import Dependencies
@@ -20,6 +20,7 @@ from amplint.gate import opens, seen
 from amplint.model.imports import look_in
 from amplint.model.project import taken
 from amplint.paths import absolute, contents, look_again, parents, shown, version, visible
+from amplint.requirements import reading
 from amplint.run import Linted, Outcome
 from amplint.selection import SettingsError
 from amplint.settings import Resolver
@@ -147,7 +148,7 @@ class Watch:
         above = folders.union(*map(parents, folders))
         deciding = {os.path.join(folder, name) for folder in above for name in _SETTINGS}
         deciding |= {self._named} if self._named else set()
-        lists = {path for folder in above for path in glob.glob(f"{glob.escape(folder)}/requirements*.txt")}
+        lists = {path for folder in above for path in reading(Path(folder))}
         # What is known of a file was seen before it was linted: what changes meanwhile is a change.
         self._files = {**_versions(paths | deciding | lists), **_only(self._files, paths | deciding | lists)}
         self._folders = {**_versions(folders), **_only(self._folders, folders)}
@@ -229,7 +230,7 @@ def _module(path: str) -> str:
 
 def _decides(path: str) -> bool:
     name = os.path.basename(path)
-    return name in _SETTINGS or name.endswith(".txt")
+    return name in _SETTINGS or name.endswith((".txt", ".yml", ".yaml"))
 
 
 def _essence(outcome: Outcome) -> tuple[object, ...]:

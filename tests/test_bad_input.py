@@ -318,3 +318,18 @@ def test_no_bytes_are_too_odd(junk: bytes, head: bytes, tail: bytes) -> None:
     again = fix_bytes(once.data, "file.py", EVERYTHING, unsafe=True)
     assert again.data == once.data
     assert again.result.findings == once.result.findings
+
+
+@pytest.mark.parametrize(
+    "line", ["%matplotlib inline", "!pip install -q torch", "%%time", "x = !ls", "out = %time f()", "model?", "?model"]
+)
+def test_a_command_of_a_notebook_in_a_program_is_called_that(line: str) -> None:
+    [finding] = check(f"import torch\n{line}\nscaler = torch.cuda.amp.GradScaler()\n", "nb.py")
+    assert finding.code == "AMP001"
+    assert finding.message == f"line 2, `{line}`, is a command of a notebook: Python can't run it here"
+
+
+@pytest.mark.parametrize("line", ["x = (", "print 1", "x = 3 !", "% 3", "x = a %% b"])
+def test_other_errors_of_syntax_are_python_s(line: str) -> None:
+    [finding] = check(f"import torch\n{line}\nscaler = torch.cuda.amp.GradScaler()\n", "nb.py")
+    assert "notebook" not in finding.message

@@ -283,6 +283,15 @@ def test_notebooks(project: Write, amplint: Run) -> None:
     assert amplint() == (0, "All checks passed!\n", "")
 
 
+def test_one_run_silences_all_findings_of_one_cause() -> None:
+    steps = "".join(
+        f"        a{number} = F.mse_loss(m(x), y)\n        scaler.scale(a{number}).backward()\n        scaler.step(o)\n"
+        for number in range(4)
+    )
+    text = f"import torch.nn.functional as F\ndef f(m, o, scaler, x, y):\n    with torch.autocast('cuda'):\n{steps}"
+    assert added(f"{text}        scaler.update()\n").count("AMP302") == 4
+
+
 def test_what_cannot_be_written_is_still_reported(
     project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

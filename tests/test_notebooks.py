@@ -275,7 +275,6 @@ AUTOMAGICS = [
     "matplotlib inline",
     "load_ext autoreload",
     "set_env CUDA_VISIBLE_DEVICES 0",
-    "pip install \\\n    torch",
 ]
 
 
@@ -293,17 +292,60 @@ def test_commands_of_ipython(written: str) -> None:
 
 
 @pytest.mark.parametrize("line", AUTOMAGICS)
-def test_a_command_without_its_sign_hides_nothing(line: str) -> None:
+def test_a_command_without_its_sign_is_understood_where_it_is_all_of_a_cell(line: str) -> None:
     assert found(as_bytes(IMPORT, line, LEGACY)) == ["AMP101 3:1:6"]
-    row = len(line.splitlines()) + 1
-    for cell, place in (
-        (f"{line}\n{LEGACY}", f"2:{row}:6"),
-        (f"{LEGACY}\n{line}", "2:1:6"),
-        (f"x = 1\n{line}\n", None),
+    assert found(as_bytes(IMPORT, f"\n\n{line}", LEGACY)) == ["AMP101 3:1:6"]
+    assert found(as_bytes(IMPORT, f"%%time\n{line}", LEGACY)) == ["AMP101 3:1:6"]
+
+
+@pytest.mark.parametrize("line", AUTOMAGICS)
+def test_a_command_without_its_sign_beside_others_is_said_and_hides_nothing(line: str) -> None:
+    for cell, place, row in (
+        (f"{line}\n{LEGACY}", "2:2:6", 1),
+        (f"{LEGACY}\n{line}", "2:1:6", len(LEGACY.splitlines()) + 1),
+        (f"x = 1\n{line}\n", None, 2),
+        (f"# why\n{line}", None, 2),
+        (f"{line}\n\n", None, 1),
+        (f"!ls\n{line}", None, 2),
     ):
-        data = as_bytes(IMPORT, cell)
-        assert found(data) == ([f"AMP101 {place}"] if place else [])
-        assert sources(fixed(data)) == [IMPORT, cell.replace(LEGACY, MODERN)]
+        data = as_bytes(IMPORT, cell, LEGACY)
+        errors = [each for each in found(data) if each.startswith("AMP001")]
+        assert len(errors) == 1, cell
+        assert errors[0].startswith(f"AMP001 2:{row}:"), cell
+        assert [each for each in found(data) if each not in errors] == [
+            *([f"AMP101 {place}"] if place else []),
+            "AMP101 3:1:6",
+        ]
+        assert sources(fixed(data)) == [IMPORT, cell.replace(LEGACY, MODERN), MODERN]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "    import torch\n    from torch.cuda.amp import autocast\n",
+        "  x = 1\n\n  !ls\n  def g():\n      pass",
+        ">>> import torch\n>>> for i in y:\n...     f(i)\n...\n",
+        " >>> x = 1\n >>> y = 2",
+        ">>>x = 1\n>>>y = 2",
+        "In [1]: import torch\n\nIn [12]: for i in y:\n   ....:     f(i)\n   ....:",
+        "\n>>> import torch",
+    ],
+)
+def test_what_ipython_reads_without_indentation_and_prompts(cell: str) -> None:
+    code = as_program(cell)
+    assert code.refusal is None
+    ast.parse(code.text)
+    assert restored(code.text, code.masks) == cell
+    later = "with autocast():\n    y = torch.ones(3)"
+    assert found(as_bytes(cell, later)) == []
+    assert found(as_bytes(IMPORT, cell, LEGACY)) == ["AMP101 3:1:6"]
+
+
+@pytest.mark.parametrize(
+    "cell", ["  x = 1\ny = 2", "# c\n  x = 1", "    x = (\n    y", ">>> x = (\n", "... x = 1", "In [1]: x y"]
+)
+def test_what_ipython_can_t_read_either(cell: str) -> None:
+    assert found(as_bytes(IMPORT, cell, LEGACY))[0].startswith("AMP001 2:")
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,10 @@ LAYOUTS = {
     "extension": Layout({"here/setup.py": "", "here/train/setup.py": ""}, "here", "setup.py"),
     "several": Layout({"here/setup.py": "", "here/setup.cfg": "", "here/.git/HEAD": ""}, "here", "setup.cfg"),
     "mark in the way": Layout({"here/.git/HEAD": "", "here/train/setup.cfg": ""}, "here/train", "setup.cfg"),
+    "folder called like a mark": Layout({"here/.git/HEAD": "", "here/train/pyproject.toml/x": ""}, "here", ".git"),
+    "folders called like marks": Layout(
+        {f"here/{each}/x": "" for each in ("pyproject.toml", "setup.cfg", "setup.py")}, None
+    ),
     "nothing": Layout({}, None),
     "other files": Layout({"here/requirements.txt": "", "here/README.md": "", "here/tox.ini": ""}, None),
 }

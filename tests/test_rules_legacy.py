@@ -189,6 +189,41 @@ def test_one_name_stays_where_its_neighbour_goes() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "fixed"),
+    [
+        (
+            "from torch.cuda.amp import autocast, GradScaler\ns = GradScaler()\nwith autocast():\n    pass\n",
+            "from torch.amp import GradScaler\nfrom torch.cuda.amp import autocast\n"
+            's = GradScaler("cuda")\nwith autocast():\n    pass\n',
+        ),
+        (
+            "import torch\nimport torch.cuda.amp as amp\ns = amp.GradScaler()\nwith amp.autocast():\n    pass\n",
+            "import torch\nimport torch.cuda.amp as amp\n"
+            's = torch.amp.GradScaler("cuda")\nwith amp.autocast():\n    pass\n',
+        ),
+        (
+            "from torch.cuda import amp\ns = amp.GradScaler()\nwith amp.autocast():\n    pass\n",
+            "import torch\nfrom torch.cuda import amp\n"
+            's = torch.amp.GradScaler("cuda")\nwith amp.autocast():\n    pass\n',
+        ),
+        (
+            "import torch.cuda.amp\ns = torch.cuda.amp.GradScaler()\nwith torch.cuda.amp.autocast():\n    pass\n",
+            'import torch.cuda.amp\ns = torch.amp.GradScaler("cuda")\nwith torch.cuda.amp.autocast():\n    pass\n',
+        ),
+    ],
+    ids=["names", "module", "from", "chain"],
+)
+def test_uses_of_rules_that_are_not_selected_stay(text: str, fixed: str) -> None:
+    assert fix(text, settings=Settings(frozenset({"AMP102"}), target_torch="2.4", isolated=True)) == fixed
+
+
+def test_a_star_of_rules_of_which_one_is_not_selected_stays() -> None:
+    text = "from torch.cuda.amp import *\ns = GradScaler()\nwith autocast():\n    pass\n"
+    [found] = check(text, settings=Settings(frozenset({"AMP102"}), target_torch="2.4", isolated=True))
+    assert found.withheld == "its import serves line 3 too, and AMP101 is not selected"
+
+
 def test_line_ends_and_indentation_stay() -> None:
     text = "def f():\r\n\tfrom torch.cuda.amp import autocast, common\r\n\treturn autocast(), common\r\n"
     assert fix(text) == (

@@ -177,7 +177,10 @@ class TestWhatIsTooMuch:
         with (root / "big.py").open("wb") as file:
             file.truncate(1 << 40)
         ran = amplint(CONCISE, "-q")
-        assert (ran.code, ran.err) == (2, "amplint: error: big.py: has more than 64 MiB\n")
+        assert (ran.code, ran.err) == (
+            2,
+            "amplint: error: big.py: not linted: too large, 1,048,576 MiB; the limit is 64\n",
+        )
         assert ran.out.startswith(f"old.py:5:10: {FOUND}")
 
     def test_configuration(self, project: Write, amplint: Run) -> None:
@@ -226,8 +229,11 @@ class TestWhatIsTooMuch:
             ("setup.cfg", f"[options]\ninstall_requires = torch\na{' ' * 900_000}b\n"),
             ("pyproject.toml", f"[tool.poetry.dependencies]\ntorch = '>=1{' ' * 900_000}1'\n"),
             ("requirements.txt", f"torch{' ' * 900_000}x\ntorch[{'a,' * 400_000}\n"),
+            ("requirements.txt", "-r requirements.txt\n" * 40_000),
+            ("environment.yml", f"dependencies:\n- pytorch{' ' * 900_000}x\n- pytorch[{'a,' * 10_000}\n"),
+            ("environment.yml", f"dependencies: [{'pytorch ,' * 100_000}]\n"),
         ],
-        ids=["twice", "sum", "chain", "nested", "section", "poetry", "list"],
+        ids=["twice", "sum", "chain", "nested", "section", "poetry", "list", "circle", "environment", "row"],
     )
     def test_requirements(self, project: Write, amplint: Run, name: str, text: str) -> None:
         project({name: text.replace("torch(install", "setup(install") + "\n# torch", "old.py": LEGACY})

@@ -384,7 +384,18 @@ def test_a_fix_leaves_silenced_lines_as_they_are(import_comment: str, use_commen
 @pytest.mark.parametrize("comment", ["  # noqa: AMP101 - as in the paper", "  # amplint: ignore[AMP101]"])
 def test_a_line_stays_silenced_where_the_rule_of_its_comment_is_not_selected(comment: str) -> None:
     text = _TWO_USES.format(import_comment="", use_comment=comment)
-    assert fix_bytes(text.encode(), "file.py", Settings(frozenset({"AMP102"}), isolated=True)).data.decode() == text
+    fixed = fix_bytes(text.encode(), "file.py", Settings(frozenset({"AMP102"}), isolated=True)).data.decode()
+    assert fixed != text
+    assert [each for each in fixed.splitlines() if comment in each] == [
+        each for each in text.splitlines() if comment in each
+    ]
+
+
+@pytest.mark.parametrize("comment", ["AMP101", "AMP10"])
+def test_the_reason_names_the_rule_that_the_comment_names(comment: str) -> None:
+    text = f"from torch.cuda.amp import autocast, GradScaler  # noqa: {comment}\n\ns = GradScaler()\nr = autocast()\n"
+    [first, *_] = check_bytes(text.encode(), "file.py", EVERYTHING).findings
+    assert (first.code, first.withheld) == ("AMP102", f"it would change line 1, where a comment silences {comment}")
 
 
 @pytest.mark.parametrize("comment", ["  # noqa: E501", "  # noqa: F401 AMP4", "  # type: ignore"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint.bounds import bounds
-from amplint.requirements import declared_in
+from amplint.requirements import declared_in, reading
 from amplint.target import Target, declared, from_option
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -76,6 +76,8 @@ def test_bounds_of_nothing() -> None:
 
 
 PYPROJECT = "pyproject.toml"
+WHEELS = "https://download.pytorch.org/whl"
+CU113 = "requirements.txt: torch==1.12.1+cu113"
 
 
 @pytest.mark.parametrize(
@@ -137,6 +139,23 @@ PYPROJECT = "pyproject.toml"
         ),
         ("requirements.txt", "torch>=2.0 ; \\\n  sys_platform != 'win32'\r\n", "requirements.txt: torch>=2.0"),
         ("requirements.txt", "torch @ https://example.org/torch.whl\n", ASSUMED),
+        ("requirements.txt", f"torch @ {WHEELS}/torch-1.12.1%2Bcu113-cp38-cp38-linux_x86_64.whl ; x\n", CU113),
+        ("requirements.txt", f"{WHEELS}/torch-1.12.1+cu113-cp38-cp38-linux_x86_64.whl#sha256=0  # why\n", CU113),
+        ("requirements.txt", "./wheels/torch-1.12.1+cu113-cp38-cp38-linux_x86_64.whl\n", CU113),
+        ("requirements.txt", "wheels/torchvision-0.13.1-cp38-cp38-linux_x86_64.whl\n", ASSUMED),
+        ("requirements.txt", f"--find-links {WHEELS}/torch_stable.html torch==1.12.1+cu113\n", CU113),
+        ("requirements.txt", f"torch==1.12.1+cu113 -f {WHEELS}/torch_stable.html\n", CU113),
+        ("requirements.txt", f"-f {WHEELS}/torch_stable.html\ntorch==1.12.1+cu113\n", CU113),
+        (
+            PYPROJECT,
+            f'[project]\ndependencies = ["torch @ {WHEELS}/torch-2.0.1-cp38-x.whl"]',
+            "pyproject.toml: torch==2.0.1",
+        ),
+        (
+            PYPROJECT,
+            f'[tool.poetry.dependencies]\ntorch = {{url = "{WHEELS}/torch-2.0.1-cp38-x.whl"}}',
+            "pyproject.toml: torch==2.0.1",
+        ),
         ("requirements-dev.txt", "torch>=2.0\n", "requirements-dev.txt: torch>=2.0"),
         ("requirements/base.txt", "torch>=2.0\n", "requirements/base.txt: torch>=2.0"),
         # Nothing that is odd is more than nothing.
@@ -157,6 +176,84 @@ def test_declared(project: Write, name: str, text: str | bytes, origin: str, rec
     root = project({name: text, ".git/HEAD": ""})
     assert declared(root).origin == origin
     assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("pytorch", None),
+        ("pytorch=1.12", "torch==1.12.*"),
+        ("pytorch==1.7.1", "torch==1.7.1"),
+        ("pytorch 1.7.1", "torch==1.7.1"),
+        ("pytorch 1.12.*", "torch==1.12.*"),
+        ("pytorch=1.12*", "torch==1.12.*"),
+        ("pytorch=1.7.1=py3.8_cuda11.0", "torch==1.7.1"),
+        ("pytorch 1.7.1 py3.8_cuda*", "torch==1.7.1"),
+        ("pytorch=*=*cuda*", None),
+        ("pytorch=1.12.1=*cuda*", "torch==1.12.1"),
+        ("conda-forge::pytorch=1.12", "torch==1.12.*"),
+        ("conda-forge/linux-64::pytorch-gpu=1.12", "torch==1.12.*"),
+        ("'pytorch >=1.8, <2'  # why", "torch<2,>=1.8"),
+        ('"pytorch>=1.8,<1.10|1.12.*"', "torch<1.10,>=1.8, torch==1.12.*"),
+        ("pytorch[version='>=1.8,<2',build=*cuda*]", "torch<2,>=1.8"),
+        ("pytorch-cuda=11.7", None),
+        ("torchvision=0.13", None),
+        ("pytorch-lightning=1.9", None),
+    ],
+)
+@pytest.mark.parametrize("name", ["environment.yml", "environment.yaml", "conda.yml", "conda.yaml", "env-gpu.yml"])
+def test_declared_to_conda(project: Write, name: str, entry: str, said: str | None) -> None:
+    text = f"name: x\nchannels:\n  - pytorch=0.4\ndependencies:\n  - python=3.8\n\n  - {entry}\nx:\n  - pytorch=0.3\n"
+    root = project({name: text, ".git/HEAD": ""})
+    assert declared(root).origin == (f"{name}: {said}" if said else ASSUMED)
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [
+        (
+            "dependencies:\n  - pip\n  - pip:\n    - torch==2.1.0 --hash=sha256:0\n    - x\n  - pytorch-x=1\n",
+            "environment.yml: torch==2.1.0",
+        ),
+        ("dependencies:\n- pip:\n  - --find-links x\n  - torch==2.1.0\n- numpy\n", "environment.yml: torch==2.1.0"),
+        ("dependencies:\n- pip:\n  - x\n- pytorch=2.1.0\n", "environment.yml: torch==2.1.0.*"),
+        ("dependencies: [python=3.8, 'pytorch>=2.0,<2.2']\n", "environment.yml: torch<2.2,>=2.0"),
+        ("dependencies:\n- pip: [x, 'torch==2.1.0']\n", "environment.yml: torch==2.1.0"),
+        ("dependencies:\n- pip:\n  - -r deps.txt\n", "deps.txt: torch==1.13"),
+        ("dependencies:\n- pip: torch\n", ASSUMED),
+        ("# torch\n%: - [\n- pytorch=1\n", ASSUMED),
+    ],
+)
+def test_environments_of_conda(project: Write, text: str, origin: str) -> None:
+    root = project({"environment.yml": text, "deps.txt": "torch==1.13\n", ".git/HEAD": ""})
+    assert declared(root).origin == origin
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requirements.txt", "-r needs/base.txt\n"),
+        ("requirements.txt", "--requirement=needs/base.txt  # why\n"),
+        ("requirements.txt", "torch\n-c needs/base.txt\n"),
+        ("requirements.txt", "-r other.txt\n-r https://torch/x.txt\n-r \0\n"),
+        ("setup.cfg", "[options]\ninstall_requires = file: needs/base.txt\n"),
+        (PYPROJECT, '[tool.setuptools.dynamic]\ndependencies = {file = ["needs/base.txt"]}\n'),
+        (PYPROJECT, '[tool.setuptools.dynamic]\ndependencies = {file = "needs/base.txt"}\n'),
+        ("setup.py", 'setup(install_requires=open("needs/base.txt").read().splitlines())'),
+        ("setup.py", 'with open("needs/base.txt") as f:\n    R = f.read().splitlines()\nsetup(install_requires=R)'),
+        ("setup.py", 'R = [x for x in open(os.path.join(HERE, "needs", "base.txt"))]\nsetup(install_requires=R)'),
+    ],
+)
+def test_lists_that_are_included(project: Write, name: str, text: str) -> None:
+    other = "-r requirements.txt\n-r needs/../needs/base.txt\n"  # a circle
+    root = project({name: text, "needs/base.txt": "torch==1.12.1\n", "other.txt": other, ".git/HEAD": ""})
+    assert declared(root).origin == "needs/base.txt: torch==1.12.1"
+    assert str(root / "needs" / "base.txt") in reading(root)
+
+
+def test_what_several_lists_say_is_said_of_all(project: Write) -> None:
+    target = declared(project({"requirements.txt": "torch>=1.8\n-c c.txt\n", "c.txt": "torch<2\n", ".git/HEAD": ""}))
+    assert target == Target((0, 0, 0), None, "requirements.txt: torch>=1.8; c.txt: torch<2")
 
 
 def test_markers_leave_all_alternatives_open(project: Write) -> None:

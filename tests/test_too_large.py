@@ -53,7 +53,7 @@ def test_standard_input(project: Write, amplint: Run, monkeypatch: pytest.Monkey
         assert out is None or ran.out == out
     monkeypatch.setattr("amplint.check_command.LARGEST", 1 << 20)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(LARGE.encode())))
-    assert amplint("-").err == "amplint: error: standard input has more than 1 MiB\n"
+    assert amplint("-").err == "amplint: error: standard input is not linted: too large; the limit is 1 MiB\n"
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ T = TypeVar("T")
 # Seconds without a key pressed before a document is linted again.
 PAUSE = 0.2
 # What decides about findings beside the documents that are open.
-_WATCHED = "**/{amplint.toml,pyproject.toml,setup.cfg,setup.py,requirements*.txt,*.py}"
+_WATCHED = "**/{amplint.toml,pyproject.toml,setup.cfg,setup.py,*.txt,env*.yml,env*.yaml,conda*.yml,conda*.yaml,*.py}"
 
 
 class Server(LanguageServer):

@@ -49,6 +49,7 @@ class Module:
         self.target = target
         self.target_of = frameworks  # of lightning, say: looked for on the first question
         self.device: str | None = None  # what the project says of code that shows none
+        self.selected: frozenset[str] | None = None  # the codes of which fixes may change something; None: all
         self.folded = folded
         self.program = folded.program
         self.last_id = self.last_of_all = folded.last_id  # of the file's own nodes, and of all

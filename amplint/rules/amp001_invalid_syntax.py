@@ -8,10 +8,12 @@ in it is not parsed, so its syntax errors are not reported; that its bytes are n
 ## Why is this bad?
 Nothing else in the file was checked. If Python can't parse it either, importing it raises `SyntaxError`.
 
-amplint parses with the Python that runs it: syntax that is newer than that Python is an error here too, and the message
-names the version. `amplint can't read it yet` means that Python may take the file and amplint doesn't: expressions or
-`elif`s nested about 1,000 deep, as programs write them, or syntax that the installed libcst doesn't know. That a file
-is too large (more than two million characters of code) is an error of the run, and not this finding.
+amplint parses with the Python that runs it: syntax that is newer than that Python is an error here too, and the
+message names the version. A notebook that was saved as a program may have lines that only a notebook takes
+(`%matplotlib inline`, `!pip install torch`): the message says so. `amplint can't read it yet` means that Python may
+take the file and amplint doesn't: expressions or `elif`s nested about 1,000 deep, as programs write them, or syntax
+that the installed libcst doesn't know. That a file is too large (more than two million characters of code) is an
+error of the run, and not this finding.
 
 ## Example
 ```text
@@ -30,7 +32,8 @@ first or second line (`# -*- coding: latin-1 -*-`). For generated files and temp
 configuration, or `# amplint: ignore-file` on a line of its own.
 
 ## Fix safety
-There is no fix: what the line was meant to be isn't known. No other fix is made in the file.
+There is no fix: what the line was meant to be isn't known. No other fix is made in the file; in a notebook the other
+cells are linted and fixed.
 
 ## Proof
 None needed: Python's own parser is asked first.

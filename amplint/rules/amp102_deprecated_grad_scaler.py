@@ -31,9 +31,10 @@ Safe: the device is put in front, every other argument keeps its meaning.
 
 An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
 function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string). Then the finding says why. The
-names that one statement imports are rewritten together, whichever of them was selected. Nor is it rewritten where
-another file of the project imports the name from this one. Subclasses are rewritten only where their
-constructor hands on keywords. Constructions stay as long as the file tests for the old class in a way that stays.
+names that one statement imports are rewritten together; those of rules that aren't selected keep the old import. Nor
+is it rewritten where another file of the project imports the name from this one. Subclasses are rewritten only where
+their constructor hands on keywords. Constructions stay as long as the file tests for the old class in a way that
+stays.
 
 ## Proof
 The fixed fixtures run under torch without the `FutureWarning`; the scalers' initial scale, growth and backoff factors,

@@ -36,8 +36,8 @@ Safe: `device_type="cuda"` says what the old decorators did.
 
 An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
 function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string). Then the finding says why. The
-names that one statement imports are rewritten together, whichever of them was selected. Nor is it rewritten where
-another file of the project imports the name from this one.
+names that one statement imports are rewritten together; those of rules that aren't selected keep the old import. Nor
+is it rewritten where another file of the project imports the name from this one.
 
 ## Proof
 The fixed fixtures run under torch without the `FutureWarning`, and forward and backward of the decorated function see

@@ -32,7 +32,7 @@ with a function all that this one calls: no fix in the functions of a file that 
 
 An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
 function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string). Then the finding says why. The
-names that one statement imports are rewritten together, whichever of them was selected.
+names that one statement imports are rewritten together; those of rules that aren't selected keep the old import.
 
 ## Proof
 The fixed fixtures run under torch without the `DeprecationWarning` and return the same state, inside and outside a

@@ -2,7 +2,8 @@
 
 Uses that have to change together form a *group*: what reads the name that one import binds, and what an assignment
 hands on. A group with a use that can't be rewritten stays as it is and says why. The groups of one import statement
-are fixed together, so that the statement is rewritten once.
+are fixed together, so that the statement is rewritten once; without those of rules that aren't selected, which keep
+the old import.
 """
 
 from __future__ import annotations
@@ -200,10 +201,20 @@ class Renames:
             if each.group == use.group and each.rewrite.refusal is not None:
                 line = self.module.line(each.value) if each.value is not None else "line 0"
                 return f"another use of the name can't be rewritten ({line}: {each.rewrite.refusal})"
+            if each.group == use.group and each.value is not None and not self._selected(each):
+                return f"its import serves {self.module.line(each.value)} too, and {each.legacy.code} is not selected"
         for value in self._tests.get(use.legacy.old, ()):
             if value is not use.value:  # an instance of the new class is none of the old one
                 return f"{self.module.line(value)} goes on testing for the old class"
         return None
+
+    def _selected(self, use: Use) -> bool:
+        """Whether a use is to be rewritten where its import is, going by its rule."""
+        return self.module.selected is None or use.legacy.code in self.module.selected
+
+    def _goes(self, use: Use) -> bool:
+        """Whether a use is rewritten where its import is."""
+        return self._selected(use) and self._blocked(use) is None
 
     def _exported(self, use: Use) -> str | None:
         if self.module.source.filename.endswith("__init__.py"):
@@ -252,12 +263,12 @@ class Renames:
             together = [
                 each
                 for each in self.uses
-                if each.statement is use.statement and each.kind == "name" and self._blocked(each) is None
+                if each.statement is use.statement and each.kind == "name" and self._goes(each)
             ]
         elif use.kind == "module":
-            together = [each for each in self.uses if each.binding is use.binding and self._blocked(each) is None]
+            together = [each for each in self.uses if each.binding is use.binding and self._goes(each)]
         elif use.kind == "chain" and use.statement is not None and use.statement.aliases[0].name in LEGACY_MODULES:
-            together = [each for each in self.uses if each.statement is use.statement and self._blocked(each) is None]
+            together = [each for each in self.uses if each.statement is use.statement and self._goes(each)]
         else:
             together = [use]
         groups = {each.group for each in together}
@@ -284,7 +295,7 @@ class Renames:
     def _find_only_reads(self, use: Use) -> bool:
         through = [each for each in self.uses if each.binding is use.binding]
         roots = {_root(each.value).id for each in through if each.value is not None}
-        return all(self._blocked(each) is None for each in through) and not any(
+        return all(map(self._goes, through)) and not any(
             isinstance(value, ir.Name)
             and not value.bound
             and value.id not in roots

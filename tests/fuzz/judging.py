@@ -34,8 +34,8 @@ AMP = b"\nfrom torch.cuda.amp import GradScaler\nscaler = GradScaler()\n"
 # Seconds of processor time for one run over one file.
 LONGEST = 10
 _UNREADABLE = ("AMP000", "AMP001")
-# Comments that AMP002 may take out.
-_DIRECTIVE = re.compile(r"noqa|amplint:", re.IGNORECASE)
+# Comments that AMP002 may take out, and those that go with the statement of which they tell a tool something.
+_DIRECTIVE = re.compile(r"noqa|nosec|(type|pyright|pyre|pytype|mypy|pylint|pragma|fmt|isort|yapf|ruff|amplint):", re.I)
 _CAN_T_YET = "can't read it"
 
 
@@ -273,7 +273,7 @@ def _chain(first: str, last: str, steps: list[tuple[str, list[Fix], str]]) -> It
             continue
         if _spliced(text, done) != new:
             yield Problem("something changed outside of the edits")
-        for comment in _lost(text, new, done):
+        for comment in _lost(text, new):
             yield Problem("a comment is lost", f"{comment} by {', '.join(sorted({each.message for each in done}))}")
         at = text
     if at != first:
@@ -288,16 +288,10 @@ def _spliced(text: str, fixes: list[Fix]) -> str:
     return text
 
 
-def _lost(text: str, new: str, done: list[Fix]) -> Iterator[str]:
-    """The comments that edits take away, but for AMP002's and for those behind a statement that is deleted."""
-    before, after = ([each for each in _tokens(of) if each.type == tokenize.COMMENT] for of in (text, new))
-    lost = Counter(each.string for each in before) - Counter(each.string for each in after)
-    starts = Source("", text).line_starts
-    deleted = [edit for fix in done for edit in fix.edits if not edit.content]
-    for each in before:
-        begun = starts[each.start[0] - 1] + len(each.line) - len(each.line.lstrip())
-        end = starts[each.end[0] - 1] + each.end[1]
-        behind = not each.line.lstrip().startswith("#")
-        if _DIRECTIVE.search(each.string) or (behind and any(one.start <= begun and end <= one.end for one in deleted)):
-            lost[each.string] -= 1
+def _lost(text: str, new: str) -> Iterator[str]:
+    """The comments that edits take away, but for AMP002's and for what they tell other tools."""
+    before, after = (
+        Counter(each.string for each in _tokens(of) if each.type == tokenize.COMMENT) for of in (text, new)
+    )
+    lost = Counter({each: count for each, count in before.items() if not _DIRECTIVE.search(each)}) - after
     yield from +lost
