@@ -18,6 +18,7 @@ from amplint.settings import Settings
 from amplint.source import Source, SourceError
 from amplint.verify.callers import Callers
 from amplint.verify.importers import importers, reaches
+from amplint.verify.tables import Tables
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -75,6 +76,7 @@ class Files:
         self._places: dict[tuple[int, int], Place | None] = {}
         self._importing: dict[int, list[Code]] = {}
         self.callers = Callers(self)
+        self.tables = Tables(self)
 
     @property
     def main(self) -> Code:

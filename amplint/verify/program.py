@@ -17,6 +17,7 @@ from amplint.rules.standing import loops_round, upwards
 from amplint.verify.files import Files
 from amplint.verify.managed import StepEvents
 from amplint.verify.texts import Texts
+from amplint.verify.unfollowed import is_followed, makes, may_train
 
 # What has to have run for a step to be judged.
 COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", "clip")
@@ -90,7 +91,9 @@ class Code(Texts):
             return True
         if any(self.function_matters(each) for each in self._by_name.get(ir.last_name(call.func), ())):
             return True
-        return any(self.function_matters(each) for each in self.files.called(self, call))
+        if any(self.function_matters(each) for each in self.files.called(self, call)):
+            return True
+        return may_train(self, call) and not is_followed(self, call) and not makes(call)
 
     def naming(self, value: ir.Value) -> list[ir.Value]:
         """An expression that names what makes a region or scaler, and those that its names are assigned; else none."""
