@@ -96,7 +96,7 @@ def contents(path: str, most: int = LARGEST) -> bytes:
         if not stat.S_ISREG(known.st_mode):
             raise OSError("is a pipe or a device, not a file")
         if known.st_size > most:
-            raise OSError(f"has more than {most >> 20} MiB")
+            raise TooLargeError(f"has more than {most >> 20} MiB")
         return file.read()
 
 

@@ -189,6 +189,16 @@ class Callers:
             for of, source in self.sources(code, value, _DEPTH)
         )
 
+    def is_imported_scaler(self, code: Code, value: ir.Value) -> bool:
+        """Whether a value is a variable of another file that holds a scaler."""
+        place = self._files.of(code, value)
+        if place is None or place.what is not None or not place.name:
+            return False
+        return any(
+            isinstance(source, ir.Call) and bool(of.module.names.of(source.func) & SCALERS)
+            for of, source in self._of_place(place, _DEPTH)
+        )
+
     def calls(self, function: ir.Function) -> list[tuple[Code, ir.Call]]:
         """The calls of a function, in its file and in those that import it; of a constructor those of its class."""
         if function.id not in self._calls:

@@ -136,7 +136,7 @@ class Evaluator(Lookup):
             if not isinstance(index, (int, str)):
                 held = {repr(key): item for key, item in items}
         if not held:
-            held = {each.key: self._entry(each) for each in frame.code.files.tables.entries(frame.code, value)}
+            held = {each.key: self._of_entry(each) for each in frame.code.files.tables.entries(frame.code, value)}
         if not any(isinstance(each, Closure) and self._matters(each) for each in held.values()):
             return MISSING
         return held[self.facts.choices.ask(f"{frame.code.text(value)} is", (*held,), matters=True)]
@@ -145,7 +145,7 @@ class Evaluator(Lookup):
     def _matters(closure: Closure) -> bool:
         return closure.frame.code.function_matters(closure.function)
 
-    def _entry(self, entry: Entry) -> Any:
+    def _of_entry(self, entry: Entry) -> Any:
         frame = self.variables_of(entry.code)
         if not isinstance(entry.what, ir.Function):
             return self.evaluate(entry.what, frame)

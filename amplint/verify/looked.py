@@ -66,7 +66,7 @@ class Looker:
             looks.append(Look(code.name(function), row, kind, why))
         own = code.module.source.filename
         read = [each.module.source.filename for each in code.files.codes if each.module.source.filename != own]
-        return Looked(self._outermost(looks), follow, read, self._names_amp())
+        return Looked(self._outermost(looks), follow, read, code.files.unread, self._names_amp())
 
     def _names_amp(self) -> bool:
         """Whether the file names something of AMP, if only to import it."""
@@ -205,7 +205,11 @@ class Looker:
             if not isinstance(call, ir.Call) or not is_given_scaler(code, call):
                 continue
             event = code.event(call)
-            if (event is None or event.kind == "opaque") and not is_followed(code, call) and not is_harmless(code, call):
+            if (
+                (event is None or event.kind == "opaque")
+                and not is_followed(code, call)
+                and not is_harmless(code, call)
+            ):
                 return call
         return None
 
@@ -223,6 +227,8 @@ class Looker:
                 named = source.func if isinstance(source, ir.Call) else source
                 found = of.module.names.only(named)
                 is_library = found is not None and found[0].isalpha() and found.partition(".")[0] not in KNOWN
+                if why := of.files.why_unread(of, named):
+                    return f": {why}"
                 if is_library and of.files.callers.what(of, named) is None:
                     return f": {found} is not in the project"
         return ""

@@ -311,8 +311,11 @@ class Lookup:
 
 
 def _library(code: Code, value: ir.Value) -> Any:
-    if code.files.of(code, value) is not None:
-        return None
+    base: ir.Value = value
+    while isinstance(base, ir.Attribute) and code.files.of(code, base) is None:
+        base = base.base
+    if code.files.of(code, base) is not None:
+        return None  # it is of another file of the program, or of what that has made
     found = code.module.names.of(value)
     if UNKNOWN in found and isinstance(value, ir.Name):
         return None  # or it is something else: its bindings' conditions say

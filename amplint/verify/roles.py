@@ -14,7 +14,7 @@ from amplint.model.objects import given, objects
 from amplint.verify.evaluate import Evaluator
 from amplint.verify.program import STEPS, Code
 from amplint.verify.standins import CannotFollow, Dotted, Frame, Instance, Raised, Site, Unknown, value_of
-from amplint.verify.unfollowed import HARMLESS, called, makes
+from amplint.verify.unfollowed import HARMLESS, called, is_given_scaler, makes
 from amplint.verify.whitelist import SAME_METHODS
 
 # Methods of an unseen object that say the same in another shape or place.
@@ -193,8 +193,10 @@ class Roles(Evaluator):
             return False
         if site.code.files.is_plain(site.code, site.call.func):
             return False
-        if makes(site.call) or HARMLESS.search(called(site.code, site.call)):
+        if HARMLESS.search(called(site.code, site.call)):
             return False
+        if makes(site.call):  # of an optimizer a scheduler, most often
+            return is_given_scaler(site.code, site.call)
         return self.is_given_tools(site, inputs)
 
     @staticmethod

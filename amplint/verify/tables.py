@@ -73,9 +73,7 @@ class Tables:
             found = [(place.code, each) for each in place.code.module.functions if each.outer is None and not each.cls]
         else:
             bases = self._files.bases(code, cls) if cls is not None else ()
-            found = [
-                (of, each) for of, one in bases for each in one.body.statements if isinstance(each, ir.Function)
-            ]
+            found = [(of, each) for of, one in bases for each in one.body.statements if isinstance(each, ir.Function)]
         yield from (Entry(of, each.name, each) for of, each in found if pattern.fullmatch(each.name))
 
     # --- which table
