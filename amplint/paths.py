@@ -87,8 +87,8 @@ def contents(path: str, most: int = LARGEST) -> bytes:
     """The bytes of a file.
 
     Raises:
-        OSError: it can't be read, has more than `most` bytes (a TooLargeError, where that is what a program may have),
-            or is a pipe or a device, which may never end.
+        OSError: it can't be read, has more than `most` bytes (a TooLargeError), or is a pipe or a
+            device, which may never end.
     """
     if _held and (held := _held.get(absolute(path))) is not None:
         return held
@@ -99,7 +99,7 @@ def contents(path: str, most: int = LARGEST) -> bytes:
         if known.st_size > most:
             if most == LARGEST:
                 raise TooLargeError(f"not linted: too large, {known.st_size >> 20:,} MiB; the limit is {most >> 20}")
-            raise OSError(f"has more than {most >> 20} MiB")
+            raise TooLargeError(f"has more than {most >> 20} MiB" if most >> 20 else f"has more than {most >> 10} KiB")
         return file.read()
 
 

@@ -8,11 +8,14 @@ import math
 import os
 import shutil
 import sys
+from collections import Counter, deque
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from amplint.arguments import Parser, add_settings, overrides
 from amplint.baseline import Baseline
 from amplint.discovery import discover
+from amplint.engine import Wanted
 from amplint.paths import contents, shown, visible
 from amplint.progress import say
 from amplint.report import proofs, steps
@@ -69,7 +72,9 @@ def run_verify(arguments: list[str]) -> int:
         say("")
     found = [row for each in checked.values() for row in each.rows]
     if options.verbose:
-        sys.stderr.writelines(f"{visible(line)}\n" for line in steps.looked_at(checked))
+        sys.stderr.writelines(
+            f"{visible(line)}\n" for line in steps.looked_at(checked, overrides(options, docs=False).start)
+        )
     for each in errors:
         print(f"amplint: error: {visible(each)}", file=sys.stderr)
     if options.output_format == "json":
@@ -79,7 +84,8 @@ def run_verify(arguments: list[str]) -> int:
         width = shutil.get_terminal_size((160, 24)).columns
         tables = proofs.as_table(rows, width) if fixtures else ""
         if code:
-            tables += steps.as_tables(found, min(width, 160), explain=options.explain, files=checked.values())
+            files = checked.values()
+            tables += steps.as_tables(found, min(width, 160), explain=options.explain, files=files, failed=len(errors))
         sys.stdout.write("\n".join(map(visible, tables.split("\n"))))
     if errors or any(row.verdict == NOT_CHECKABLE for row in found):
         return 2
@@ -127,12 +133,24 @@ def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[dict[str, 
     return checked, errors
 
 
+_MOST_WRITTEN = 4  # times that one file is, so that others are tried once more
+
+
+class _Tried(NamedTuple):
+    """What became of a file, whether it was written, and whether fixes of it were left out that a run may confirm."""
+
+    outcome: Outcome
+    is_written: bool = False
+    is_left_out: bool = False
+
+
 def fix_verified(
     files: Sequence[str], resolver: Resolver, outside: Collection[str] = (), baseline: Baseline | None = None
 ) -> Iterator[Outcome]:
     """Fix files, but only with fixes that their runs confirm; the findings of others say why they are not made.
 
-    Those of them that are `outside` of what the user named are not written, and what the `baseline` holds is not fixed.
+    Where one was written, those before it are tried once more whose fixes were left out: their steps may run it. Those
+    that are `outside` of what the user named are not written, and what the `baseline` holds is not fixed.
 
     Raises:
         SettingsError: torch is missing.
@@ -142,29 +160,50 @@ def fix_verified(
     except CannotRun as error:
         raise SettingsError(str(error)) from None
     tidy(files)
+    done: dict[str, Outcome] = {}
+    left: dict[str, None] = {}  # files of which fixes were left out, since a file was written last
+    written: Counter[str] = Counter()
     with verifier:
-        for path in files:
-            warning = None
-            try:
-                job = Job(path, resolver.for_file(path), Mode.FIX, path in outside)
-                data = contents(path)
-                wanted = baseline.known(path).new if baseline else None
-                confirmed = Confirmation(verifier, path, data, job.settings, wanted)
-                fixed = confirmed.fixed
-                if fixed.data != data:
-                    warning = write(job, data, fixed.data)
-            except (SettingsError, CannotRun) as error:
-                yield Outcome(error=str(error))
-                continue
-            except Exception as error:  # a bug of ours in one file must not cost the user the others
-                yield Outcome(error=f"{path}: {reason(error)}")
-                continue
-            findings = tuple(
-                each._replace(fix=None, withheld=why) if (why := confirmed.why(each)) else each
-                for each in fixed.result.findings
-            )
-            result = fixed.result._replace(findings=findings) if findings else None
-            yield Outcome(result, None, b"", fixed.applied.total(), fixed.result.given_up, warning)
+        todo = deque(files)
+        while todo:
+            path = todo.popleft()
+            wanted = baseline.known(path).new if baseline else None
+            tried = _fixed(verifier, path, resolver, wanted, outside=path in outside)
+            done[path] = _joined(done.get(path), tried.outcome)
+            written[path] += tried.is_written
+            if tried.is_written and written[path] <= _MOST_WRITTEN:
+                verifier.forget()
+                todo += left
+                left.clear()
+            if tried.is_left_out:
+                left[path] = None
+    yield from (done[path] for path in files)
+
+
+def _fixed(verifier: Verifier, path: str, resolver: Resolver, wanted: Wanted | None, *, outside: bool) -> _Tried:
+    """Write those fixes of a file that its runs confirm."""
+    try:
+        job = Job(path, resolver.for_file(path), Mode.FIX, outside)
+        data = contents(path)
+        confirmed = Confirmation(verifier, path, data, job.settings, wanted)
+        fixed = confirmed.fixed
+        warning = write(job, data, fixed.data) if fixed.data != data else None
+    except (SettingsError, CannotRun) as error:
+        return _Tried(Outcome(error=str(error)))
+    except Exception as error:  # a bug of ours in one file must not cost the user the others
+        return _Tried(Outcome(error=f"{path}: {reason(error)}"))
+    withheld = [(each, confirmed.why(each)) for each in fixed.result.findings]
+    findings = tuple(each._replace(fix=None, withheld=why) if why else each for each, why in withheld)
+    result = fixed.result._replace(findings=findings) if findings else None
+    outcome = Outcome(result, None, b"", fixed.applied.total(), fixed.result.given_up, warning)
+    return _Tried(outcome, fixed.data != data, any(why for _, why in withheld))
+
+
+def _joined(before: Outcome | None, outcome: Outcome) -> Outcome:
+    """What became of a file that was fixed once more: all that was fixed."""
+    if before is None:
+        return outcome
+    return outcome._replace(fixed=before.fixed + outcome.fixed, warning=before.warning or outcome.warning)
 
 
 def _seconds(text: str) -> float:

@@ -15,6 +15,7 @@ from amplint.api import make_settings
 from amplint.verify.looked import Looker
 from amplint.verify.looks import Kind
 from amplint.verify.training import Checked, Verifier
+from amplint.verify.verdict import NOT_CHECKABLE
 from tests.conftest import Ran
 from tests.interpreting import code_of
 
@@ -608,3 +609,186 @@ def test_verbose_says_what_was_looked_at(amplint: Amplint, tmp_path: Path) -> No
     assert "  5 train_one_epoch: a training step\n" in ran.err
     assert " evaluate: not a step: line " in ran.err
     assert "lr_sched.py: no AMP\n" in ran.err
+
+
+STEP = """
+import torch
+
+def NAME(model, opt, scaler, x, y):
+    with torch.autocast("cuda"):
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+    scaler.scale(loss).backward()
+    UNSCALE
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(opt)
+    scaler.update()
+    opt.zero_grad()
+"""
+FIT = """
+def fit(name, model, opt, loader):
+    scaler = torch.amp.GradScaler("cuda")
+    step = TAKEN
+    opt.zero_grad()
+    for x, y in loader:
+        step(model, opt, scaler, x, y)
+"""
+REGISTER = """
+HOOKS = {}
+
+def register(name):
+    def store(f):
+        HOOKS[name] = f
+        return f
+    return store
+
+@register("sgd")
+"""
+TRAINER = """
+import torch
+
+class Trainer:
+    def __init__(self, model, opt):
+        self.model, self.opt = model, opt
+        self.scaler = torch.amp.GradScaler("cuda")
+        self.table = {"a": self.step_a, "b": self.step_b}
+
+    def step_a(self, loss):
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.opt)
+        self.scaler.update()
+
+    def step_b(self, loss):
+        self.scaler.scale(loss).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.scaler.step(self.opt)
+        self.scaler.update()
+
+    def fit(self, loader, mode):
+        for x, y in loader:
+            self.opt.zero_grad()
+            with torch.autocast("cuda"):
+                loss = torch.nn.functional.cross_entropy(self.model(x), y)
+            TAKEN(loss)
+"""
+BESIDE = """
+import steps
+import torch
+STEPS = steps.load()
+
+def train(model, opt, loader, name, plain):
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        opt.zero_grad()
+        with torch.autocast("cuda"):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        if not plain:
+            WITHIN
+        scaler.step(opt)
+        scaler.update()
+
+def dispatch(name, model, opt):
+    scaler = torch.amp.GradScaler("cuda")
+    BESIDE
+"""
+
+
+def step(name: str, unscale: str) -> str:
+    return STEP.replace("NAME", name).replace("UNSCALE", unscale)
+
+
+@pytest.mark.parametrize(("unscale", "verdict"), [("scaler.unscale_(opt)", "clean"), ("pass", "misbehaves")])
+@pytest.mark.parametrize("taken", ["STEPS[name]", "STEPS.get(name)"])
+@pytest.mark.parametrize(
+    "table", ['STEPS = {"one": one, "two": two}', 'STEPS = {}\nSTEPS["one"] = one\nSTEPS["two"] = two']
+)
+def test_all_functions_of_a_table_are_run(
+    verifier: Verifier, tmp_path: Path, table: str, taken: str, unscale: str, verdict: str
+) -> None:
+    run = "import torch\nfrom steps import STEPS\n" + FIT.replace("TAKEN", taken)
+    steps = step("one", "scaler.unscale_(opt)") + step("two", unscale) + f"\n{table}\n"
+    folder = project(tmp_path, run=run, steps=steps)
+    assert said(check(verifier, folder / "run.py")) == [("fit", verdict)]
+
+
+@pytest.mark.parametrize(("unscale", "verdict"), [("scaler.unscale_(opt)", "clean"), ("pass", "misbehaves")])
+def test_functions_that_a_decorator_registers_are_run(
+    verifier: Verifier, tmp_path: Path, unscale: str, verdict: str
+) -> None:
+    loops = step("loop", unscale).replace("\ndef loop", f"{REGISTER}def loop")
+    run = "import torch\nfrom loops import HOOKS\n" + FIT.replace("TAKEN", "HOOKS[name]")
+    assert said(check(verifier, project(tmp_path, loops=loops, run=run) / "run.py")) == [("fit", verdict)]
+
+
+@pytest.mark.parametrize("taken", ['getattr(self, f"step_{mode}")', "self.table[mode]"])
+def test_methods_by_a_name_that_is_computed_are_followed(verifier: Verifier, tmp_path: Path, taken: str) -> None:
+    """A step without a clip, and one with a clip that is wrong: both are run."""
+    found = check(verifier, project(tmp_path, run=TRAINER.replace("TAKEN", taken)) / "run.py")
+    assert said(found) == [("Trainer.fit", "confirmed")]
+    assert [each.code for each in found.rows[0].findings] == ["AMP401"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "STEPS[name](model, opt, scaler)",
+        "STEPS[name](model, tools=[scaler])",
+        "getattr(steps, name)(model, scaler)",
+        "steps.Learner(model, scaler).fit()",
+    ],
+)
+@pytest.mark.parametrize(("where", "name"), [("BESIDE", "dispatch"), ("WITHIN", "train")])
+def test_a_scaler_given_to_what_can_t_be_followed_is_not_checkable(
+    verifier: Verifier, tmp_path: Path, call: str, where: str, name: str
+) -> None:
+    text = BESIDE.replace(where, call).replace("BESIDE", "pass").replace("WITHIN", "pass")
+    rows = check(verifier, project(tmp_path, run=text) / "run.py").rows
+    found = [each for each in rows if each.verdict == NOT_CHECKABLE]
+    assert [each.name for each in found] == [name]
+    assert "can't be seen" in found[0].reason
+
+
+@pytest.mark.parametrize("call", ["save(scaler)", "print(scaler)", "torch.save(scaler, name)", "log.state(scaler)"])
+def test_a_scaler_that_is_only_kept_hides_nothing(verifier: Verifier, tmp_path: Path, call: str) -> None:
+    text = BESIDE.replace("BESIDE", call).replace("WITHIN", "pass")
+    assert said(check(verifier, project(tmp_path, run=text) / "run.py")) == [("train", "clean")]
+
+
+@pytest.mark.parametrize("use", ["from common import gs", "import common", "from common import made as gs"])
+@pytest.mark.parametrize(("unscale", "verdict"), [("gs.unscale_(opt)", "clean"), ("pass", "misbehaves")])
+def test_a_scaler_that_another_file_makes(
+    verifier: Verifier, tmp_path: Path, use: str, unscale: str, verdict: str
+) -> None:
+    text = step("one", unscale).replace("scaler, ", "").replace("scaler.", "gs.")
+    text = text.replace("import torch", f"import torch\n{use}", 1)
+    text = text.replace("gs.", "common.gs.") if use == "import common" else text
+    scaler = "torch.amp.GradScaler('cuda')"
+    common = f"import torch\ndef make():\n    return {scaler}\ngs = {scaler}\nmade = make()\n"
+    assert said(check(verifier, project(tmp_path, common=common, run=text) / "run.py")) == [("one", verdict)]
+
+
+def test_a_helper_that_is_too_large_is_out_of_sight(amplint: Amplint, tmp_path: Path) -> None:
+    text = "import torch\nfrom helper import one\n" + FIT.replace("TAKEN", "one")
+    folder = project(tmp_path, helper=step("one", "pass") + "#" * (1 << 18), run=text)
+    ran = amplint("verify", "-v", folder / "run.py")
+    assert ran.code == 2
+    assert "helper.py is not read: it has more than 256 KiB" in ran.err
+    assert ran.err.startswith("project: ")
+    assert "(it has pyproject.toml)\n" in ran.err
+
+
+def test_what_failed_is_not_said_to_be_nothing(amplint: Amplint, tmp_path: Path) -> None:
+    ran = amplint("verify", tmp_path / "missing.py")
+    assert ran.code == 2
+    assert ran.out == "nothing was checked: 1 error\n"
+
+
+def test_one_run_writes_what_the_fixes_of_other_files_allow(amplint: Amplint, tmp_path: Path) -> None:
+    layout(tmp_path, WRONG)
+    engine = tmp_path / "engine.py"
+    engine.write_text(engine.read_text().replace('torch.autocast("cuda")', "torch.cuda.amp.autocast()", 1))
+    amplint("--fix", "--verify", tmp_path)
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*.py")}
+    assert "torch.cuda.amp" not in engine.read_text()
+    amplint("--fix", "--verify", tmp_path)
+    assert {path: path.read_bytes() for path in after} == after

@@ -1,7 +1,7 @@
 """Other files of the project, read from disk on demand.
 
-Three questions: does another file import a name from this one (a rename here would break it there), does another file
-call a method of an attribute that a class of this one keeps, and does another file load an optimizer's state?
+Two questions: does another file import a name from this one (a rename here would break it there), and does another file
+load an optimizer's state? Which files import which is told by `amplint.model.importers`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from amplint.project import Start, project_of
 NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _WORD = re.compile("|".join(NAMES).encode())
 _FROM = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|(?:[^\r\n#\\]|\\\r?\n)*)", re.MULTILINE)
-_IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t][^\r\n]*", re.MULTILINE)
 _AS = re.compile(rb"\b(\w+)[ \t]+as[ \t]+(\w+)")
 _ATTRIBUTE = re.compile(rb"\b(\w+)[ \t]*\.[ \t]*(autocast|GradScaler|custom_fwd|custom_bwd)\b")
 _LOADS = re.compile(rb"(?i)opt(?:im\w*|s?)(?:\[[^\]\n]*\])?\s*\.\s*load_state_dict\s*\(")
@@ -53,36 +52,6 @@ def root_of(folder: str) -> str:
     return project_of(folder, _start[0]).folder
 
 
-def user_of(filename: str, attribute: str, method: str, classes: frozenset[str]) -> str | None:
-    """Another file of the project that calls a method of such an attribute: `trainer.scaler.update()`.
-
-    It has to import the file, or the package that it is in. `self.scaler.update()` counts where it names one of the
-    `classes`, which it may extend.
-    """
-    path = os.path.abspath(filename)
-    if not os.path.isfile(path):
-        return None
-    folder = os.path.dirname(path)
-    modules = frozenset((os.path.splitext(os.path.basename(path))[0], os.path.basename(folder)))
-    for other, owners in _users(root_of(folder), attribute, method):
-        if other != path and _imports(other, modules) and (owners - {"self"} or _names(_text(other), classes)):
-            return other
-    return None
-
-
-@remembered
-def _users(root: str, attribute: str, method: str) -> tuple[tuple[str, frozenset[str]], ...]:
-    """The files of a project that call a method of an attribute, and the names of what has it in each."""
-    dot = rb"\s*\.\s*"
-    call = re.compile(dot.join((rb"\b(\w+)", attribute.encode(), method.encode())) + rb"\s*\(")
-    found = []
-    for path in python_files(root):
-        owners = frozenset(name.decode() for name in call.findall(_text(path)))
-        if owners:
-            found.append((path, owners))
-    return tuple(found)
-
-
 def loader_of_optimizers(filename: str) -> str | None:
     """Another file of the project that loads an optimizer's state, by the names in its text."""
     path = os.path.abspath(filename)
@@ -95,15 +64,6 @@ def loader_of_optimizers(filename: str) -> str | None:
 def _loaders(root: str) -> tuple[str, ...]:
     """The files of a project in which a call of `load_state_dict` is an optimizer's by its names."""
     return tuple(path for path in python_files(root) if _LOADS.search(_text(path)))
-
-
-def _imports(path: str, modules: frozenset[str]) -> bool:
-    """Whether a file imports one of some modules, by their last names."""
-    return any(_names(line, modules) for line in _IMPORT.findall(_text(path)))
-
-
-def _names(text: bytes, words: frozenset[str]) -> bool:
-    return any(re.search(rb"\b%s\b" % word.encode(), text) for word in words)
 
 
 def _text(path: str) -> bytes:

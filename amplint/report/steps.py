@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from amplint.paths import shown
+from amplint.paths import absolute, shown
+from amplint.project import NOWHERE, Project, Start, project_of, told
 from amplint.report.proofs import finite, lines_of
 from amplint.verify.looks import Kind
 from amplint.verify.shows import SHOWS
@@ -37,25 +39,34 @@ _LEAST = 20  # characters of a column of words
 
 
 def as_tables(
-    rows: Sequence[StepRow], width: int = 120, *, explain: bool = False, files: Iterable[Checked] = ()
+    rows: Sequence[StepRow], width: int = 120, *, explain: bool = False, files: Iterable[Checked] = (), failed: int = 0
 ) -> str:
-    """A block for each step, and a sum, which counts those of the `files` that have none, by why."""
+    """A block for each step, and a sum, which counts those of the `files` that have none, by why, and what `failed`."""
     blocks = ["\n".join(_block(row, width, explain=explain)) + "\n" for row in rows]
-    return "\n".join([*blocks, _sum(rows, files)]) + "\n"
+    return "\n".join([*blocks, _sum(rows, files, failed)]) + "\n"
 
 
-def looked_at(checked: Mapping[str, Checked]) -> Iterator[str]:
-    """What was looked at in each file, a line each: the functions that have AMP, and why they are steps or not."""
+def looked_at(checked: Mapping[str, Checked], start: Start = NOWHERE) -> Iterator[str]:
+    """What was looked at in each file, a line each: the functions that have AMP, and why they are steps or not.
+
+    Before the files of a project its folder, and why it is that, for who was started in `start`.
+    """
+    last: Project | None = None
     for path, found in checked.items():
         looked = found.looked
+        project = project_of(os.path.dirname(absolute(path)), start)
+        if project != last:
+            yield f"project: {told(project)}"
+            last = project
         if found.has_amp and not looked.looks and not looked.follow and not found.rows:
             yield f"{path}: AMP, but no region and no scaler"
             continue
-        if not found.has_amp and not looked.follow and not looked.read:
+        if not found.has_amp and not looked.follow and not looked.read and not looked.unread:
             yield f"{path}: no AMP"
             continue
         read = ", ".join(sorted(shown(each) for each in looked.read))
         yield f"{path}: read{f' with {read}' if read else ''}"
+        yield from (f"  {shown(other)} is not read: {why}" for other, why in looked.unread.items())
         if looked.read and not looked.looks and not looked.follow:
             yield "  nothing of these that has AMP is called"
         for each in looked.looks:
@@ -166,7 +177,7 @@ def _group(file: Checked) -> tuple[str, str] | None:
     return _ONLY_NAMES if file.has_amp else _NO_AMP
 
 
-def _sum(rows: Sequence[StepRow], files: Iterable[Checked]) -> str:
+def _sum(rows: Sequence[StepRow], files: Iterable[Checked], failed: int) -> str:
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.verdict] = counts.get(row.verdict, 0) + 1
@@ -175,8 +186,10 @@ def _sum(rows: Sequence[StepRow], files: Iterable[Checked]) -> str:
     unlisted = ", ".join(
         f"{count} file{'s' if count > 1 else ''} {said[count > 1]}" for said, count in sorted(groups.items())
     )
+    if failed:
+        unlisted = f"{unlisted}{', ' if unlisted else ''}{failed} error{'s' if failed > 1 else ''}"
     if not rows:
-        return f"nothing to check: {unlisted or 'no Python files'}"
+        return f"nothing {'was checked' if failed else 'to check'}: {unlisted or 'no Python files'}"
     said = ", ".join(
         f"{count} {f'with {verdict}' if verdict == NO_STEP else verdict}" for verdict, count in counts.items()
     )

@@ -10,8 +10,8 @@ from amplint.model.calls import Calls
 from amplint.model.deciding import block_leaves
 from amplint.model.events import Event, events
 from amplint.model.flow import Flow, flows
+from amplint.model.importers import user_of
 from amplint.model.objects import objects
-from amplint.model.project import user_of
 from amplint.model.state import State
 from amplint.model.visits import Issue, Visit
 from amplint.rules.kept import near_kept

@@ -10,6 +10,7 @@ from amplint.analysis import UnreadableError
 from amplint.model import ir
 from amplint.model.dtypes import OLD_SCALER, SCALER, devices, region_devices, regions
 from amplint.model.imports import look_in
+from amplint.paths import look_again
 from amplint.project import Start
 from amplint.source import Source
 from amplint.verify.bench import is_there
@@ -25,14 +26,20 @@ class Answers:
 
     def __init__(self) -> None:
         self._codes: dict[tuple[str, str], Code] = {}
+        self._changes = 0
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """What is `asked`: the steps of a text, what else in it has AMP ("look"), or what running a step shows.
 
         Either has `path`, `text`, `device` (None: the one that the text trains on), `usual` (the project's), `src`,
-        `start` and `unavoidable`, the old names of which warnings don't count; a run has the step's `name`, its
+        `start`, `unavoidable`, the old names of which warnings don't count, and how many `changes` of files there have
+        been; a run has the step's `name`, its
         `number` among those of that name, and the `answers` that paths have to have.
         """
+        if asked["changes"] != self._changes:
+            self._changes = asked["changes"]
+            self._codes.clear()
+            look_again()
         given, working = asked["start"]
         look_in(None if asked["src"] is None else tuple(asked["src"]), Start(tuple(given), working))
         try:
@@ -46,7 +53,7 @@ class Answers:
         if asked["ask"] == "look":
             looked = Looker(code).look()
             looks = [[each.name, each.row, each.kind.value, each.why] for each in looked.looks]
-            return {"looks": looks, "follow": looked.follow, "read": looked.read, "names_amp": looked.names_amp}
+            return {**looked._asdict(), "looks": looks}
         named = [each for each in steps if each.name == asked["name"]]
         return self._run(code, named[asked["number"]], device, asked)
 

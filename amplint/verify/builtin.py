@@ -148,8 +148,16 @@ def _isinstance(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: S
 
 
 def _getattr(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
-    if len(args) < 2 or not isinstance(args[1], str):
+    if len(args) < 2:
         return NotImplemented
+    if not isinstance(args[1], str):
+        code = site.code
+        names = tuple(dict.fromkeys(each.key for each in code.files.tables.entries(code, site.call)))
+        if not names:
+            return NotImplemented
+        matters = any(map(code.function_matters, code.files.callers.in_tables(code, site.call)))
+        name = caller.facts.choices.ask(f"{site.text} is", names, matters=matters)
+        return caller.attribute(args[0], name, site.call, site.frame)
     return caller.attribute(args[0], args[1], site.call, site.frame)
 
 

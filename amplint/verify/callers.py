@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.objects import SCALERS, objects
 from amplint.model.scopes import Assigned, Defined, Imported, owner_class
+from amplint.model.unseen import local_function
 
 if TYPE_CHECKING:
-    from amplint.verify.files import Files
+    from amplint.verify.files import Files, Place
     from amplint.verify.program import Code
+    from amplint.verify.tables import Entry
 
 _DEPTH = 6  # of variables, attributes and parameters that one comes from
 _Source = tuple["Code", ir.Value]
@@ -30,6 +33,7 @@ class Callers:
 
         And of what another function has made: `step(state, batch)` of a variable that holds what `make_step()` returns.
         """
+        yield from self.in_tables(code, call.func)
         event = code.event(call)
         is_handed = event is not None and event.kind == "opaque"
         if call.id in self._active or not (is_handed or (event is None and _is_made(code, call.func))):
@@ -45,6 +49,39 @@ class Callers:
                     yield from self._run(of, source, name)
         finally:
             self._active.discard(call.id)
+
+    def in_tables(self, code: Code, func: ir.Value) -> Iterator[ir.Function]:
+        """The functions of the program that a value which is taken from a table, or a variable of it, can be.
+
+        Of a class its constructor.
+        """
+        for entry in self._taken(code, func):
+            what = self._held(entry)
+            if isinstance(what, ir.Class):
+                yield from self._files.method(self._files.owner(what), what, "__init__")
+            elif what is not None:
+                yield what
+
+    def is_whole(self, code: Code, func: ir.Value) -> bool:
+        """Whether all that a value can be which is taken from a table is in sight, or is torch's or Python's."""
+        return all(
+            self._held(each) is not None
+            or (isinstance(each.what, ir.Value) and _is_known(each.code.module.names.of(each.what)))
+            for each in self._taken(code, func)
+        )
+
+    def _held(self, entry: Entry) -> ir.Function | ir.Class | None:
+        """The function, method or class of the program that a table holds."""
+        if isinstance(entry.what, ir.Function):
+            return entry.what
+        return self.what(entry.code, entry.what) or local_function(entry.code.module, entry.what)
+
+    def _taken(self, code: Code, func: ir.Value) -> Iterator[Entry]:
+        held = [func]
+        if isinstance(func, ir.Name):
+            held = [each.value for each in code.module.names.bindings(func) if isinstance(each, Assigned)]
+        for each in held:
+            yield from self._files.tables.entries(code, each)
 
     def _run(self, code: Code, source: ir.Value, name: str) -> Iterator[ir.Function]:
         """The function that a value is, or the method of the instance that a call makes."""
@@ -77,7 +114,10 @@ class Callers:
             for of, base in self._files.bases(code, cls) if cls is not None else ():
                 for stored in base.stored(value.attr):
                     yield from self.sources(of, stored, depth - 1)
-            if cls is None and self._files.of(code, value) is not None:
+            place = self._files.of(code, value) if cls is None else None
+            if place is not None and place.what is None and place.name:
+                yield from self._of_place(place, depth)
+            elif place is not None:
                 yield code, value
         elif isinstance(value, ir.Name):
             yield from self._of_name(code, value, depth)
@@ -114,6 +154,8 @@ class Callers:
         for each in code.module.names.bindings(name):
             if isinstance(each, Assigned) and each.value is not name:
                 yield from self.sources(code, each.value, depth - 1)
+            elif isinstance(each, Imported) and (place := self._variable(code, each)) is not None:
+                yield from self._of_place(place, depth)
             elif isinstance(each, (Defined, Imported)):
                 yield code, name
         function = ir.function_of(name)
@@ -126,6 +168,36 @@ class Callers:
             if given is not None:
                 self.followed.setdefault(function.id, set()).add(name.name)
                 yield from self.sources(of, given, depth - 1)
+
+    def _variable(self, code: Code, binding: Imported) -> Place | None:
+        """The variable of another file that an import binds."""
+        place = self._files.imported(code, binding)
+        return place if place is not None and place.what is None and place.name else None
+
+    def _of_place(self, place: Place, depth: int) -> Iterator[_Source]:
+        """What a variable of another file can come from."""
+        for each in place.code.module.program.scope.bindings.get(place.name, ()):
+            if isinstance(each, Assigned):
+                yield from self.sources(place.code, each.value, depth - 1)
+
+    def is_scaler(self, code: Code, value: ir.Value) -> bool:
+        """Whether a value is a scaler: by its use in its file, or by what it comes from, in another file maybe."""
+        if objects(code.module).is_scaler(value) is not None:
+            return True
+        return any(
+            isinstance(source, ir.Call) and bool(of.module.names.of(source.func) & SCALERS)
+            for of, source in self.sources(code, value, _DEPTH)
+        )
+
+    def is_imported_scaler(self, code: Code, value: ir.Value) -> bool:
+        """Whether a value is a variable of another file that holds a scaler."""
+        place = self._files.of(code, value)
+        if place is None or place.what is not None or not place.name:
+            return False
+        return any(
+            isinstance(source, ir.Call) and bool(of.module.names.of(source.func) & SCALERS)
+            for of, source in self._of_place(place, _DEPTH)
+        )
 
     def calls(self, function: ir.Function) -> list[tuple[Code, ir.Call]]:
         """The calls of a function, in its file and in those that import it; of a constructor those of its class."""
@@ -200,6 +272,10 @@ def _is_made(code: Code, func: ir.Value) -> bool:
     elif isinstance(func, ir.Attribute) and (cls := owner_class(func)) is not None:
         held = [*cls.stored(func.attr)]
     return any(isinstance(each, ir.Call) for each in held)
+
+
+def _is_known(names: frozenset[str]) -> bool:
+    return any(each.startswith(("torch.", "builtins.")) for each in names)
 
 
 def _classes(code: Code) -> list[ir.Class]:

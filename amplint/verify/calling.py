@@ -12,6 +12,7 @@ from amplint.model.accelerators import ACCELERATORS
 from amplint.model.objects import SCALERS, objects
 from amplint.verify.accelerated import Accelerated
 from amplint.verify.builtin import BUILTINS
+from amplint.verify.lookup import MISSING
 from amplint.verify.roles import SHAPES, text_of
 from amplint.verify.standins import (
     ClassValue,
@@ -283,6 +284,8 @@ class Caller(Accelerated):
             return self._of_own(base, name, args, kwargs, site)
         if isinstance(base, (ClassValue, ModuleValue)):
             return self.call_value(self.attribute(base, name, site.call, site.frame), args, kwargs, site)
+        if name == "get" and args and (taken := self.taken(site.call, base, args[0], site.frame)) is not MISSING:
+            return taken
         if isinstance(base, Unknown):
             return self._of_unknown(base, name, args, kwargs, site)
         if any(isinstance(base, of) and name in methods for of, methods in METHODS):

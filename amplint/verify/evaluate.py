@@ -12,7 +12,7 @@ from amplint.model import ir
 from amplint.model.operators import COMPARES
 from amplint.model.scopes import Scope
 from amplint.verify.facts import Facts
-from amplint.verify.lookup import Lookup
+from amplint.verify.lookup import MISSING, Lookup
 from amplint.verify.operators import COMPARE, SWAPPED, arithmetic
 from amplint.verify.program import Code
 from amplint.verify.stage import Stage
@@ -25,6 +25,7 @@ from amplint.verify.standins import (
     Unknown,
     value_of,
 )
+from amplint.verify.tables import Entry
 
 LONGEST_PERIOD = 32  # micro steps of a step that are run as they are
 _SHORT_PERIOD = 8  # the same of a counter that is out of sight
@@ -106,6 +107,9 @@ class Evaluator(Lookup):
     def _subscript(self, value: ir.Subscript, frame: Frame) -> Any:
         base = self.evaluate(value.base, frame)
         index = self.evaluate(value.index, frame)
+        taken = self.taken(value, base, index, frame)
+        if taken is not MISSING:
+            return taken
         if isinstance(base, (dict, list, tuple)) and isinstance(index, (int, str, bool)):
             try:
                 return base[index]  # type: ignore[index]
@@ -118,6 +122,34 @@ class Evaluator(Lookup):
         if isinstance(base, torch.Tensor):
             return Unknown(frame.code.text(value), inputs=(base,), tensor=base)
         return Unknown(frame.code.text(value), inputs=(base,))
+
+    def taken(self, value: ir.Value, base: Any, index: Any, frame: Frame) -> Any:
+        """The function that is taken from a table: a choice, where the key is out of sight. `MISSING`: it is none.
+
+        What has nothing to do with scaler, gradients or regions is left to others, and so is a key that is in sight.
+        """
+        held: dict[str, Any] = {}
+        if isinstance(base, (dict, list, tuple)):
+            items = base.items() if isinstance(base, dict) else enumerate(base)
+            if isinstance(index, (int, str)) and any(key == index for key, _ in items):
+                return MISSING
+            if not isinstance(index, (int, str)):
+                held = {repr(key): item for key, item in items}
+        if not held:
+            held = {each.key: self._of_entry(each) for each in frame.code.files.tables.entries(frame.code, value)}
+        if not any(isinstance(each, Closure) and self._matters(each) for each in held.values()):
+            return MISSING
+        return held[self.facts.choices.ask(f"{frame.code.text(value)} is", (*held,), matters=True)]
+
+    @staticmethod
+    def _matters(closure: Closure) -> bool:
+        return closure.frame.code.function_matters(closure.function)
+
+    def _of_entry(self, entry: Entry) -> Any:
+        frame = self.variables_of(entry.code)
+        if not isinstance(entry.what, ir.Function):
+            return self.evaluate(entry.what, frame)
+        return self.defined(entry.what, frame) if entry.what.outer is None else Unknown(entry.what.name)
 
     def _unary(self, value: ir.Unary, frame: Frame) -> Any:
         operand = self.evaluate(value.operand, frame)

@@ -6,18 +6,19 @@ import os
 import re
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.analysis import UnreadableError, read_alone
 from amplint.model import ir
+from amplint.model.importers import importers, reaches
 from amplint.model.imports import module_file
 from amplint.model.scopes import Assigned, Defined, Imported, owner_class
 from amplint.model.unseen import local_class, method
+from amplint.paths import TooLargeError, contents, seen_from
 from amplint.settings import Settings
 from amplint.source import Source, SourceError
 from amplint.verify.callers import Callers
-from amplint.verify.importers import importers, reaches
+from amplint.verify.tables import Tables
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -57,11 +58,16 @@ def _is_plain(code: Code, value: ir.Value) -> bool:
 
 def _lies_in_plain(code: Code, binding: Imported, *, of_module: bool) -> bool:
     """Whether an import takes something from a file without AMP, and from nothing that this imports; or is one."""
+    path = _path_of(code, binding, of_module=of_module)
+    return path is not None and not reaches(path, _WORDS.search)
+
+
+def _path_of(code: Code, binding: Imported, *, of_module: bool) -> str | None:
+    """The file of the project that an import takes something from, or that it is."""
     module, name = binding.statement.module, binding.alias.name
     within = [name] if module is None else [f"{module}{'' if module.endswith('.') else '.'}{name}", module]
     found = (module_file(code.module.source.filename, each) for each in (within if of_module else within[-1:]))
-    path = next((each for each in found if each is not None), None)
-    return path is not None and not reaches(path, _WORDS.search)
+    return next((each for each in found if each is not None), None)
 
 
 class Files:
@@ -70,11 +76,13 @@ class Files:
     def __init__(self) -> None:
         self.codes: list[Code] = []
         self.is_full = False  # there are more files, which aren't read
+        self.unread: dict[str, str] = {}  # files that something was asked of, and why they are out of sight
         self._by_path: dict[str, Code | None] = {}
         self._values: dict[int, Place | None] = {}
         self._places: dict[tuple[int, int], Place | None] = {}
         self._importing: dict[int, list[Code]] = {}
         self.callers = Callers(self)
+        self.tables = Tables(self)
 
     @property
     def main(self) -> Code:
@@ -168,6 +176,15 @@ class Files:
         """Whether a name, or an attribute of a module, is of a file of the project that has nothing to do with AMP."""
         return code.known(_is_plain, value)
 
+    def why_unread(self, code: Code, value: ir.Value) -> str:
+        """Why the file that a name, or an attribute of a module, is of is out of sight, with its path; else ""."""
+        name = value.base if isinstance(value, ir.Attribute) else value
+        for each in code.module.names.bindings(name) if isinstance(name, ir.Name) else ():
+            path = _path_of(code, each, of_module=name is not value) if isinstance(each, Imported) else None
+            if path in self.unread:
+                return f"{seen_from(path, code.module.source.filename)} is not read: {self.unread[path]}"
+        return ""
+
     def importing(self, code: Code) -> list[Code]:
         """The other files of the project that import one."""
         if id(code) not in self._importing:
@@ -228,11 +245,16 @@ class Files:
             self.is_full = True
             return None
         try:
-            with Path(path).open("rb") as file:
-                data = file.read(_LARGEST + 1)
+            data = contents(path, _LARGEST)
             # A package's own file may only pass on what others have, and a script only call it.
-            if len(data) > _LARGEST or not (path.endswith("__init__.py") or reaches(path, _WORDS.search)):
+            if not (path.endswith("__init__.py") or reaches(path, _WORDS.search)):
                 return None
             return Code(lowered(Source.from_bytes(data, path), IDS * len(self.codes)), self)
-        except (OSError, SourceError, UnreadableError):
-            return None
+        except TooLargeError:
+            why = f"it has more than {_LARGEST >> 10} KiB"
+        except OSError as error:
+            why = f"it can't be read: {error.strerror or error}"
+        except (SourceError, UnreadableError):
+            why = "it can't be parsed"
+        self.unread[path] = why
+        return None

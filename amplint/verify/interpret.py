@@ -16,7 +16,6 @@ from amplint.verify.choices import Choices
 from amplint.verify.facts import Facts
 from amplint.verify.program import STEPS, Code, Step
 from amplint.verify.proof import said
-from amplint.verify.roles import makes
 from amplint.verify.stage import Stage
 from amplint.verify.standins import (
     ClassValue,
@@ -33,6 +32,7 @@ from amplint.verify.standins import (
 )
 from amplint.verify.statements import Statements
 from amplint.verify.torch_calls import REGIONS
+from amplint.verify.unfollowed import makes
 
 ITERATIONS = 4  # of a loop over batches, and calls of a step that has no loop
 _CAP = 64

@@ -8,19 +8,17 @@ from typing import NamedTuple
 
 from amplint.model import ir
 from amplint.model.dtypes import region_of
-from amplint.model.objects import given, objects
 from amplint.model.reaching import returned
 from amplint.paths import seen_from
 from amplint.verify.looks import Kind, Look, Looked
 from amplint.verify.program import MAKES, OF_SCALER, STEPS, Code, Step
-from amplint.verify.roles import HARMLESS
+from amplint.verify.unfollowed import KNOWN, is_followed, is_given_scaler, is_harmless, may_train
 
 _NO_GRADIENTS = {"torch.no_grad", "torch.inference_mode"}
 # What a function is called that trains nothing.
 _INFERS = re.compile(
     r"(?i)eval|valid|test|infer|predict|sampl|generat|demo|encod|embed|extract|export|bench|visuali|render|score|transcrib"
 )
-_TRAINS = re.compile(r"(?i)backward|unscale|scaler\b")
 _OF_AMP = re.compile(r"torch\.(\w+\.)?amp\b|torch\.\w*autocast|(?!\.).*\bcustom_[fb]wd$|apex\.amp\b")
 _APEX = "apex.amp."
 _ACCELERATOR = re.compile(r"(?i)accelerator$")
@@ -56,7 +54,7 @@ class Looker:
         leads = bool(follow)
         looks: list[Look] = []
         for function in (None, *code.module.functions):
-            has = self.has(function)
+            has = self.has(function) or self._given_away(function)
             row = code.row(function) if function is not None else 1
             if has is None and not self._is_step(function):
                 other = self._idle(function) if not leads and not self._steps else ""
@@ -72,7 +70,7 @@ class Looker:
             looks.append(Look(code.name(function), row, kind, why))
         own = code.module.source.filename
         read = [each.module.source.filename for each in code.files.codes if each.module.source.filename != own]
-        return Looked(self._outermost(looks), follow, read, self._names_amp())
+        return Looked(self._outermost(looks), follow, read, code.files.unread, self._names_amp())
 
     def _names_amp(self) -> bool:
         """Whether the file names something of AMP, if only to import it."""
@@ -116,6 +114,8 @@ class Looker:
             return Kind.PART, f"a part of {step.name}"
         assert has is not None
         code = self._code
+        if (given_away := self._given_away(function)) is not None:
+            return Kind.HIDDEN, self._unseen(given_away)
         runs = next((each for each in code.reach(function)[1:] if each is not None and self._steps_in(each)), None)
         if runs is not None:
             owner = code.owner(runs)
@@ -135,10 +135,7 @@ class Looker:
             return Kind.HIDDEN, f"{what}, which is apex's: that isn't interpreted"
         hidden = self._hidden(function)
         if hidden is not None:
-            return (
-                Kind.HIDDEN,
-                f"{code.where(hidden)}: what {_short(code.text(hidden))} does can't be seen{self._origin(hidden)}",
-            )
+            return Kind.HIDDEN, self._unseen(hidden)
         if trains:
             return Kind.HIDDEN, why if missing else f"{what}, which no backward and no step in sight goes with"
         if self._steps or followed or not self._may_train(function, has):
@@ -198,11 +195,32 @@ class Looker:
             body = each.body if each is not None else code.module.program.body
             for event in owner.events.below(body):
                 call = event.call
-                if event.kind != "opaque" or not isinstance(call, ir.Call) or owner.leads_on(call):
+                if event.kind != "opaque" or not isinstance(call, ir.Call) or is_followed(owner, call):
                     continue
-                if owner is code and _may_train(owner, call):
+                if owner is code and may_train(owner, call):
                     return call
         return None
+
+    def _given_away(self, function: ir.Function | None) -> ir.Call | None:
+        """The first call of a function's own suite that is given a scaler and can't be followed."""
+        code = self._code
+        body = function.body if function is not None else code.module.program.body
+        for call in self._values(body):
+            if not isinstance(call, ir.Call) or not is_given_scaler(code, call):
+                continue
+            event = code.event(call)
+            if (
+                (event is None or event.kind == "opaque")
+                and not is_followed(code, call)
+                and not is_harmless(code, call)
+            ):
+                return call
+        return None
+
+    def _unseen(self, call: ir.Call) -> str:
+        """That a call can't be followed, in words."""
+        code = self._code
+        return f"{code.where(call)}: what {_short(code.text(call))} does can't be seen{self._origin(call)}"
 
     def _origin(self, call: ir.Call) -> str:
         """Where what is called comes from, in words, if that is no file of the project."""
@@ -212,7 +230,10 @@ class Looker:
             for of, source in code.files.callers.sources(code, value, 6):
                 named = source.func if isinstance(source, ir.Call) else source
                 found = of.module.names.only(named)
-                if found is not None and found[0].isalpha() and of.files.callers.what(of, named) is None:
+                is_library = found is not None and found[0].isalpha() and found.partition(".")[0] not in KNOWN
+                if why := of.files.why_unread(of, named):
+                    return f": {why}"
+                if is_library and of.files.callers.what(of, named) is None:
                     return f": {found} is not in the project"
         return ""
 
@@ -317,17 +338,6 @@ class Looker:
     def _steps_in(self, function: ir.Function) -> bool:
         """Whether a function is a step, of this file or another."""
         return self._code.owner(function).is_step(function)
-
-
-def _may_train(code: Code, call: ir.Call) -> bool:
-    """Whether a call that can't be seen is given what trains, or says that it trains."""
-    names = f"{ir.last_name(call.func)} {ir.last_name(call.func.base) if isinstance(call.func, ir.Attribute) else ''}"
-    if _TRAINS.search(names):
-        return True
-    known = objects(code.module)
-    if HARMLESS.search(names.split(maxsplit=1)[0]) or code.files.is_plain(code, call.func):
-        return False
-    return any(known.is_scaler(each) is not None or known.is_optimizer(each) is not None for each in given(call))
 
 
 def _is_inference(code: Code, function: ir.Function) -> bool:

@@ -30,7 +30,8 @@ class Looked(NamedTuple):
     looks: list[Look]
     follow: list[str]
     read: list[str]  # the other files of the project that were read for it
+    unread: dict[str, str]  # those that could not be read, with why
     names_amp: bool = False  # something of AMP is named in it, as `custom_fwd` or `is_autocast_enabled`
 
 
-NOTHING = Looked([], [], [])
+NOTHING = Looked([], [], [], {})

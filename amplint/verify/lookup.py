@@ -21,7 +21,7 @@ _SAME_SIZE = {"data", "detach", "float", "clone", "view", "flatten", "reshape", 
 _SIZES = {"norm", "vector_norm", "abs", "max", "min", "mean", "sum", "pow", "square", "item", "std", "var", "clone"}
 
 
-_MISSING = object()
+MISSING = object()
 
 
 class Lookup:
@@ -118,11 +118,11 @@ class Lookup:
             if not isinstance(each, Assigned):
                 break
             found = (
-                _MISSING
+                MISSING
                 if _is_filled_later(each.value, name, frame.code)
                 else self._from(each.value, frame, frame, matters=matters)
             )
-            if found is not _MISSING:
+            if found is not MISSING:
                 if isinstance(found, Unknown):
                     found.rename(name)
                     found.fixed = True
@@ -194,7 +194,7 @@ class Lookup:
         found = self.of_class(instance.cls, name, instance)
         if found is None:
             found = self._stored(instance, instance.cls, name)
-            if found is _MISSING:
+            if found is MISSING:
                 found = Unknown(f"{instance.text}.{name}")
             elif isinstance(found, Unknown):
                 found.rename(f"{instance.text}.{name}")
@@ -245,7 +245,7 @@ class Lookup:
         return where.once[value.id]
 
     def _stored(self, instance: Instance, cls: ClassValue, name: str) -> Any:
-        """What the methods of a class store in an attribute, the constructor first; `_MISSING`: nothing in sight."""
+        """What the methods of a class store in an attribute, the constructor first; `MISSING`: nothing in sight."""
         for each in self.bases(cls):
             code = each.frame.code
             values = _telling(each.cls.stored(name))[::-1]
@@ -257,23 +257,23 @@ class Lookup:
                     continue
                 frame = self.lazy_frame(function, each.frame, instance)
                 stored = self._from(value, frame, instance, matters=matters)
-                if stored is not _MISSING:
+                if stored is not MISSING:
                     return stored
-        return _MISSING
+        return MISSING
 
     def _from(self, value: ir.Value, frame: Frame, owner: Frame | Instance, *, matters: bool) -> Any:
         """What an assignment in code that isn't run gives a variable or attribute of `owner`.
 
-        `_MISSING` where it isn't reached, and while the same one is evaluated: what is made of the variable itself
+        `MISSING` where it isn't reached, and while the same one is evaluated: what is made of the variable itself
         (`model = wrapped(model)`) is made of what it was given before.
         """
         active = id(owner), value.id
         if active in self._evaluating:
-            return _MISSING
+            return MISSING
         self._evaluating.add(active)
         try:
             if not self._is_reached(value, frame, matters=matters):
-                return _MISSING
+                return MISSING
             self.read(frame.code, value)
             return self.evaluate(value, frame)
         finally:
@@ -311,8 +311,11 @@ class Lookup:
 
 
 def _library(code: Code, value: ir.Value) -> Any:
-    if code.files.of(code, value) is not None:
-        return None
+    base: ir.Value = value
+    while isinstance(base, ir.Attribute) and code.files.of(code, base) is None:
+        base = base.base
+    if code.files.of(code, base) is not None:
+        return None  # it is of another file of the program, or of what that has made
     found = code.module.names.of(value)
     if UNKNOWN in found and isinstance(value, ir.Name):
         return None  # or it is something else: its bindings' conditions say

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,20 +13,35 @@ from amplint.model.events import Event, Events
 if TYPE_CHECKING:
     from amplint.model import Module
 
+_OF_SCALER = ("scale", "unscale_", "step", "update")
+
 
 class StepEvents(Events):
     """Recognises the events of one module, those of an Accelerator too."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, is_imported_scaler: Callable[[ir.Value], bool]) -> None:
         super().__init__(module)
+        self._is_imported_scaler = is_imported_scaler
+        self._has_asked = False
         self._recognised: dict[int, Event | None] = {}
         self._steppers: dict[ir.Function | None, list[ir.Value]] | None = None
 
     def of(self, call: ir.Call) -> Event | None:
         """The event that a call is, if it is one."""
+        if not self._has_asked:
+            self._has_asked = True
+            self._read_imported()
         if call.id not in self._recognised:
             self._recognised[call.id] = self._managed(call) or super().of(call)
         return self._recognised[call.id]
+
+    def _read_imported(self) -> None:
+        """Know the scalers that other files make, by what calls do with them."""
+        for call in self._module.calls:
+            func = call.func
+            if isinstance(func, ir.Attribute) and func.attr in _OF_SCALER and self._is_imported_scaler(func.base):
+                if (key := self._objects.key(func.base)) is not None:
+                    self._objects.scalers.add(key)
 
     def _managed(self, call: ir.Call) -> Event | None:
         kind = accelerators(self._module).kind(call)

@@ -17,6 +17,7 @@ from amplint.rules.standing import loops_round, upwards
 from amplint.verify.files import Files
 from amplint.verify.managed import StepEvents
 from amplint.verify.texts import Texts
+from amplint.verify.unfollowed import is_followed, is_given_scaler, makes, may_train
 
 # What has to have run for a step to be judged.
 COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", "clip")
@@ -43,7 +44,7 @@ class Code(Texts):
     def __init__(self, module: Module, files: Files | None = None) -> None:
         super().__init__(module, files or Files())
         self.files.codes.append(self)
-        self.events = StepEvents(module)
+        self.events = StepEvents(module, lambda value: self.files.callers.is_imported_scaler(self, value))
         self._calls = module.once(Calls)
         self._calls_of: dict[int, list[ir.Call]] | None = None
         self._matters: dict[int, bool] = {}
@@ -90,7 +91,11 @@ class Code(Texts):
             return True
         if any(self.function_matters(each) for each in self._by_name.get(ir.last_name(call.func), ())):
             return True
-        return any(self.function_matters(each) for each in self.files.called(self, call))
+        if any(self.function_matters(each) for each in self.files.called(self, call)):
+            return True
+        if makes(call) and not is_given_scaler(self, call):
+            return False
+        return may_train(self, call) and not is_followed(self, call)
 
     def naming(self, value: ir.Value) -> list[ir.Value]:
         """An expression that names what makes a region or scaler, and those that its names are assigned; else none."""

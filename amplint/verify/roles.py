@@ -14,6 +14,7 @@ from amplint.model.objects import given, objects
 from amplint.verify.evaluate import Evaluator
 from amplint.verify.program import STEPS, Code
 from amplint.verify.standins import CannotFollow, Dotted, Frame, Instance, Raised, Site, Unknown, value_of
+from amplint.verify.unfollowed import HARMLESS, called, is_given_scaler, makes
 from amplint.verify.whitelist import SAME_METHODS
 
 # Methods of an unseen object that say the same in another shape or place.
@@ -24,11 +25,6 @@ SHAPES = SAME_METHODS | {
 _NUMBERS = ("detach", "item", "tolist", "numpy")  # methods whose results have no gradients
 _TRAINS = re.compile(r"^(manual_)?backward|_backward$|unscale")
 _HOOK = re.compile(r"(on|before|after|pre|post)_")
-# What a function is called that is given an optimizer or scaler and doesn't train with it.
-HARMLESS = re.compile(
-    r"(?i)save|load|checkpoint|log|print|sched|lr|write|state|summary|info|^get|build|create|make|prepare|setup|init"
-    r"|learning_rate|register|^add|^wait|synchroni|hook|restore|resume|len|warm|broadcast|append|track|report|^to$|isinstance"
-)
 
 
 class Roles(Evaluator):
@@ -197,8 +193,10 @@ class Roles(Evaluator):
             return False
         if site.code.files.is_plain(site.code, site.call.func):
             return False
-        if makes(site.call) or HARMLESS.search(name or site.code.text(site.call.func)):
+        if HARMLESS.search(called(site.code, site.call)):
             return False
+        if makes(site.call):  # of an optimizer a scheduler, most often
+            return is_given_scaler(site.code, site.call)
         return self.is_given_tools(site, inputs)
 
     @staticmethod
@@ -246,12 +244,6 @@ def _origins(value: Any, depth: int = 5) -> Iterator[ir.Call]:
             yield value.origin
         for each in value.inputs:
             yield from _origins(each, depth - 1)
-
-
-def makes(call: ir.Call) -> bool:
-    """Whether a call constructs something, going by the spelling of what is called; `D(x)` and `G(z)` run models."""
-    name = ir.last_name(call.func).lstrip("_")
-    return name[:1].isupper() and len(name) > 1
 
 
 def text_of(value: Any) -> str | None:

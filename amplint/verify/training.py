@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 from amplint.analysis import INVALID_SYNTAX
 from amplint.engine import FixResult, fix_bytes
 from amplint.findings import Finding
+from amplint.model.importers import imports, reaches
 from amplint.model.imports import look_in
 from amplint.rules.legacy import unavoidable
 from amplint.settings import Settings
 from amplint.source import Source, lines_of
-from amplint.verify.importers import imports, reaches
 from amplint.verify.judge import UNKNOWN, Fault, Judged
 from amplint.verify.looks import NOTHING, Kind, Look, Looked
 from amplint.verify.run import MEMORY, TIMEOUT, Lost, Runner, need_torch
@@ -98,6 +98,7 @@ class Verifier:
         self._limits = limits
         self._folder = TemporaryDirectory(prefix="amplint-", ignore_cleanup_errors=True)
         self._runner = Runner(self._folder.name)
+        self._changes = 0  # of files, so far
         self._remembered: dict[str, dict[str, Any]] | None = None  # answers, by what was asked
 
     def __enter__(self) -> Verifier:
@@ -106,6 +107,10 @@ class Verifier:
     def __exit__(self, *_: object) -> None:
         self._runner.__exit__()
         self._folder.cleanup()
+
+    def forget(self) -> None:
+        """A file was written: nothing holds that was read of a project."""
+        self._changes += 1
 
     @contextmanager
     def remembering(self) -> Iterator[None]:
@@ -249,7 +254,7 @@ class Verifier:
             reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
             return NOTHING, f"looking for training steps failed: {reason}"
         looks = [Look(name, row, Kind(kind), why) for name, row, kind, why in answer["looks"]]
-        return Looked(looks, answer["follow"], answer["read"], answer["names_amp"]), ""
+        return Looked(looks, answer["follow"], answer["read"], answer["unread"], answer["names_amp"]), ""
 
     def _run(
         self, file: dict[str, Any], text: str, step: dict[str, Any], number: int, answers: Sequence[dict[str, Any]] = ()
@@ -265,7 +270,13 @@ class Verifier:
         return Judged(**known, faults=faults), answer
 
     def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
-        asked = {"device": self._device, "timeout": self._limits.timeout, "memory": self._limits.memory, **asked}
+        asked = {
+            "changes": self._changes,
+            "device": self._device,
+            "timeout": self._limits.timeout,
+            "memory": self._limits.memory,
+            **asked,
+        }
         key = json.dumps(asked)
         if self._remembered is not None and key in self._remembered:
             return self._remembered[key]

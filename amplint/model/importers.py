@@ -1,4 +1,4 @@
-"""Which files of a project import which, read from their bytes."""
+"""Which files of a project import which, read from their bytes; and which of them use what a file's classes keep."""
 
 from __future__ import annotations
 
@@ -27,11 +27,14 @@ def imports(path: str) -> frozenset[str]:
 
 
 def reaches(path: str, wanted: Callable[[bytes], object]) -> bool:
-    """Whether a file has the `wanted` bytes, or one of its project that it imports, or that those import."""
+    """Whether a file has the `wanted` bytes, or one of its project that it imports, or that those import.
+
+    What can't be read, as it is too large, may have them.
+    """
     seen = {path}
     todo = [path]
     for _ in range(_DEPTH):
-        if any(wanted(_data(each)) for each in todo):
+        if any(data is None or wanted(data) for data in map(_data, todo)):
             return True
         todo = [each for one in todo for each in imports(one) if each not in seen]
         seen.update(todo)
@@ -58,11 +61,40 @@ def importers(path: str) -> Iterator[str]:
                     yield each
 
 
+def user_of(filename: str, attribute: str, method: str, classes: frozenset[str]) -> str | None:
+    """Another file of the project that calls a method of such an attribute: `trainer.scaler.update()`.
+
+    It has to import the file, or the package that passes it on. `self.scaler.update()` counts where it names one of the
+    `classes`, which it may extend.
+    """
+    path = os.path.abspath(filename)
+    if not os.path.isfile(path):
+        return None
+    users = dict(_users(root_of(os.path.dirname(path)), attribute, method))
+    for other in importers(path) if users.keys() - {path} else ():
+        if other in users and (users[other] - {"self"} or _names(_data(other) or b"", classes)):
+            return other
+    return None
+
+
+@remembered
+def _users(root: str, attribute: str, method: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    """The files of a project that call a method of an attribute, and the names of what has it in each."""
+    dot = rb"\s*\.\s*"
+    call = re.compile(dot.join((rb"\b(\w+)", attribute.encode(), method.encode())) + rb"\s*\(")
+    found = []
+    for path in python_files(root):
+        owners = frozenset(name.decode() for name in call.findall(_data(path) or b""))
+        if owners:
+            found.append((path, owners))
+    return tuple(found)
+
+
 @remembered
 def _modules(path: str) -> frozenset[str]:
     """The modules that a file may import, as it writes them: of `from a import b` both `a` and `a.b`."""
     found: set[str] = set()
-    for module, names, plain in _IMPORT.findall(_data(path)):
+    for module, names, plain in _IMPORT.findall(_data(path) or b""):
         given = [each.split()[:1] for each in (names or plain).decode("utf-8", "replace").strip("()\\ ").split(",")]
         known = [word for each in given for word in each if _NAME.fullmatch(word)]
         if module:
@@ -74,8 +106,13 @@ def _modules(path: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _data(path: str) -> bytes:
+def _data(path: str) -> bytes | None:
+    """The bytes of a file; None where it can't be read, or is too large."""
     try:
         return contents(path, _LARGEST)
     except OSError:
-        return b""
+        return None
+
+
+def _names(text: bytes, words: frozenset[str]) -> bool:
+    return any(re.search(rb"\b%s\b" % word.encode(), text) for word in words)
