@@ -66,6 +66,16 @@ def test_a_region_round_a_loop_that_runs_once_spans_no_iterations(iterable: str,
     assert bool(check(CODE.format(iterable=iterable), "train.py", settings)) is not once
 
 
+def test_a_list_that_is_added_to_has_any_number_of_items() -> None:
+    settings = Settings(frozenset({"AMP309"}), isolated=True)
+    text = CODE.format(iterable="parts").replace("    with", "    parts = [batch]\n    parts.append(loader)\n    with")
+    assert check(text, "train.py", settings)
+    assert not check(text.replace("parts.append", "others.append"), "train.py", settings)
+    table = text.replace("[batch]", '{"a": batch}').replace("parts.append(loader)", 'parts["b"] = loader')
+    assert check(table, "train.py", settings)
+    assert not check(table.replace('parts["b"]', 'others["b"]'), "train.py", settings)
+
+
 @pytest.mark.parametrize(
     ("iterable", "least", "most"),
     [
@@ -77,6 +87,9 @@ def test_a_region_round_a_loop_that_runs_once_spans_no_iterations(iterable: str,
         ("zip([batch, batch], [batch, *loader])", 1, 2),
         ("itertools.islice(loader, 2)", 0, 2),
         ("loader[:2]", 0, 2),
+        ('{"a": batch, "b": loader}.items()', 2, 2),
+        ('{"a": batch, **loader}', 1, math.inf),
+        ("{batch: batch, loader: loader}", 1, 2),
         ("loader", 0, math.inf),
         ("range(len(loader))", 0, math.inf),
     ],

@@ -120,3 +120,108 @@ def test_301_names_the_old_weights(made: str, again: str, more: str, said: str |
     for which in (("AMP301", "AMP302"), ("AMP302",)):
         (found,) = check(text, settings=Settings(frozenset(which), isolated=True))
         assert (said or "runs again") in found.message if said else "runs again" not in found.message
+
+
+ROUNDS = """\
+import torch
+from torch import nn
+
+N_CRITIC = 5
+PARTS = "d", "g"
+
+
+def train(loader, rounds):
+    G, D = nn.Linear(8, 8), nn.Linear(8, 1)
+    opt_g, opt_d = torch.optim.Adam(G.parameters()), torch.optim.Adam(D.parameters())
+    {outer}
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            for {loop}:
+                {test}
+                    opt_d.zero_grad()
+                    D(x).mean().backward()
+                    opt_d.step()
+                else:
+                    opt_g.zero_grad()
+                    D(G(x)).mean().backward()
+                    opt_g.step()
+"""
+CRITIC = ROUNDS[: ROUNDS.index("                else:")]
+
+
+def rounds(loop: str, test: str = "if True:", outer: str = "for x in loader:") -> str:
+    return (CRITIC if test == "if True:" or "if" not in test else ROUNDS).format(loop=loop, test=test, outer=outer)
+
+
+@pytest.mark.parametrize(
+    ("loop", "test", "again"),
+    [
+        ("i in range(2)", "if i == 0:", "`D` runs again on line 20, with the old weights"),
+        ("i in range(2)", "if not i:", "`D` runs again on line 20, with the old weights"),
+        ("i in range(2)", "if i:", None),
+        ("i in range(2)", "if i > 0:", None),
+        ("i in range(2)", "if i % 2:", None),
+        ("i, _ in enumerate((x, x))", "if i % 2 == 0:", "`D` runs again on line 20, with the old weights"),
+        ('part in ("d", "g")', 'if part == "d":', "`D` runs again on line 20, with the old weights"),
+        ('part in ("g", "d")', 'if part == "d":', None),
+        ("i in range(2)", "if rounds:", "`D` runs again on line 16, with the old weights"),
+        ('part in {"d": D, "g": G}.keys()', 'if part == "d":', None),
+        ('part in {"d": D, "g": G}.keys()', "if True:", "`D` runs again on line 16, with the old weights"),
+        ("one in (opt_d, opt_g)", "if one is opt_d:", None),
+        ("part in PARTS", 'if part == "d":', None),
+        ("part in PARTS", 'if rounds != "d":', "`D` runs again on line 16, with the old weights"),
+        ("_ in range(N_CRITIC)", "if True:", "`D` runs again on line 16, with the old weights"),
+    ],
+)
+def test_a_region_of_a_few_rounds_that_is_opened_anew_learns(loop: str, test: str, again: str | None) -> None:
+    text = rounds(loop, test)
+    assert codes(text, "AMP309") == []
+    (found,) = check(text, settings=Settings(frozenset({"AMP302"}), isolated=True))
+    assert again in found.message if again else "runs again" not in found.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        rounds("y in loader", outer="for epoch in range(3):"),
+        rounds("i in range(rounds)"),
+        rounds("i in range(100)"),
+        rounds("i in range(2)", outer="if rounds:"),
+        rounds("i in range(2)", outer="for x in loader[:1]:"),
+        rounds("i in range(2)", "for y in loader:"),
+        rounds("i in range(2)", "for k in range(3):"),
+        rounds("i in range(2)", "while loader:"),
+    ],
+)
+def test_309_stays_where_the_rounds_of_one_region_are_many(text: str) -> None:
+    assert codes(text, "AMP309") == ["AMP309"]
+
+
+@pytest.mark.parametrize(
+    "called", ["for x in loader:\n        both(G, D, opt_g, opt_d, x)", "both(G, D, opt_g, opt_d, loader)"]
+)
+def test_309_a_decorated_function_is_opened_anew_by_the_loop_that_calls_it(called: str) -> None:
+    text = f"""\
+import torch
+
+@torch.autocast("cuda", dtype=torch.bfloat16)
+def both(G, D, opt_g, opt_d, x):
+    for model, opt in ((D, opt_d), (G, opt_g)):
+        opt.zero_grad()
+        model(x).mean().backward()
+        opt.step()
+
+def train(G, D, opt_g, opt_d, loader):
+    {called}
+"""
+    assert bool(codes(text, "AMP309")) is ("for" not in called)
+
+
+def test_an_object_of_a_loop_is_not_said_to_run_again() -> None:
+    text = rounds("D, opt_d in zip((D, G), (opt_d, opt_g))")
+    (found,) = check(text, settings=Settings(frozenset({"AMP302"}), isolated=True))
+    assert "runs again" not in found.message
+
+
+def test_a_region_that_ends_in_each_round_leaves_no_old_weights() -> None:
+    text = rounds("_ in (x,)", outer="for x in (loader[0], loader[1]):")
+    assert "runs again" not in check(text, settings=Settings(frozenset({"AMP302"}), isolated=True))[0].message

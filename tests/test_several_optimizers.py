@@ -252,3 +252,82 @@ def test_a_clip_of_scaled_gradients_hides_no_update_that_comes_too_early() -> No
     lines += ["nn.utils.clip_grad_norm_(model_a.parameters(), 1.0)", "scaler.unscale_(optimizer_a)", *UPDATE]
     text = written(FORMS[0], [*lines, *STEP["a"]], in_loop=True)
     assert [each.code for each in check(text)] == ["AMP401", "AMP410"]
+
+
+TABLE = """\
+import torch
+from torch import nn
+
+
+def step_on(model, optimizer, targets, rows, use_amp=False, scaler=None):
+    optimizer.zero_grad()
+    with torch.autocast("cuda", enabled=use_amp):
+        loss = (model(rows) - targets).square().mean()
+{backward}
+    return loss.item()
+
+
+def train(args, loader):
+    model = nn.Linear(8, 1).cuda()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    table = nn.Parameter(torch.randn(100, 8, device="cuda"))
+    table_optimizer = torch.optim.Adam([table], lr=1e-3)
+    scaler = {scaler}
+    for epoch in range(args.epochs):
+        for targets, rows in loader:
+            table_optimizer.zero_grad()
+            step_on(model, optimizer, targets, table[rows], use_amp=args.amp, scaler=scaler)
+            {end}
+"""
+ARMS = """\
+    if use_amp and scaler is not None:
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    else:
+        loss.backward()
+        optimizer.step()"""
+LEAVES = """\
+    if {without}:
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()"""
+OPTIONAL, SWITCHED = (
+    'torch.amp.GradScaler("cuda") if args.amp else None',
+    'torch.amp.GradScaler("cuda", enabled=args.amp)',
+)
+BACKWARDS = [
+    (ARMS, OPTIONAL),
+    (ARMS, SWITCHED),
+    (LEAVES.format(without="scaler is None"), OPTIONAL),
+    (LEAVES.format(without="not use_amp"), SWITCHED),
+]
+
+
+@pytest.mark.parametrize(("backward", "scaler"), BACKWARDS)
+@pytest.mark.parametrize("end", ["table_optimizer.step()", "if epoch >= 3:\n                table_optimizer.step()"])
+def test_a_direct_step_behind_a_helper_that_scales_only_with_amp_is_found(backward: str, scaler: str, end: str) -> None:
+    (found,) = check(TABLE.format(backward=backward, scaler=scaler, end=end))
+    assert found.code == "AMP402"
+    assert "amp`" in found.message  # where the flag is on
+
+
+@pytest.mark.parametrize(("backward", "scaler"), BACKWARDS)
+@pytest.mark.parametrize(
+    "end",
+    [
+        "table[rows].square().mean().backward()\n            table_optimizer.step()",
+        "table_optimizer.zero_grad()\n            table[rows].square().mean().backward()\n"
+        "            table_optimizer.step()",
+        "if not args.amp:\n                table_optimizer.step()",
+        "if args.amp:\n                scaler.step(table_optimizer)\n            else:\n"
+        "                table_optimizer.step()",
+        "table.grad.div_(scaler.get_scale() if scaler is not None else 1.0)\n            table_optimizer.step()",
+    ],
+)
+def test_a_direct_step_on_gradients_that_no_scale_is_on_is_right(backward: str, scaler: str, end: str) -> None:
+    text = TABLE.format(backward=backward, scaler=scaler, end=end)
+    assert "AMP402" not in {each.code for each in check(text)}

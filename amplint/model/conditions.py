@@ -37,11 +37,11 @@ class Conditions:
 
     def truth(self, test: ir.Value, state: State) -> bool | None:
         """Whether a condition holds on the path; None where both can be."""
-        return _truth(test, lambda part: self._truth_of(part, state))
+        return truth_of(test, lambda part: self._truth_of(part, state))
 
     def came_out(self, test: ir.Value, state: State) -> bool | None:
         """How a condition came out on the path, if it was asked for, in whichever function that was."""
-        return _truth(test, lambda part: self._asked_before(part, state))
+        return truth_of(test, lambda part: self._asked_before(part, state))
 
     def _truth_of(self, test: ir.Value, state: State) -> bool | None:
         result = state.returned(test.value if isinstance(test, ir.Walrus) else test)
@@ -294,15 +294,15 @@ class Conditions:
         return None
 
 
-def _truth(test: ir.Value, of: Callable[[ir.Value], bool | None]) -> bool | None:
+def truth_of(test: ir.Value, of: Callable[[ir.Value], bool | None]) -> bool | None:
     """The truth of a condition, from that of its parts."""
     if isinstance(test, ir.Constant):
         return bool(test.value)
     if isinstance(test, ir.Unary) and test.op == "Not":
-        inner = _truth(test.operand, of)
+        inner = truth_of(test.operand, of)
         return None if inner is None else not inner
     if isinstance(test, ir.Bool):
-        left, right = _truth(test.left, of), _truth(test.right, of)
+        left, right = truth_of(test.left, of), truth_of(test.right, of)
         decisive = test.op == "or"
         if decisive in (left, right):
             return decisive

@@ -19,6 +19,8 @@ _SAME_LENGTH = (
     "builtins.enumerate", "builtins.list", "builtins.tuple", "builtins.reversed", "builtins.iter", "builtins.sorted",
     "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
 )  # fmt: skip
+_VIEWS = {"items", "keys", "values"}
+_ADDS = {"append", "extend", "insert", "setdefault", "update"}
 _FOLLOW = 5
 
 
@@ -52,9 +54,17 @@ def how_many(module: Module, source: ir.Value, depth: int = _FOLLOW) -> Items:
     if isinstance(source, ir.Sequence):
         unpacked = sum(isinstance(each, ir.Starred) for each in source.items)
         return Items(len(source.items) - unpacked, math.inf if unpacked else len(source.items))
+    if isinstance(source, ir.Mapping):
+        keys = [key for key, _ in source.items]  # None: unpacked
+        told_apart = {key.value for key in keys if isinstance(key, ir.Constant)}
+        least = len(told_apart) or int(any(keys))
+        return Items(least, math.inf if None in keys else len(keys))
     if isinstance(source, ir.Name):
         made = _bound_once(module, source)
-        return how_many(module, made, depth - 1) if made is not None and depth else _ANY
+        if made is None or not depth:
+            return _ANY
+        found = how_many(module, made, depth - 1)
+        return Items(found.least, math.inf) if _may_grow(module, source) else found
     if isinstance(source, ir.Subscript) and isinstance(source.index, ir.Slice):
         upper = source.index.parts[0] if len(source.index.parts) == 1 else None
         count = _count(module, upper) if upper is not None and module.text(source.index)[0] == ":" else None
@@ -62,8 +72,23 @@ def how_many(module: Module, source: ir.Value, depth: int = _FOLLOW) -> Items:
     return _of_call(module, source, depth) if isinstance(source, ir.Call) and depth else _ANY
 
 
+def _may_grow(module: Module, name: ir.Name) -> bool:
+    """Whether something is added to a list or dictionary that a variable holds."""
+    near = module.whole.near(name.name)
+    changed = [call.func.base for call in near.calls if isinstance(call.func, ir.Attribute) and call.func.attr in _ADDS]
+    targets = (target for each in near.statements if isinstance(each, ir.Assign) for target in each.targets)
+    changed += [target.base for target in targets if isinstance(target, ir.Subscript)]
+    bound = module.names.bindings(name)
+    return any(
+        isinstance(each, ir.Name) and each.name == name.name and module.names.bindings(each) == bound
+        for each in changed
+    )
+
+
 def _of_call(module: Module, call: ir.Call, depth: int) -> Items:
     name, given = module.names.only(call.func), call.positional
+    if isinstance(call.func, ir.Attribute) and call.func.attr in _VIEWS and not call.args:
+        return how_many(module, call.func.base, depth - 1)
     if call.unpacks("*") or not given:
         return _ANY
     if name in _RANGES:

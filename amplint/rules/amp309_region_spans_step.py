@@ -6,8 +6,9 @@ was entered outside that loop: a `with` round the loop, or a decorator on the fu
 functions that the loop calls.
 
 A region in each iteration doesn't help while another one is open round the loop, even one that is switched off: that is
-found too. It is silent with `cache_enabled=False`, where the loop calls `torch.clear_autocast_cache()`, and where no
-region is on.
+found too. It is silent where the loop surely has no more than five rounds and another loop opens the region anew: a few
+steps use old weights then, which AMP301 and AMP302 say. It is silent with `cache_enabled=False`, where the loop calls
+`torch.clear_autocast_cache()`, and where no region is on.
 
 ## Why is this bad?
 Autocast keeps the half-precision copy of each weight until the outermost region ends. In one region round the loop the
@@ -61,6 +62,7 @@ from amplint.rules.base import Rule
 from amplint.rules.editing import add_last_argument
 from amplint.rules.inside import cause
 from amplint.rules.order import visits
+from amplint.rules.rounds import is_brief
 from amplint.rules.standing import loops_round
 
 if TYPE_CHECKING:
@@ -115,11 +117,23 @@ def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, Open
         for state in visit.states:
             # The cache lives until the outermost region ends, be it on or off.
             region = module.value(state.regions[0].at) if state.regions else None
-            spanned = (each for each in loops if region is not None and _spans(flow, region, each, visit.event.call))
-            loop = next(spanned, None)
-            if loop is not None:
+            spanned = [each for each in loops if region is not None and _spans(flow, region, each, visit.event.call)]
+            loop = next(iter(spanned), None)
+            if loop is not None and region is not None:
+                if is_brief(module, spanned) and _is_opened_anew(module, region):
+                    continue
                 if flow.regions.innermost(state, flow.conditions) is not None or _opens_regions(module, flow, loop):
                     yield loop, state.regions[0]
+
+
+def _is_opened_anew(module: Module, region: ir.Value) -> bool:
+    """Whether a loop round a region, or round the calls that lead to it, enters it again and again."""
+    holder = ir.statement_of(region)
+    for flow in flows(module):
+        places = flow.call_sites(holder.body.statements[0]) if isinstance(holder, ir.Function) else [region]
+        if any(not runs_once(module, loop) for place in places for loop in _loops(flow, place)):
+            return True
+    return False
 
 
 def _spans(flow: Flow, region: ir.Value, loop: ir.For | ir.While, step: ir.Node) -> bool:

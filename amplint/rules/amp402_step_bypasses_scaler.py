@@ -3,7 +3,8 @@
 ## What it does
 Follows each function along its paths and finds `optimizer.step()` where the gradients come from
 `scaler.scale(loss).backward()`: still multiplied by the scale, or unscaled by `scaler.unscale_` but not checked for
-inf, or stepped by `scaler.step` already.
+inf, or stepped by `scaler.step` already. That may be a second optimizer, stepped behind a helper that scales the one
+loss of both; what the same helper does without the scaler, in another arm, doesn't hide it.
 
 It is silent where another arm of a condition steps through the scaler (the condition may be AMP's own flag), where the
 function reads the scale or asks for finite gradients itself, for an optimizer that the scaler has nothing to do with
@@ -133,7 +134,7 @@ def _misuse(module: Module, each: Found) -> _Misuse | None:
     owned = bool({issue.optimizer, known.original(issue.optimizer)} & known.owns.keys())
     sure = owned and all(state.gradients_of(issue.optimizer).sure for state in bad)
     if (
-        not (sure or _is_the_scalers(module, flow, issue.optimizer))
+        not (sure or _is_the_scalers(module, each))
         or issue.optimizer in holders(module)
         or any(_SCALES.search(name) for name in known.classes_of(issue.optimizer))
         or reads_scale(module, event.call)
@@ -194,15 +195,20 @@ def _looks_first(module: Module, flow: Flow, step: Event) -> bool:
     )
 
 
-def _is_the_scalers(module: Module, flow: Flow, optimizer: str) -> bool:
+def _is_the_scalers(module: Module, each: Found) -> bool:
     """Whether it is this optimizer's gradients that are scaled.
 
-    It is the only one, or the scaler is given it, or it is cleared here and no backward is without a scale of its own.
+    It is the only one, or the scaler is given it, or it is cleared here and no backward is without a scale of its own
+    on the paths that scale: what the same loss does where AMP is off is none of this optimizer's alone.
     """
+    flow, optimizer = each.flow, each.issue.optimizer
     if stepping(flow) == {optimizer}:
         return True
-    known = objects(module)
-    backwards, scales = visits(flow, "backward"), visits(flow, "scale")
+    known, scaled = objects(module), flow.visits.get(each.issue.cause)
+    backwards, scales = (
+        [visit for visit in visits(flow, kind) if scaled is None or not _never_meet(visit, scaled)]
+        for kind in ("backward", "scale")
+    )
     cleared = any(visit.event.optimizer == optimizer for visit in visits(flow, "zero_grad"))
     if cleared and scales and len(backwards) == len(scales):
         return True
@@ -213,6 +219,15 @@ def _is_the_scalers(module: Module, flow: Flow, optimizer: str) -> bool:
         and known.is_scaler(call.func.base) is not None
         and known.key(call.positional[0]) == optimizer
         for call in module.whole.near("unscale_", "step").calls
+    )
+
+
+def _never_meet(one: Visit, other: Visit) -> bool:
+    """Whether no path comes to both of two calls, as it would have to know that a flag is set and that it is not."""
+    return all(
+        any(first.known(key) is (not truth) for key, truth in second.facts)
+        for first in one.states
+        for second in other.states
     )
 
 

@@ -16,7 +16,8 @@ from amplint.model.scopes import UNKNOWN, Defined
 from amplint.model.state import Opened
 from amplint.rules.dedent import Refused, enclosing_with, end_region, top_statement
 from amplint.rules.movable import is_movable
-from amplint.rules.standing import exclusive
+from amplint.rules.rounds import comes_later
+from amplint.rules.standing import exclusive, loops_round
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -106,24 +107,36 @@ def stale(module: Module, region: Opened) -> Stale | None:
         return None
     for found in inside(module, STEPS):
         here = found.region.at == region.at and found.event.call in calls
-        again = _runs_again(module, found.event, calls) if here else None
+        again = _runs_again(module, found.event, calls, holder) if here else None
         if again is not None:
             return again
     return None
 
 
-def _runs_again(module: Module, step: Event, calls: list[ir.Call]) -> Stale | None:
-    """What of some calls runs a model behind a step that one of them has run before it."""
+def _runs_again(module: Module, step: Event, calls: list[ir.Call], holder: ir.Statement) -> Stale | None:
+    """What of some calls, in the statement that opens their region, runs a model behind a step that one has run
+    before it."""
     known = objects(module)
     owned = known.owns.get(str(step.optimizer))
     before = {known.key(each.func) for each in calls if each.id < step.call.id and not exclusive(each, step.call)}
     for call in calls:
         key = known.key(call.func)
-        if call.id > step.call.id and key is not None and key in before and not exclusive(call, step.call):
+        if key is None or key not in before:
+            continue
+        if key in (owned or ()) and _runs_in_a_later_round(module, step.call, call, key, holder):
+            return Stale(step, call, surely=True)
+        if call.id > step.call.id and not exclusive(call, step.call):
             may_be = owned is None and module.names.of(call.func) == {UNKNOWN} and isinstance(call.func, _HELD)
             if key in (owned or ()) or (may_be and not _LOSS.search(ir.last_name(call.func))):
                 return Stale(step, call, owned is not None)
     return None
+
+
+def _runs_in_a_later_round(module: Module, step: ir.Node, call: ir.Call, key: str, holder: ir.Statement) -> bool:
+    """Whether a call of a model comes again behind a step, in a loop inside of `holder`, for the same model."""
+    shared = [each for each in loops_round(step) if each in loops_round(call) and each.id > holder.id]
+    anew = {name for each in shared for name in objects(module).assigned_in(each)}
+    return key not in anew and any(comes_later(module, each, step, call) for each in shared)
 
 
 def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
