@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,9 @@ from amplint.paths import look_again
 # How long an example takes says how busy the machine is.
 settings.register_profile("amplint", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("amplint")
+
+# A shell that starts the tests in the background has them ignore it, and what they start would ignore it, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # It is tested where it is installed (test_plugins.py).
 collect_ignore = ["example_plugin"]
