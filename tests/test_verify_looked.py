@@ -611,7 +611,7 @@ def test_verbose_says_what_was_looked_at(amplint: Amplint, tmp_path: Path) -> No
     assert "lr_sched.py: no AMP\n" in ran.err
 
 
-STEP = """
+TABLED = """
 import torch
 
 def NAME(model, opt, scaler, x, y):
@@ -643,7 +643,7 @@ def register(name):
 
 @register("sgd")
 """
-TRAINER = """
+BY_NAME = """
 import torch
 
 class Trainer:
@@ -694,7 +694,7 @@ def dispatch(name, model, opt):
 
 
 def step(name: str, unscale: str) -> str:
-    return STEP.replace("NAME", name).replace("UNSCALE", unscale)
+    return TABLED.replace("NAME", name).replace("UNSCALE", unscale)
 
 
 @pytest.mark.parametrize(("unscale", "verdict"), [("scaler.unscale_(opt)", "clean"), ("pass", "misbehaves")])
@@ -723,7 +723,7 @@ def test_functions_that_a_decorator_registers_are_run(
 @pytest.mark.parametrize("taken", ['getattr(self, f"step_{mode}")', "self.table[mode]"])
 def test_methods_by_a_name_that_is_computed_are_followed(verifier: Verifier, tmp_path: Path, taken: str) -> None:
     """A step without a clip, and one with a clip that is wrong: both are run."""
-    found = check(verifier, project(tmp_path, run=TRAINER.replace("TAKEN", taken)) / "run.py")
+    found = check(verifier, project(tmp_path, run=BY_NAME.replace("TAKEN", taken)) / "run.py")
     assert said(found) == [("Trainer.fit", "confirmed")]
     assert [each.code for each in found.rows[0].findings] == ["AMP401"]
 

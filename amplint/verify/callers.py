@@ -93,8 +93,8 @@ class Callers:
                     yield from self.function_in(code, each.value, depth - 1)
         elif (cls := owner_class(value)) is not None:
             yield from self._files.method(code, cls, value.attr)
-            for of, each in self.stored(code, value):
-                yield from self.function_in(of, each, depth - 1)
+            for of, stored in self.stored(code, value):
+                yield from self.function_in(of, stored, depth - 1)
 
     def in_tables(self, code: Code, func: ir.Value) -> Iterator[ir.Function]:
         """The functions of the program that a value which is taken from a table, or a variable of it, can be.

@@ -257,7 +257,7 @@ class Looker:
         return has is not None and self._kind(function, has, followed=False)[0] is Kind.HIDDEN
 
     def _idle(self, function: ir.Function | None) -> tuple[Kind, str]:
-        """What a function runs of another file that has AMP: it trains nothing, or may do so where that can't be seen."""
+        """What a function runs of another file that has AMP: it trains nothing, or may where that can't be seen."""
         code = self._code
         for each in code.reach(function)[1:]:
             owner = code.owner(each)
