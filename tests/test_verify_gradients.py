@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.verify.judge import RIGHT, WRONG
+from amplint.verify.judge import RIGHT, UNKNOWN, WRONG
 from amplint.verify.verdict import decide
 from tests.interpreting import Ran, interpret
 
@@ -244,3 +244,67 @@ def test_what_an_exception_may_have_hidden_is_no_fault_of_the_fix(before: str, a
     assert "exception" in bad.shown
     assert fixed.shown == {"gradient", "update"}
     assert decide(bad.judged, fixed.judged, ["AMP404"], []).verdict == verdict
+
+
+LOSS = """
+import torch
+from torch.nn import functional
+
+
+def train(model, optimizer, scaler, loader, weight=1.0):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            BODY
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+def lossy(*body: str) -> Ran:
+    (found,) = interpret(LOSS.replace("BODY", "\n            ".join(body)))
+    return found
+
+
+@pytest.mark.parametrize(
+    "divergence",
+    [
+        "-0.5 * torch.mean(1 + log_variance - mean.pow(2) - log_variance.exp())",
+        "torch.mean(-0.5 * torch.sum(1 + log_variance - mean**2 - torch.exp(log_variance), dim=1))",
+        "(weight - torch.sum((0.5 * log_variance).exp(), dim=1).mean()) ** 2",
+    ],
+)
+def test_what_a_model_returns_for_an_exponent_is_no_loss(divergence: str) -> None:
+    ran = lossy("mean, log_variance = model.encode(x)", f"loss = functional.mse_loss(model(x), y) + {divergence}")
+    assert ran.judged.state == RIGHT
+
+
+def test_a_scale_that_is_too_high_at_first_comes_down_before_anything_is_compared() -> None:
+    ran = lossy("loss = functional.cross_entropy(model(x), y) * 1e5")
+    assert ran.judged.state == RIGHT
+    (path,) = ran.runs.paths
+    assert path.observed.gradient.count
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "functional.cross_entropy(model(x) * 1e6 * 1e-6, y)",
+        "functional.nll_loss(torch.log(torch.sigmoid(model(x)) * 1e-9), y)",
+    ],
+)
+def test_a_loss_that_is_finite_in_float32_only_misbehaves_at_any_scale(loss: str) -> None:
+    ran = lossy(f"loss = {loss}")
+    assert [each.shows for each in ran.judged.faults] == ["gradient"]
+    assert "not finite at any scale" in ran.judged.faults[0].text
+
+
+def test_gradients_that_are_not_finite_without_amp_either_are_no_fault_of_it() -> None:
+    mixed = "with torch.autocast('cuda', enabled=weight > 1):\n            out = model(x)\n        "
+    loss = "loss = functional.cross_entropy(out * 1e30 * 1e30, y)"
+    body = "        " + mixed + loss + "\n        loss.backward()\n        optimizer.step()\n"
+    text = LOSS.partition("        with")[0] + body
+    (ran,) = interpret(text)
+    assert ran.judged.state == UNKNOWN
+    assert "with AMP switched off either" in ran.judged.reason

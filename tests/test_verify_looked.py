@@ -611,7 +611,7 @@ def test_verbose_says_what_was_looked_at(amplint: Amplint, tmp_path: Path) -> No
     assert "lr_sched.py: no AMP\n" in ran.err
 
 
-STEP = """
+TABLED = """
 import torch
 
 def NAME(model, opt, scaler, x, y):
@@ -643,7 +643,7 @@ def register(name):
 
 @register("sgd")
 """
-TRAINER = """
+BY_NAME = """
 import torch
 
 class Trainer:
@@ -694,7 +694,7 @@ def dispatch(name, model, opt):
 
 
 def step(name: str, unscale: str) -> str:
-    return STEP.replace("NAME", name).replace("UNSCALE", unscale)
+    return TABLED.replace("NAME", name).replace("UNSCALE", unscale)
 
 
 @pytest.mark.parametrize(("unscale", "verdict"), [("scaler.unscale_(opt)", "clean"), ("pass", "misbehaves")])
@@ -723,7 +723,7 @@ def test_functions_that_a_decorator_registers_are_run(
 @pytest.mark.parametrize("taken", ['getattr(self, f"step_{mode}")', "self.table[mode]"])
 def test_methods_by_a_name_that_is_computed_are_followed(verifier: Verifier, tmp_path: Path, taken: str) -> None:
     """A step without a clip, and one with a clip that is wrong: both are run."""
-    found = check(verifier, project(tmp_path, run=TRAINER.replace("TAKEN", taken)) / "run.py")
+    found = check(verifier, project(tmp_path, run=BY_NAME.replace("TAKEN", taken)) / "run.py")
     assert said(found) == [("Trainer.fit", "confirmed")]
     assert [each.code for each in found.rows[0].findings] == ["AMP401"]
 
@@ -792,3 +792,106 @@ def test_one_run_writes_what_the_fixes_of_other_files_allow(amplint: Amplint, tm
     assert "torch.cuda.amp" not in engine.read_text()
     amplint("--fix", "--verify", tmp_path)
     assert {path: path.read_bytes() for path in after} == after
+
+
+KEPT = """
+import functools
+import torch
+
+class Runner:
+    def __init__(self, cfg, model, loader):
+        self.cfg, self.model, self.loader = cfg, model, loader
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.scaler = torch.amp.GradScaler("cuda")
+        self.run = None
+        self.finish = None
+
+    def prepare(self):
+        CHOOSE
+
+    def by_epochs(self, count=1):
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = torch.nn.functional.cross_entropy(self.model(x), y)
+            self.finish(loss)
+
+    def scaled(self, loss):
+        self.scaler.scale(loss).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def plain(self, loss):
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+
+    def train(self):
+        self.prepare()
+        self.run()
+"""
+STARTS = """
+from runner import Runner
+
+def main(cfg, model, loader):
+    runner = Runner(cfg, model, loader)
+    runner.train()
+"""
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        "self.run, self.finish = self.by_epochs, self.scaled",
+        "self.run = self.by_epochs\n        self.finish = self.scaled if self.cfg.amp else self.plain",
+        "self.finish = self.plain\n        if self.cfg.amp:\n            self.finish = self.scaled\n"
+        "        self.run = self.by_epochs",
+        "self.run = functools.partial(self.by_epochs, count=2)\n        self.finish = functools.partial(self.scaled)",
+        "self.run = {'epochs': self.by_epochs}[self.cfg.by]\n"
+        "        self.finish = {'amp': self.scaled, 'plain': self.plain}[self.cfg.how]",
+    ],
+)
+def test_a_method_that_an_attribute_keeps_is_followed(verifier: Verifier, tmp_path: Path, choose: str) -> None:
+    project(tmp_path, runner=KEPT.replace("CHOOSE", choose), start=STARTS)
+    found = check(verifier, tmp_path / "runner.py")
+    assert said(found) == [("Runner.by_epochs", "confirmed")]
+    start = check(verifier, tmp_path / "start.py")
+    assert not start.rows
+    assert [Path(each).name for each in start.looked.follow] == ["runner.py"]
+
+
+HIDES = """
+import torch
+
+class Runner:
+    def __init__(self, cfg, model, loader):
+        self.cfg, self.model, self.loader = cfg, model, loader
+        self.trainer = TRAINER
+
+    @torch.no_grad()
+    def validate(self):
+        for x, y in self.loader:
+            with torch.autocast("cuda"):
+                self.model(x)
+
+    def by_epochs(self):
+        print(self.cfg)
+
+    def train(self):
+        self.trainer(self.cfg.epochs)
+        self.validate()
+"""
+
+
+@pytest.mark.parametrize("trainer", ["cfg.trainer", "build(cfg)", "getattr(cfg, cfg.mode)"])
+def test_what_is_kept_out_of_sight_may_train(verifier: Verifier, tmp_path: Path, trainer: str) -> None:
+    project(tmp_path, runner=HIDES.replace("TRAINER", trainer), start=STARTS)
+    (row,) = check(verifier, tmp_path / "start.py").rows
+    assert row.verdict == "not checkable"
+    assert "what self.trainer(self.cfg.epochs) does can't be seen" in row.reason
+
+
+def test_what_is_kept_in_sight_and_trains_nothing_hides_nothing(verifier: Verifier, tmp_path: Path) -> None:
+    project(tmp_path, runner=HIDES.replace("TRAINER", "self.by_epochs"), start=STARTS)
+    assert {each.verdict for each in check(verifier, tmp_path / "start.py").rows} == {"no training step"}

@@ -32,8 +32,10 @@ class Callers:
         """What a call runs of an object that is handed around: `loss_scaler(loss, optimizer)` of a parameter.
 
         And of what another function has made: `step(state, batch)` of a variable that holds what `make_step()` returns.
+        And of an attribute of `self` in which a method is kept.
         """
         yield from self.in_tables(code, call.func)
+        yield from self.kept(code, call.func)
         event = code.event(call)
         is_handed = event is not None and event.kind == "opaque"
         if call.id in self._active or not (is_handed or (event is None and _is_made(code, call.func))):
@@ -49,6 +51,50 @@ class Callers:
                     yield from self._run(of, source, name)
         finally:
             self._active.discard(call.id)
+
+    def kept(self, code: Code, func: ir.Value) -> Iterator[ir.Function]:
+        """The functions of the program that methods store in an attribute of `self`: `self.run = self.by_epochs`."""
+        for of, stored in self.stored(code, func):
+            yield from self.function_in(of, stored, _DEPTH)
+
+    def stored(self, code: Code, func: ir.Value) -> list[tuple[Code, ir.Value]]:
+        """What methods store in an attribute of `self`, or of what that inherits, None left out."""
+        cls = owner_class(func) if isinstance(func, ir.Attribute) else None
+        if cls is None or not isinstance(func, ir.Attribute):
+            return []
+        found = ((of, each) for of, base in self._files.bases(code, cls) for each in base.stored(func.attr))
+        return [(of, each) for of, each in found if each is not None and not _is_none(each)]
+
+    def function_in(self, code: Code, value: ir.Value, depth: int = _DEPTH) -> Iterator[ir.Function]:
+        """The functions of the program that a value is: methods, one or the other of two, what `partial` is given."""
+        if not depth:
+            return
+        if isinstance(value, (ir.Conditional, ir.Bool)):
+            arms = (value.then, value.other) if isinstance(value, ir.Conditional) else (value.left, value.right)
+            for each in arms:
+                yield from self.function_in(code, each, depth - 1)
+        elif isinstance(value, ir.Lambda):
+            yield value.function
+        elif isinstance(value, ir.Call) and code.module.names.only(value.func) == "functools.partial":
+            if value.positional:
+                yield from self.function_in(code, value.positional[0], depth - 1)
+        elif isinstance(value, (ir.Call, ir.Subscript)):
+            yield from self.in_tables(code, value)
+        elif isinstance(value, (ir.Name, ir.Attribute)):
+            yield from self._named(code, value, depth)
+
+    def _named(self, code: Code, value: ir.Name | ir.Attribute, depth: int) -> Iterator[ir.Function]:
+        what = self.what(code, value)
+        if isinstance(what, ir.Function):
+            yield what
+        elif isinstance(value, ir.Name):
+            for each in code.module.names.bindings(value):
+                if isinstance(each, Assigned) and each.value is not value:
+                    yield from self.function_in(code, each.value, depth - 1)
+        elif (cls := owner_class(value)) is not None:
+            yield from self._files.method(code, cls, value.attr)
+            for of, stored in self.stored(code, value):
+                yield from self.function_in(of, stored, depth - 1)
 
     def in_tables(self, code: Code, func: ir.Value) -> Iterator[ir.Function]:
         """The functions of the program that a value which is taken from a table, or a variable of it, can be.
@@ -272,6 +318,10 @@ def _is_made(code: Code, func: ir.Value) -> bool:
     elif isinstance(func, ir.Attribute) and (cls := owner_class(func)) is not None:
         held = [*cls.stored(func.attr)]
     return any(isinstance(each, ir.Call) for each in held)
+
+
+def _is_none(value: ir.Value) -> bool:
+    return isinstance(value, ir.Constant) and value.value is None
 
 
 def _is_known(names: frozenset[str]) -> bool:

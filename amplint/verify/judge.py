@@ -61,6 +61,8 @@ class Path:
     reference_steps: int = 0  # that it asked for
     caught: list[str] = field(default_factory=list)  # exceptions that AMP brings and the program catches
     idle: bool = False  # no gradient reaches an optimizer's steps, without AMP either
+    not_finite: bool = False  # nor are gradients finite without AMP, and so no step could be compared
+    never: bool = False  # the scaler skips every step, however low its scale: the losses are not finite
     stale: bool = False  # a backward goes through parameters that a step has changed since the forward
     of_amp: bool = False  # the exception came of making or entering a region or scaler
     effects: dict[str, str] = field(default_factory=dict)  # lines with calls out of sight that can train, and the calls
@@ -117,6 +119,10 @@ def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[st
     ended = next((each.reference_end for each in paths if each.reference_end), "")
     if ended:
         return Judged(UNKNOWN, reason=f"with AMP switched off the step fails as well: {ended}")
+    beyond = [each.label for each in paths if each.not_finite]
+    if beyond:
+        where = f" where {beyond[0]}" if beyond[0] else ""
+        return Judged(UNKNOWN, reason=f"no step has finite gradients{where}, with AMP switched off either")
     idle = [each.label for each in paths if each.idle]
     if idle:
         where = f" where {idle[0]}" if idle[0] else ""
@@ -173,6 +179,9 @@ def _faults(path: Path) -> Iterator[Fault]:
     for each in observed.warnings:
         if ABOUT_AMP.match(each):
             yield Fault(WARNING, without_places(each), path.label)
+    if path.never:
+        said = "the loss is not finite at any scale, and the scaler skips every step; in float32 it is finite"
+        yield Fault("gradient", said, path.label)
     for shows in ("gradient", "update", "autocast-state"):
         if shows == "update" and not observed.update.count:
             continue

@@ -12,7 +12,7 @@ from amplint.model.reaching import returned
 from amplint.paths import seen_from
 from amplint.verify.looks import Kind, Look, Looked
 from amplint.verify.program import MAKES, OF_SCALER, STEPS, Code, Step
-from amplint.verify.unfollowed import KNOWN, is_followed, is_given_scaler, is_harmless, may_train
+from amplint.verify.unfollowed import KNOWN, hides_training, is_followed, is_given_scaler, is_harmless, may_train
 
 _NO_GRADIENTS = {"torch.no_grad", "torch.inference_mode"}
 # What a function is called that trains nothing.
@@ -57,9 +57,8 @@ class Looker:
             has = self.has(function) or self._given_away(function)
             row = code.row(function) if function is not None else 1
             if has is None and not self._is_step(function):
-                other = self._idle(function) if not leads and not self._steps else ""
+                kind, other = self._idle(function) if not leads and not self._steps else (Kind.NONE, "")
                 if other:
-                    kind = Kind.HIDDEN if code.files.is_full else Kind.NONE
                     looks.append(Look(code.name(function), row, kind, other))
                 continue
             kind, why = self._kind(function, has, followed=leads)
@@ -257,16 +256,29 @@ class Looker:
         has = self.has(function)
         return has is not None and self._kind(function, has, followed=False)[0] is Kind.HIDDEN
 
-    def _idle(self, function: ir.Function | None) -> str:
-        """What a function runs of another file that has AMP and trains nothing."""
+    def _idle(self, function: ir.Function | None) -> tuple[Kind, str]:
+        """What a function runs of another file that has AMP: it trains nothing, or may where that can't be seen."""
         code = self._code
         for each in code.reach(function)[1:]:
             owner = code.owner(each)
             if each is not None and owner is not code and Looker(owner).has(each) is not None:
                 runs = f"runs {owner.name(each)} of {_file(code, owner)}"
                 if code.files.is_full:
-                    return f"{runs}, and more files than {len(code.files.codes)}, which are read, hang together with it"
-                return f"{runs}, in which nothing is trained: nothing to check"
+                    read = len(code.files.codes)
+                    return Kind.HIDDEN, f"{runs}, and more files than {read}, which are read, hang together with it"
+                if kept := self._kept_out_of_sight(function):
+                    return Kind.HIDDEN, f"{runs}, and {kept}"
+                return Kind.NONE, f"{runs}, in which nothing is trained: nothing to check"
+        return Kind.NONE, ""
+
+    def _kept_out_of_sight(self, function: ir.Function | None) -> str:
+        """That a function which may train, by name, is called and can't be followed, in words; "": there is none."""
+        code = self._code
+        for each in code.reach(function):
+            owner = code.owner(each)
+            for value in ir.values_below(each.body if each is not None else owner.module.program.body):
+                if isinstance(value, ir.Call) and hides_training(owner, value):
+                    return f"{owner.where(value)}: what {_short(owner.text(value))} does can't be seen"
         return ""
 
     def _seen_above(self, function: ir.Function | None, has: ir.Value, kind: Kind, *, alone: bool) -> _Above | None:

@@ -412,6 +412,9 @@ class Code(Texts):
 def _is_tool(code: Code, value: ir.Value) -> bool:
     if code.value_matters(value) or code.naming(value):
         return True
+    kept = code.files.callers.function_in(code, value) if not isinstance(value, (ir.Name, ir.Call)) else ()
+    if any(code.owner(each).function_matters(each) for each in kept):
+        return True
     made = (code.files.callers.what(code, each.func) for each in ir.walk_values(value) if isinstance(each, ir.Call))
     return any(isinstance(each, ir.Class) and code.owner(each).class_matters(each) for each in made)
 

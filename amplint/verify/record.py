@@ -47,7 +47,8 @@ class Recorder(Listener):
     gradient reads are matched by the number of requests before them and their order since.
 
     A recorder of such a run has `leave_out`: without a scaler nobody else undoes a step with an overflow. It is the
-    reference of one run, which takes its states over.
+    reference of one run, which takes its states over. Where `leaves_out` is false, a step that it has left out, as its
+    own gradients were not finite, says nothing of the run beside it.
 
     With `overflow`, one gradient becomes inf in the first backward after the first step request: one of the first
     optimizer that steps, or of the `nth` after it. Steps of optimizers that are none of torch.optim's are heard of only
@@ -55,11 +56,18 @@ class Recorder(Listener):
     """
 
     def __init__(
-        self, reference: Recorder | None = None, *, leave_out: bool = False, overflow: bool = False, nth: int = 0
+        self,
+        reference: Recorder | None = None,
+        *,
+        leave_out: bool = False,
+        overflow: bool = False,
+        nth: int = 0,
+        leaves_out: bool = True,
     ) -> None:
         self.observed = Observed()
         self._reference = reference
         self._leave_out = leave_out
+        self._leaves_out = leaves_out
         self._inject = overflow
         self._nth = nth
         self.overflowing: list[Any] = []  # optimizers that may overflow, in the order of their first steps
@@ -302,7 +310,7 @@ class Recorder(Listener):
             self._measure(_STEP, own.applied, right.applied, number)
             if isinstance(optimizer, torch.optim.SGD):  # Adam's are nearly the same at any scale
                 self._measure(_UPDATE, own.update, right.update, number)
-        elif own.applied is not None and not _is_finite(own.update):  # an overflow that had to be left out
+        elif self._leaves_out and own.applied is not None and not _is_finite(own.update):  # it had to be left out
             self._add(_STEP, number, math.inf, math.inf)
             if isinstance(optimizer, torch.optim.SGD):
                 self._add(_UPDATE, number, math.inf, math.inf)

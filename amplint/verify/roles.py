@@ -223,7 +223,7 @@ class Roles(Evaluator):
             net = next((each for each in map(text_of, inputs) if each in nets), net)
         made: torch.Tensor | None = None
         if born == "loss":
-            made = self.stage.loss(net, tensors)
+            made = self.stage.returned(site.call, self.stage.loss(net, tensors))
             self.note(site.code, site.call, "a loss of the bench")
         elif born == "output":
             made = self.stage.output(net, tensors)

@@ -16,6 +16,7 @@ from amplint.verify.watch import open_regions
 WIDTH, HIDDEN, ROWS, BATCHES = 32, 64, 64, 8
 LOSS = 16.0  # the factor of a loss: with it gradients are larger than the bounds that programs clip to
 INIT_SCALE = 64.0  # of a scaler, so that it can grow a few times without an overflow
+_LOWER, _LOWEST_SCALE = 16.0, INIT_SCALE / 16**3  # by which factor it comes down between runs, and how far
 LEARNING_RATE, LOWEST_RATE = 0.01, 0.001
 _WORDS = re.compile(r"optimizers?|optim|opt|models?|networks?|net|self|[^a-z0-9]+")
 
@@ -32,6 +33,8 @@ class Knowledge:
     leaves: set[str] = field(default_factory=set)  # values out of sight whose gradients are asked for: a model's inputs
     stale: bool = False  # graphs are used behind a step that changes what they were made of
     period: int = 2  # the largest number of micro steps that a condition counts
+    exponents: set[ir.Call] = field(default_factory=set)  # unseen calls whose results are exponentiated: no losses
+    init_scale: float = INIT_SCALE  # of the scalers
     changed: bool = False
     used: set[tuple[str, str]] = field(default_factory=set)  # of nets, optimizers and calls, in the runs since `begin`
 
@@ -51,9 +54,25 @@ class Knowledge:
 
     def learn_birth(self, call: ir.Call, what: str) -> None:
         """An unseen call returns a loss, or what one is made of."""
+        what = "output" if call in self.exponents else what
         if self.born.get(call) != "loss" and self.born.get(call) != what:
             self.born[call] = what
             self.changed = True
+
+    def learn_exponent(self, call: ir.Call) -> None:
+        """What an unseen call returns is exponentiated: a loss of the bench would be too large for that."""
+        self.exponents.add(call)
+        if self.born.get(call) == "loss":
+            self.born[call] = "output"
+            self.changed = True
+
+    def learn_overflow(self) -> bool:
+        """A scaler has skipped all steps of a run: the next one begins with a lower scale, unless it is the lowest."""
+        if self.init_scale <= _LOWEST_SCALE:
+            return False
+        self.init_scale /= _LOWER
+        self.changed = True
+        return True
 
     def learn_call(self, text: str) -> None:
         """A model is run."""
@@ -105,6 +124,7 @@ class Stage:
         self.clears_itself = False  # behind a step, as somebody does whom the step's text doesn't show
         # Is told of what is added to tensors in place.
         self.adding: Callable[[torch.Tensor, torch.Tensor], None] = lambda to, what: None
+        self._losses: dict[Any, ir.Call] = {}  # by what has made them in the graph: the unseen calls that return them
         self._settled = frozenset(knowledge.nets)
         self._born = 0
         self._made: list[str] = []
@@ -115,7 +135,7 @@ class Stage:
         self.batches = [(torch.randn(ROWS, WIDTH), torch.randint(0, WIDTH, (ROWS,))) for _ in range(BATCHES)]
         self._net_of = {id(each): atom for atom, part in self.parts.items() for each in part.parameters()}
         interval = max(1, -(-knowledge.period * 2 // 8))
-        self.scaler_arguments = {"init_scale": INIT_SCALE, "growth_interval": interval}
+        self.scaler_arguments = {"init_scale": knowledge.init_scale, "growth_interval": interval}
 
     # --- parameters
 
@@ -242,6 +262,25 @@ class Stage:
             for each in known
         ]
         return sum(losses[1:], losses[0])
+
+    def returned(self, call: ir.Call, loss: torch.Tensor) -> torch.Tensor:
+        """The loss that an unseen call returns, given back."""
+        if loss.grad_fn is not None:
+            self._losses[loss.grad_fn] = call
+        return loss
+
+    def exponentiated(self, tensor: torch.Tensor) -> None:
+        """A tensor is exponentiated: learn of the unseen calls that it has come from as a loss."""
+        todo, seen = [tensor.grad_fn], set()
+        while todo:
+            node = todo.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            if node in self._losses:
+                self.knowledge.learn_exponent(self._losses[node])
+            else:
+                todo += [each for each, _ in node.next_functions]
 
 
 def _part() -> torch.nn.Sequential:

@@ -249,6 +249,8 @@ class TorchCalls(Roles):
             isinstance(each, Unknown) or (isinstance(each, list) and any(isinstance(i, Unknown) for i in each))
             for each in known
         ):
+            if function is torch.exp:
+                self._exponentiated(known[0] if known else None)
             try:
                 return function(*known, **_placed_here(kwargs))
             except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
@@ -295,6 +297,11 @@ class TorchCalls(Roles):
         if isinstance(to, torch.Tensor) and isinstance(what, torch.Tensor) and to.numel() == what.numel():
             self.stage.adding(to, what.detach())
 
+    def _exponentiated(self, value: Any) -> None:
+        """Let it be known that a value is exponentiated, where gradients go through that."""
+        if isinstance(value, torch.Tensor) and torch.is_grad_enabled():
+            self.stage.exponentiated(value)
+
     def allowed(self, base: Any, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """A method of a tensor, a container or a region, with arguments that are in sight."""
         args = [value_of(each) for each in args]
@@ -311,6 +318,8 @@ class TorchCalls(Roles):
                 return [*found] if name in ("items", "keys", "values") else found
             except (TypeError, KeyError, IndexError, ValueError):
                 return Unknown(site.text)
+        if name in ("exp", "exp_"):
+            self._exponentiated(base)
         named = _placed_here(kwargs)
         if isinstance(base, torch.Tensor) and name in _FILLS:
             return base.copy_(self._noise(base.shape, _deviation(name, [*args, *kwargs.values()])))

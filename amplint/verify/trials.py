@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from amplint.verify.proof import Observed, said
 from amplint.verify.record import Recorder
 from amplint.verify.roles import in_words
 from amplint.verify.simulate import simulated
-from amplint.verify.stage import Knowledge, Stage
+from amplint.verify.stage import INIT_SCALE, Knowledge, Stage
 from amplint.verify.standins import CannotFollow, Impossible, NoneUsedError
 from amplint.verify.watch import watched
 
@@ -119,7 +120,7 @@ class _Trial:
                     own, run, observed = beside, right, reference.beside_itself()
                 else:
                     own = Choices(given, choices.varied)
-                    run, observed = self._observe(own, Recorder(reference))
+                    run, observed = self._observe(own, Recorder(reference, leaves_out=False))
             except Impossible:
                 if tried == _TRIES:
                     raise
@@ -132,6 +133,8 @@ class _Trial:
             if not self._knowledge.changed and any(_STALE in str(each) for each in ends):
                 self._knowledge.changed = not self._knowledge.stale
                 self._knowledge.stale = True
+            if not self._knowledge.changed and _skips_all(reference, run, observed):
+                self._knowledge.learn_overflow()
             if not self._knowledge.changed:
                 if other or self._knowledge.is_exact():
                     break
@@ -142,6 +145,7 @@ class _Trial:
         return pair
 
     def _path(self, choices: Choices) -> None:
+        self._knowledge.init_scale = INIT_SCALE
         right, reference, run, observed, given = self._settled(choices)
         path = Path(choices.path(), observed)
         if right.ended is not None and right.ended.error is not None:
@@ -149,6 +153,9 @@ class _Trial:
             path.impossible = isinstance(right.ended.error, NoneUsedError)
         path.reference_backwards = reference.observed.backwards
         path.idle = bool(reference.observed.idle)
+        path.not_finite = bool(reference.observed.skipped) and not observed.gradient.count
+        if _skips_all(reference, run, observed) and all(map(math.isfinite, reference.observed.losses)):
+            path.never = not any(map(math.isfinite, observed.losses))
         path.caught = [each for each in dict.fromkeys(run.caught) if each not in right.caught]
         path.reference_steps = reference.observed.steps
         path.stale = self._knowledge.stale
@@ -225,6 +232,12 @@ class _Trial:
             run.heard = caught
             run.run()
         return run
+
+
+def _skips_all(reference: Recorder, run: Interpreter, observed: Observed) -> bool:
+    """Whether a run's scaler has skipped all steps, which the reference has taken."""
+    took = reference.observed.steps and not reference.observed.skipped
+    return bool(took and run.stage.protected and observed.end == "finished" and observed.skipped == observed.steps)
 
 
 def judged(code: Code, step: Step, runs: StepRuns) -> Judged:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.objects import given, objects
+from amplint.model.scopes import Assigned
 
 if TYPE_CHECKING:
     from amplint.verify.program import Code
@@ -18,6 +19,8 @@ HARMLESS = re.compile(
     r"(?i)save|load|checkpoint|log|print|sched|lr|write|state|summary|info|^get|build|create|make|prepare|setup|init"
     r"|learning_rate|register|^add|^wait|synchroni|hook|restore|resume|len|warm|broadcast|append|track|report|^to$|isinstance"
 )
+# What a function is called that trains, wherever it comes from.
+_BY_NAME = re.compile(r"(?i)train|(^|_)(fit|step|run|loop|epochs?|optimi[sz]e)(_|$)")
 KNOWN = {*sys.stdlib_module_names, "builtins", "torch"}  # whose functions don't train with what they are given
 
 
@@ -30,6 +33,24 @@ def may_train(code: Code, call: ir.Call) -> bool:
         return False
     known = objects(code.module)
     return is_given_scaler(code, call) or any(known.is_optimizer(each) is not None for each in given(call))
+
+
+def hides_training(code: Code, call: ir.Call) -> bool:
+    """Whether a call is of a function that is kept or handed around out of sight, by a name of training.
+
+    It is kept in an attribute of `self` or in a variable, or is a parameter.
+    """
+    func = call.func
+    if not _BY_NAME.search(ir.last_name(func)) or is_harmless(code, call):
+        return False
+    callers = code.files.callers
+    if isinstance(func, ir.Attribute):
+        return any(not any(True for _ in callers.function_in(*each)) for each in callers.stored(code, func))
+    if not isinstance(func, ir.Name) or code.leads_on(call):
+        return False
+    function = ir.function_of(func)
+    is_given = function is not None and function.param(func.name) is not None
+    return is_given or any(isinstance(each, Assigned) for each in code.module.names.bindings(func))
 
 
 def is_followed(code: Code, call: ir.Call) -> bool:
