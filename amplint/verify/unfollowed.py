@@ -80,5 +80,6 @@ def called(code: Code, call: ir.Call) -> str:
 
 
 def makes(call: ir.Call) -> bool:
-    """Whether a call constructs something, going by the spelling of what is called."""
-    return ir.last_name(call.func).lstrip("_")[:1].isupper()
+    """Whether a call constructs something, going by the spelling of what is called; `D(x)` and `G(z)` run models."""
+    name = ir.last_name(call.func).lstrip("_")
+    return name[:1].isupper() and len(name) > 1
