@@ -245,3 +245,62 @@ def test_what_nothing_loads_is_a_note_unless_another_file_loads_it(tmp_path: Pat
 def test_a_snapshot_in_memory_is_not_a_resume() -> None:
     text = function(after="best = optimizer.state_dict()\noptimizer.load_state_dict(best)")
     assert only(text).severity is Severity.NOTE
+
+
+UNUSED = """\
+import torch
+
+
+def train(model, loader, optimizer, scaler, criterion):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        BACKWARD
+        STEP
+
+
+def main(model, loader, criterion, path):
+    scaler = torch.amp.GradScaler("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if path:
+        optimizer.load_state_dict(torch.load(path)["optimizer"])
+    train(model, loader, optimizer, scaler, criterion)
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("backward", "step", "codes"),
+    [
+        ("loss.backward()", "optimizer.step()", []),
+        ("scaler.scale(loss).backward()", "scaler.step(optimizer); scaler.update()", ["AMP413"]),
+    ],
+)
+def test_the_state_of_a_scaler_that_nothing_uses_is_no_loss(backward: str, step: str, codes: list[str]) -> None:
+    text = UNUSED.replace("BACKWARD", backward).replace("STEP", step)
+    assert [each.code for each in check(text) if each.code == "AMP413"] == codes
+
+
+UNUSED_TRAINER = (
+    TRAINER.replace("INIT", f"        {MADE}").replace("MAKE", "pass").replace("TRAIN", f"        {LOADED}")
+)
+
+
+@pytest.mark.parametrize("uses", [True, False])
+def test_a_scaler_may_be_used_by_another_file(tmp_path: Path, uses: bool) -> None:
+    text = UNUSED_TRAINER
+    for used, plain in (
+        ("self.scaler.scale(loss).backward()", "loss.backward()"),
+        ("self.scaler.step(self.optimizer)", "self.optimizer.step()"),
+        ("self.scaler.update()", "pass"),
+    ):
+        assert used in text
+        text = text.replace(used, plain)
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "training.py").write_text(text)
+    if uses:
+        code = "import training\n\ndef run(trainer, loss):\n    trainer.scaler.scale(loss).backward()\n"
+        (tmp_path / "main.py").write_text(code)
+    told = [each for each in check(text, filename=str(tmp_path / "training.py")) if each.code == "AMP413"]
+    assert len(told) == uses

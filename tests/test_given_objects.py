@@ -103,3 +103,33 @@ def test_what_a_method_does_is_done_to_what_it_was_given(
     code = "import torch" + CLASSES[made].format(unscale=unscale, inner=inner) + USES[use].format(finish=finish)
     flow = frozenset(each for each in all_rules() if each.startswith("AMP4")) - {"AMP413"}
     assert [each.code for each in check(code, "train.py", Settings(flow, isolated=True))] == ["AMP401"] * wanted
+
+
+SHARDED = """\
+import torch
+from own_optimizers import Own
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+
+
+def train(model, loader, optimizer, scaler, criterion):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(RUN(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def main(net, other, loader, criterion):
+    sharded = FSDP(net)
+    scaler = torch.amp.GradScaler("cuda")
+    optimizer = Own(sharded.groups(), lr=0.1)
+    train(sharded, loader, optimizer, scaler, criterion)
+"""
+
+
+@pytest.mark.parametrize(("run", "codes"), [("model", ["AMP416"]), ("criterion.teacher", [])])
+def test_a_sharded_model_is_trained_where_it_is_given_with_the_scaler(run: str, codes: list[str]) -> None:
+    assert [each.code for each in check(SHARDED.replace("RUN", run))] == codes
+    assert not check(SHARDED.replace("RUN", run).replace("train(sharded,", "train(other,"))

@@ -331,3 +331,56 @@ def test_a_direct_step_behind_a_helper_that_scales_only_with_amp_is_found(backwa
 def test_a_direct_step_on_gradients_that_no_scale_is_on_is_right(backward: str, scaler: str, end: str) -> None:
     text = TABLE.format(backward=backward, scaler=scaler, end=end)
     assert "AMP402" not in {each.code for each in check(text)}
+
+
+SCHEDULED = """\
+import torch
+
+
+def schedule(optimizer, lr):
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+    return RETURNED
+
+
+def train(model, optimizer, loader, criterion):
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        REBOUND
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+
+
+def main(loader):
+    model = torch.nn.Linear(2, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, optimizer, loader, torch.nn.MSELoss())
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "rebound"),
+    [
+        ("optimizer, lr", "optimizer, lr = schedule(optimizer, 0.1)"),
+        ("[optimizer, lr]", "[optimizer, lr] = schedule(optimizer, 0.1)"),
+        ("lr, optimizer", "lr, optimizer = schedule(optimizer, 0.1)"),
+        (
+            "optimizer, lr",
+            "scheduled_optimizer, lr = schedule(optimizer, 0.1)\n        optimizer = scheduled_optimizer",
+        ),
+        ("optimizer", "optimizer = schedule(optimizer, 0.1)"),
+        ("optimizer", "optimizer, lr = unknown(optimizer)"),
+        ("optimizer", "optimizer, lr = optimizer, 0.1"),
+    ],
+)
+def test_an_optimizer_that_is_given_back_is_the_same(returned: str, rebound: str) -> None:
+    text = SCHEDULED.replace("RETURNED", returned).replace("REBOUND", rebound)
+    assert [each.code for each in check(text)] == []
+    unscale = "        scaler.unscale_(optimizer)\n"
+    assert [each.code for each in check(text.replace(unscale, ""))] == ["AMP401"]

@@ -13,6 +13,8 @@ from amplint.model.conditions import Conditions
 from amplint.model.containers import Containers
 from amplint.model.events import events
 from amplint.model.frames import Frame
+from amplint.model.gradients import Gradients
+from amplint.model.graphs import Graphs
 from amplint.model.guesses import Changing, Guesses
 from amplint.model.objects import objects
 from amplint.model.paths import Outcome, Paths, joined
@@ -59,6 +61,7 @@ class Expressions:
         self.transfer = Transfer(module, self.conditions, self.tensors, several)
         self._containers = module.once(Containers)
         self._acting = module.once(Acting)
+        self._graphs = module.once(Graphs)
         self._active: list[ir.Function] = []
         self.followed: dict[int, list[ir.Call]] = {}  # the functions, by their ids, that calls have run
         self.work = 0
@@ -246,6 +249,8 @@ class Expressions:
             arguments = self.calls.arguments(call, callee)
             if arguments is not None:
                 return self._follow(call, callee, arguments, states)
+        if self._graphs.is_replay(call):
+            return joined(self._replayed(call, state) for state in states)
         found: list[State] = []
         for state in states:
             if self.conditions.reads_none(call, state):
@@ -261,6 +266,16 @@ class Expressions:
             if after is not None:
                 found.append(after)
         return joined(found) if len(found) > 1 else found
+
+    def _replayed(self, call: ir.Call, state: State) -> State:
+        """The state after a CUDA graph was replayed: its backwards write the gradients anew, at the present scale."""
+        backwards = self._graphs.replayed(call)
+        if backwards is None:
+            return state.with_unknown_gradients()
+        after: State | None = state.all_gradients(lambda _, held: Gradients("none", told=held.told))
+        for event in backwards:
+            after = self.transfer.visit(event, after) if after is not None else None
+        return after if backwards and after is not None else state.with_unknown_gradients()
 
     def _is_inert(self, call: ir.Call) -> bool:
         """Whether a call that isn't followed, and measures nothing, leaves every state as it is."""

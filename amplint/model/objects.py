@@ -187,9 +187,24 @@ class Objects(Keys):
                     found = found if fresh else _Bound.CALL
                 elif own == key and isinstance(value, (ir.Conditional, ir.Bool, ir.Subscript)):
                     return _Bound.CHOICE
+        if self._is_rebound(key):
+            return _Bound.CALL
         loops = (each for each in self._module.whole.near(word).statements if isinstance(each, ir.For))
         targets = (value for each in loops for value in ir.walk_values(each.target) if isinstance(value, ir.Name))
         return _Bound.CHOICE if any(self._raw(each) == key for each in targets) else found
+
+    def _is_rebound(self, key: str) -> bool:
+        """Whether a variable is bound by unpacking, or a parameter is bound again: it may be an object that has another
+        key, as what a call was given and gives back.
+        """
+        if not _VARIABLE.fullmatch(key):
+            return False
+        number, _, name = key.partition(":")
+        others = [each for each in self.scope(number).bindings.get(name, ()) if isinstance(each, Other)]
+        given = any(each.why == "parameter" for each in others)
+        return (given and len(self.scope(number).bindings[name]) > 1) or any(
+            each.why == "assignment" for each in others
+        )
 
     def owned_by(self, root: str) -> set[str]:
         """The optimizers made of the parameters of the object `root`."""

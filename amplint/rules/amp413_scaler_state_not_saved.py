@@ -6,10 +6,11 @@ reached, and its own state is saved nowhere; and `optimizer.load_state_dict(...)
 never loaded.
 
 It is silent unless the scaler's whole life is in sight: made and, by one of the file's own names, saved there; not
-returned, kept in a container or given to code elsewhere. Of an object that keeps a scaler as an attribute the states
-may also be taken by a function that is given the object; where code takes all of its attributes, or one by a name that
-may be the scaler's, and can get at the state so, it is silent. Silent too where all regions are bfloat16 or off, where
-the scaler is switched off or made anew in a loop, where the scale is kept by hand, and for states that stay in memory.
+returned, kept in a container or given to code elsewhere. It is silent as well about a scaler that nothing scales or
+steps with. Of an object that keeps a scaler as an attribute the states may also be taken by a function that is given
+the object; where code takes all of its attributes, or one by a name that may be the scaler's, and can get at the state
+so, it is silent. Silent too where all regions are bfloat16 or off, where the scaler is switched off or made anew in a
+loop, where the scale is kept by hand, and for states that stay in memory.
 
 ## Why is this bad?
 A resumed run starts at a scale of 65,536 again, whatever the scale had become: the first steps overflow and are skipped
@@ -42,12 +43,14 @@ before.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.importers import importers
 from amplint.model.objects import objects
 from amplint.model.unseen import local_function
 from amplint.rules.base import Rule
@@ -65,6 +68,7 @@ from amplint.rules.editing import indentation, insert, line_end
 from amplint.rules.guards import unit
 from amplint.rules.kept import near_kept
 from amplint.rules.lives import Life, asks, float16_possible, in_reach, linked, lives, text_at, trains_off, why_not_at
+from amplint.rules.order import used_by_others
 from amplint.rules.resumes import handed_over, is_resumed, loaded_elsewhere, loads_in_sight, usual_first
 from amplint.rules.standing import loop_of
 from amplint.rules.statements import line_behind, own_statement
@@ -77,6 +81,8 @@ rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler 
 # What a model's entry is called where it is not its state_dict().
 _MODEL = re.compile(r"(?i)model|net|ema|weight|module|param|state_dict")
 _OTHERS = re.compile(r"(?i)optim|^opt|_opt$|sched|scal|sampler|loader")
+# By these the scale comes to matter.
+_MATTERS = {"scale", "step", "unscale_", "update"}
 # With these the scale is kept by hand.
 _BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
 
@@ -90,6 +96,7 @@ def check(module: Module) -> Iterator[Finding]:
         if (
             life.unseen
             or life.methods & _BY_HAND
+            or not _is_used(module, life)
             or _scale_is_saved(module, life)
             or loop_of(life.made.call) is not None
             or states_unclear(module, life)
@@ -101,6 +108,21 @@ def check(module: Module) -> Iterator[Finding]:
                 yield from _not_saved(module, life)
             elif any(is_saved(module, each.call) for each in saved):
                 yield from _not_loaded(module, life, saved)
+
+
+def _is_used(module: Module, life: Life) -> bool:
+    """Whether the scaler scales or steps in sight, or another file may have it do so: else its state is never asked
+    for.
+    """
+    if life.methods & _MATTERS:
+        return True
+    if life.keeper is None and ir.function_of(life.made.call) is None:
+        return any(importers(os.path.abspath(module.source.filename)))
+    attr = life.scaler.rpartition(".")[2]
+    return any(used_by_others(module, life.scaler, each) for each in sorted(_MATTERS)) or any(
+        isinstance(value, ir.Attribute) and value.attr in _MATTERS and ir.last_name(value.base) == attr
+        for value in module.whole.near(attr).values  # of a class that inherits it
+    )
 
 
 def _scale_is_saved(module: Module, life: Life) -> bool:

@@ -2,7 +2,8 @@
 
 ## What it does
 Finds `torch.amp.GradScaler(...)`, by any of its names, where the file shows that it steps the optimizer of a model that
-it wraps in `FullyShardedDataParallel`.
+it wraps in `FullyShardedDataParallel`; or, where what the optimizer owns is out of sight, that a function of the file
+is given both, runs the model and scales its loss.
 
 It is silent for `fully_shard` (FSDP2), with which the plain scaler is right, for `ShardingStrategy.NO_SHARD` and
 strategies that can't be told, where all regions are bfloat16, and where the same condition decides on sharding and on
@@ -56,7 +57,7 @@ from amplint.model.unseen import local_function
 from amplint.rules.base import Rule
 from amplint.rules.imports import torch_instead
 from amplint.rules.kept import near_definition, near_kept
-from amplint.rules.lives import Life, flags_in, float16_possible, linked, lives
+from amplint.rules.lives import Life, flags_in, float16_possible, linked, lives, parameter_of
 from amplint.rules.standing import conditions, exclusive
 from amplint.rules.statements import line_behind
 
@@ -86,6 +87,7 @@ def check(module: Module) -> Iterator[Finding]:
         models = {
             model for optimizer, roots in known.owns.items() if linked(module, life, optimizer) for model in roots
         }
+        models = models or {model for model in wrapped if _trains_with(module, life, model)}
         wraps = [call for model in models for call in wrapped.get(model, ())]
         for made in known.made[life.scaler]:
             wrap = next((each for each in wraps if not _chosen_together(module, life, made, each)), None)
@@ -98,6 +100,28 @@ def check(module: Module) -> Iterator[Finding]:
                     fix=offered,
                     withheld=withheld,
                 )
+
+
+def _trains_with(module: Module, life: Life, model: str) -> bool:
+    """Whether a function in sight that is given both runs the model and scales with the scaler: what the optimizer owns
+    is not known then, `Adam(model.groups())`.
+    """
+    known = objects(module)
+    for call in near_kept(module, life.keys).calls:
+        function = local_function(module, call.func)
+        given = {known.key(arg.value): arg.value for arg in call.args}
+        own = next((given[key] for key in sorted(life.keys) if key in given), None)
+        if function is None or own is None or model not in given:
+            continue
+        scaler, net = parameter_of(function, call, own), parameter_of(function, call, given[model])
+        called = [each.func for each in module.whole.within(function).calls]
+        scales = any(
+            isinstance(each, ir.Attribute) and each.attr == "scale" and ir.last_name(each.base) == scaler
+            for each in called
+        )
+        if scales and any(isinstance(each, ir.Name) and each.name == net for each in called):
+            return True
+    return False
 
 
 def _wrapped(module: Module) -> dict[str, list[ir.Call]]:

@@ -9,12 +9,14 @@ import torch
 
 from amplint.model import ir
 from amplint.model.accelerators import ACCELERATORS
+from amplint.model.graphs import CAPTURES, Graphs
 from amplint.model.objects import SCALERS, objects
 from amplint.verify.accelerated import Accelerated
 from amplint.verify.builtin import BUILTINS
 from amplint.verify.lookup import MISSING
 from amplint.verify.roles import SHAPES, text_of
 from amplint.verify.standins import (
+    CannotFollow,
     ClassValue,
     Closure,
     Dotted,
@@ -45,6 +47,7 @@ from amplint.verify.whitelist import (
 
 DEPTH, RECURSION = 40, 4  # of calls, and of those of one function
 SHORT = 15  # statements of a function that is run though nothing in it matters to AMP
+_REPLAYED = "a CUDA graph is captured and replayed"
 _SCALER_EVENTS = ("scale", "unscale_", "step", "update")
 
 
@@ -316,6 +319,8 @@ class Caller(Accelerated):
     def _of_unknown(self, base: Unknown, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         if name in OF_PARAMETERS or name == "zero_grad":
             return self._of_net(base, name)
+        if name == "replay" and site.code.module.once(Graphs).is_replay(site.call):
+            raise CannotFollow(f"{site.where}: {_REPLAYED}")
         if base.tensor is not None:
             if any(name in methods for of, methods in METHODS if of is torch.Tensor):
                 return self.allowed(base.tensor, name, args, kwargs, site)
@@ -333,6 +338,8 @@ class Caller(Accelerated):
         event = site.event
         if name in REGIONS:
             return self.region(name, args, kwargs, site)
+        if name == CAPTURES:
+            raise CannotFollow(f"{site.where}: {_REPLAYED}")
         if name in ACCELERATORS:
             return self.accelerator(kwargs)
         if name in SCALERS:

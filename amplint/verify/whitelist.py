@@ -55,6 +55,7 @@ SAME = {
     "torch.nn.parallel.DistributedDataParallel",
     "torch.nn.DataParallel",
     "torch.compile",
+    "torch.cuda.make_graphed_callables",
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
     "tqdm.tqdm",
     "tqdm.auto.tqdm",

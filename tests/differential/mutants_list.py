@@ -233,8 +233,8 @@ FAULTS = (
     Fault(
         "a boundary is taken for a flag",
         "conditions.py",
-        'isinstance(value, ir.Binary) and value.op == "Modulo"',
-        'isinstance(value, ir.Binary) and value.op == "FloorDivide"',
+        'if isinstance(value, ir.Binary) and value.op == "Modulo"',
+        'if isinstance(value, ir.Binary) and value.op == "FloorDivide"',
     ),
     Fault(
         "a path forgets which arm it took",
@@ -245,9 +245,9 @@ FAULTS = (
     # --- calls ---
     Fault(
         "arguments by name are overlooked",
-        "calls.py",
-        "found[arg.keyword] = arg.value",
-        "continue",
+        "arguments.py",
+        "for arg in args if arg.keyword is not None and arg.keyword in found",
+        "for arg in args if arg.keyword is None",
     ),
     Fault(
         "an object that is called runs nothing",
