@@ -526,3 +526,39 @@ def test_203_devices_that_a_class_or_a_dict_keeps(
 ) -> None:
     text = KEPT.format(top=top, field=field or "pass", stored=stored, device=device)
     assert len(check(text, settings=Settings(frozenset({"AMP203"}), isolated=True))) == findings
+
+
+_BY_DEVICE = """
+class Steps:
+    def step(self, inputs):
+        self.scaler = torch.amp.GradScaler(enabled=self.use_amp)
+        if self.device.type == "cuda":
+            kind = "cuda"
+            dtype = torch.float16
+        else:
+            kind = "cpu"
+            dtype = ELSE
+        with torch.autocast(REGION):
+            loss = self.net(inputs).mean()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "region", "findings"),
+    [
+        ("torch.bfloat16", "kind, dtype=dtype", 0),
+        ("torch.bfloat16", "kind", 0),
+        ("torch.float16", "kind, dtype=dtype", 1),
+        ("torch.bfloat16", "self.device.type", 1),
+        ("torch.bfloat16", "kind, dtype=self.dtype", 1),
+    ],
+)
+def test_201_is_silent_where_the_losses_of_the_scaler_are_float16_on_cuda_only(
+    other: str, region: str, findings: int
+) -> None:
+    text = _BY_DEVICE.replace("ELSE", other).replace("REGION", region)
+    found = check(HEAD + text, settings=Settings(frozenset({"AMP201"}), isolated=True))
+    assert len(found) == findings

@@ -463,7 +463,13 @@ CLASS
         ("class Steps:", "training_step", "", "", "a framework opens"),
         ("class Steps:", "step", "@mixed", "", "its decorator `mixed`"),
         ("class Steps:", "step", "@torch.autocast('cuda', dtype=torch.bfloat16)", "", "the region of line"),
-        ("class Steps:", "step", "", "with torch.autocast('cuda'):\n    Steps().step(a, b, c, d)\n", "the region of line"),
+        (
+            "class Steps:",
+            "step",
+            "",
+            "with torch.autocast('cuda'):\n    Steps().step(a, b, c, d)\n",
+            "the region of line",
+        ),
         ("class Steps:", "step", "", "Steps().step(a, b, c, d)\n", None),
     ],
 )
