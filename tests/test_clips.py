@@ -779,3 +779,61 @@ def test_unscale_goes_before_no_norm_from_which_a_path_leads_elsewhere(middle: s
 def test_a_norm_that_the_caller_gives_was_read_before() -> None:
     clip = "torch.nn.utils.clip_grads_with_norm_(model.parameters(), 1.0, total)"
     assert "further up" in withheld(loop(clip, "model, opt, scaler, loader, total"))
+
+
+ACCUMULATED = """def train(model, loader, optimizer, scaler, every):
+    for step, batch in enumerate(loader):
+        scaler.scale(model(batch) / every).backward()
+        EACH
+        if (step + 1) % every == 0:
+            scaler.unscale_(optimizer)
+            clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        if step % 1000 == 0:
+            SAVE
+
+
+def size(model, scale=1.0):
+    return sum((p.grad / scale).norm().item() for p in model.parameters())
+"""
+
+
+def messages(each: str, save: str = "pass") -> list[str]:
+    text = IMPORTS + ACCUMULATED.replace("EACH", each).replace("SAVE", save)
+    return [each.message for each in check(text) if each.code in ("AMP401", "AMP409")]
+
+
+def test_where_more_backward_passes_may_come_before_the_update_no_unscale_is_advised_there() -> None:
+    (message,) = messages("pass", "print(sum(p.grad.norm().item() for p in model.parameters()))")
+    assert "read `grad / scaler.get_scale()` (where `(step + 1) % every != 0`)" in message
+    (message,) = messages("print(sum(p.grad.norm().item() for p in model.parameters()))")
+    assert "read `grad / scaler.get_scale()`" in message
+    (message,) = messages("for p in model.parameters(): p.grad.add_(torch.randn_like(p.grad))")
+    assert message.endswith(
+        "change them where the optimizer steps, after `scaler.unscale_(optimizer)`, which is for once in each update"
+    )
+    for clip in ("clip_grad_norm_(model.parameters(), 1.0)", "[clip_grad_norm_(m.parameters(), 1.0) for m in [model]]"):
+        (message,) = messages(clip)
+        assert "clip where the optimizer steps, after `scaler.unscale_(optimizer)`" in message
+    assert messages("pass", "print(size(model, scaler.get_scale()))") == []
+
+
+def test_an_unscale_that_comes_behind_a_clip_is_to_be_moved() -> None:
+    (message,) = [
+        each.message
+        for each in check(
+            IMPORTS
+            + """def train(model, loader, optimizer, scaler, log):
+    for batch in loader:
+        scaler.scale(model(batch)).backward()
+        clip_grad_norm_(model.parameters(), 1.0)
+        log(scaler.unscale_(optimizer))
+        scaler.step(optimizer)
+        scaler.update()
+"""
+        )
+        if each.code == "AMP401"
+    ]
+    assert message.endswith("move `scaler.unscale_(optimizer)` (line 10) before it")

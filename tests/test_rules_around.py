@@ -321,3 +321,52 @@ def test_413_saves_nothing_that_nothing_loads() -> None:
         assert "nothing in sight loads the optimizer's state" in found.withheld
         assert found.severity is Severity.NOTE
         assert "a run resumed from it would start" in found.message
+
+
+_TRAIN = """\
+def train(model, optimizer, scaler, loader):
+    for inputs, targets in loader:
+        REGION
+            loss = F.cross_entropy(model(inputs), targets)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+def test_305_a_call_that_does_nothing_is_removed_where_the_forward_has_a_region_of_its_own() -> None:
+    call = "torch.autocast('cuda', enabled=True)\ntrain(*make())\n"
+    covered = _TRAIN.replace("REGION", "with torch.autocast('cuda'):")
+    (found,) = check(HEAD + covered + call, settings=only("AMP305"))
+    assert found.severity is Severity.WARNING
+    assert "has a region of its own (line 6): remove the call" in found.message
+    assert "float32" not in found.message
+    assert fixed("AMP305", covered + call) == covered + "train(*make())\n"
+    outer = covered.replace("with torch.autocast('cuda'):", "if True:")
+    outer += "def run(*args):\n    with torch.autocast('cuda', cache_enabled=False):\n        train(*args)\n"
+    (found,) = check(HEAD + outer + call, settings=only("AMP305"))
+    assert found.severity is Severity.WARNING
+
+
+def test_305_no_fix_removes_what_may_act() -> None:
+    covered = _TRAIN.replace("REGION", "with torch.autocast('cuda'):")
+    (found,) = check(f"{HEAD}{covered}torch.autocast('cuda', enabled=ask())\n", settings=only("AMP305"))
+    assert found.fix is None
+
+
+def test_305_says_float32_where_no_region_is_round_the_loss_or_where_none_may_be() -> None:
+    call = "torch.autocast('cuda')\ntrain(*make())\n"
+    (found,) = check(HEAD + _TRAIN.replace("REGION", "if True:") + call, settings=only("AMP305"))
+    assert (found.severity, found.fix) == (Severity.ERROR, None)
+    assert "no region in sight is round the loss of line 8, which then runs in float32" in found.message
+    (found,) = check(HEAD + "from elsewhere import train\n" + call, settings=only("AMP305"))
+    assert "where no other region is round it, the forward runs in float32" in found.message
+    assert "else remove the call" in found.message
+
+
+def test_305_says_of_a_generator_with_a_region_of_its_own_that_the_decorator_does_nothing() -> None:
+    text = "@torch.autocast('cuda')\ndef outputs(model, loader):\n    for each in loader:\n        BODY\n"
+    own = text.replace("BODY", "with torch.autocast('cuda'):\n            out = model(each)\n        yield out")
+    for body, said in ((own, "remove the decorator"), (text.replace("BODY", "yield model(each)"), "in float32")):
+        (found,) = check(HEAD + body, settings=only("AMP305"))
+        assert said in found.message

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from amplint import Applicability, Severity, check, fix
@@ -526,3 +528,73 @@ def test_203_devices_that_a_class_or_a_dict_keeps(
 ) -> None:
     text = KEPT.format(top=top, field=field or "pass", stored=stored, device=device)
     assert len(check(text, settings=Settings(frozenset({"AMP203"}), isolated=True))) == findings
+
+
+_BY_DEVICE = """
+class Steps:
+    def step(self, inputs):
+        self.scaler = torch.amp.GradScaler(enabled=self.use_amp)
+        if self.device.type == "cuda":
+            kind = "cuda"
+            dtype = torch.float16
+        else:
+            kind = "cpu"
+            dtype = ELSE
+        with torch.autocast(REGION):
+            loss = self.net(inputs).mean()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "region", "findings"),
+    [
+        ("torch.bfloat16", "kind, dtype=dtype", 0),
+        ("torch.bfloat16", "kind", 0),
+        ("torch.float16", "kind, dtype=dtype", 1),
+        ("torch.bfloat16", "self.device.type", 1),
+        ("torch.bfloat16", "kind, dtype=self.dtype", 1),
+    ],
+)
+def test_201_is_silent_where_the_losses_of_the_scaler_are_float16_on_cuda_only(
+    other: str, region: str, findings: int
+) -> None:
+    text = _BY_DEVICE.replace("ELSE", other).replace("REGION", region)
+    found = check(HEAD + text, settings=Settings(frozenset({"AMP201"}), isolated=True))
+    assert len(found) == findings
+
+
+@pytest.mark.parametrize(
+    ("region", "findings"),
+    [
+        ("torch.autocast('cuda', enabled=on)", 0),
+        ("torch.autocast(device, dtype=torch.float16)", 1),
+        ("torch.autocast('cuda', enabled=False)", 1),
+        ("torch.no_grad()", 1),
+    ],
+)
+def test_201_asks_the_projects_other_files_where_its_own_has_no_regions(
+    region: str, findings: int, tmp_path: Path
+) -> None:
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "steps.py").write_text(
+        f"import torch\ndef step(net, x, device, on):\n    with {region}:\n        net(x)\n"
+    )
+    (tmp_path / "train.py").write_text("import made, steps\nsteps.step(made.scaler(True))\n")
+    path = tmp_path / "made.py"
+    text = HEAD + "def scaler(on):\n    return torch.amp.GradScaler(enabled=on)\n"
+    path.write_text(text)
+    assert len(check(text, str(path), Settings(frozenset({"AMP201"}), isolated=True))) == findings
+
+
+def test_201_asks_what_a_package_in_reach_imports_by_names_that_are_values(tmp_path: Path) -> None:
+    package = tmp_path / "steps"
+    package.mkdir()
+    (tmp_path / "pyproject.toml").write_text("")
+    (package / "__init__.py").write_text("import importlib\n")
+    (package / "plain.py").write_text("import torch\nwith torch.autocast('cuda'):\n    pass\n")
+    text = HEAD + "import steps\nscaler = torch.amp.GradScaler(enabled=on)\n"
+    (tmp_path / "train.py").write_text(text)
+    assert check(text, str(tmp_path / "train.py"), Settings(frozenset({"AMP201"}), isolated=True)) == []

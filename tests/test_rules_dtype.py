@@ -435,3 +435,52 @@ class Net(nn.Module):
 )
 def test_a_cast_that_a_product_takes(line: str, wanted: bool) -> None:
     assert found(CAST.format(line=line)) == ["AMP209"] * wanted
+
+
+_SWITCHED = """
+import torch
+from frame import Base, mixed
+
+
+CLASS
+    DECORATOR
+    def NAME(self, inputs, model, optimizer, use_amp):
+        scaler = torch.amp.GradScaler("cuda", enabled=use_amp)
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(inputs).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "decorator", "before", "said"),
+    [
+        ("class Steps:", "step", "", "", None),
+        ("class Steps(torch.nn.Module):", "step", "", "", None),
+        ("class Steps(Base):", "step", "", "", "a framework opens"),
+        ("class Steps:", "training_step", "", "", "a framework opens"),
+        ("class Steps:", "step", "@mixed", "", "its decorator `mixed`"),
+        ("class Steps:", "step", "@torch.autocast('cuda', dtype=torch.bfloat16)", "", "the region of line"),
+        (
+            "class Steps:",
+            "step",
+            "",
+            "with torch.autocast('cuda'):\n    Steps().step(a, b, c, d)\n",
+            "the region of line",
+        ),
+        ("class Steps:", "step", "", "Steps().step(a, b, c, d)\n", None),
+    ],
+)
+def test_210_no_fix_switches_off_a_region_that_may_be_round_it(
+    cls: str, name: str, decorator: str, before: str, said: str | None
+) -> None:
+    text = _SWITCHED.replace("CLASS", cls).replace("NAME", name).replace("DECORATOR", decorator) + before
+    (finding,) = check(text, settings=Settings(frozenset({"AMP210"}), isolated=True))
+    if said is None:
+        assert finding.fix is not None
+    else:
+        assert finding.fix is None
+        assert said in (finding.withheld or "")
+        assert "switches off" in (finding.withheld or "")

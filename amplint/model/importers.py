@@ -41,6 +41,28 @@ def reaches(path: str, wanted: Callable[[bytes], object]) -> bool:
     return False
 
 
+@remembered
+def in_reach(path: str, word: bytes) -> tuple[str, ...] | None:
+    """The files with a word that a file, or one that imports it, imports, or those do; None: one can't be read."""
+    seen = {path, *importers(path)}
+    todo = [*seen]
+    for one in todo:  # grows
+        more = {*imports(one), *_by_name(one)} - seen
+        seen |= more
+        todo += more
+    data = {each: _data(each) for each in seen}
+    if None in data.values():
+        return None
+    return tuple(sorted(each for each, text in data.items() if text is not None and word in text))
+
+
+def _by_name(path: str) -> Iterator[str]:
+    """What a package may import by names that are values: where it uses importlib, all files of its folder."""
+    folder, name = os.path.split(path)
+    if name == _INIT and b"importlib" in (_data(path) or b""):
+        yield from (each for each in python_files(root_of(folder)) if os.path.dirname(each) == folder)
+
+
 def importers(path: str) -> Iterator[str]:
     """The files of the same project that import a file, by its own name or through the package that passes it on."""
     files = python_files(root_of(os.path.dirname(path)))

@@ -2,9 +2,11 @@
 
 ## What it does
 Finds `torch.amp.GradScaler(...)` without `device`. Silent where everything in the file is on cuda, or its regions can
-be on with cuda only (`enabled=device.type == "cuda"`): there the default is right. Silent also where the arguments are
-unpacked (`**kwargs`), where the scaler is switched off by a literal `enabled=False`, and where `enabled` or a test
-around it asks for the device.
+be on with cuda only (`enabled=device.type == "cuda"`): there the default is right. So it is where all losses that the
+scaler scales come out of such regions, or of regions that are bfloat16 off cuda; and in a file that has neither losses
+nor regions, where all regions of the project's files that it has to do with by imports are on cuda. Silent also where
+the arguments are unpacked (`**kwargs`), where the scaler is switched off by a literal `enabled=False`, and where
+`enabled` or a test around it asks for the device.
 
 ## Why is this bad?
 The default device is cuda whatever the code trains on. Where CUDA is not available the scaler only warns and switches
@@ -48,24 +50,37 @@ named, gradients agree with the float32 reference within float16's noise.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.compat import tests_of
-from amplint.model.decided import ON_CUDA, decided
+from amplint.model.decided import ON_CUDA, decided, is_vague
 from amplint.model.dtypes import DEFAULT_DTYPE, SCALER, Region, is_false, region_devices, regions
 from amplint.model.evidence import asks_for_device, device_is_asked, evidence
+from amplint.model.folding import CannotRead
 from amplint.model.formulas import TRUE, both, negated, possible
+from amplint.model.importers import in_reach
+from amplint.model.module import build
 from amplint.model.objects import objects
 from amplint.model.precision import dtypes
+from amplint.model.training import trained
+from amplint.paths import contents, remembered
 from amplint.rules.base import Rule
 from amplint.rules.devices import choose
 from amplint.rules.editing import add_first_argument
+from amplint.rules.order import receiver
+from amplint.rules.switching import constructions
+from amplint.source import Source, SourceError
 
 if TYPE_CHECKING:
     from amplint.model import Module
+    from amplint.target import Target
+
+# More files with regions than this are not read for one scaler.
+_MOST_FILES = 40
 
 rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler",))
 
@@ -83,7 +98,7 @@ def check(module: Module) -> Iterator[Finding]:
             or is_false(call.keyword("enabled"))
         ):
             continue  # device_type is AMP107's
-        if device_is_asked(module, call) or _is_for_cuda(module):
+        if device_is_asked(module, call) or _is_for_cuda(module) or _scales_on_cuda(module, call):
             continue
         other = _float16_elsewhere(module)
         message = "`GradScaler` without a device is for cuda; on any other device it switches itself off"
@@ -119,6 +134,55 @@ def _is_for_cuda(module: Module) -> bool:
     if on:
         return all(_is_on_cuda(module, each) for each in on)
     return "cuda" in shown.types and not shown.chosen
+
+
+def _scales_on_cuda(module: Module, call: ir.Call) -> bool:
+    """Whether all losses that a scaler is seen to scale come out of regions that are not float16 but on cuda."""
+    if evidence(module).types - {"cuda", "cpu"}:
+        return False
+    losses = [
+        each
+        for each in trained(module)
+        if each.event.kind == "scale" and call in constructions(module, receiver(each.event))
+    ]
+    if not losses:
+        return not regions(module) and _project_is_on_cuda(module)
+    return all(
+        each.entered
+        and not each.unseen
+        and all(_is_on_cuda(module, of.region) or _is_full_elsewhere(module, of.region) for of in each.entered)
+        for each in losses
+    )
+
+
+def _project_is_on_cuda(module: Module) -> bool:
+    """Whether the files that this one has to do with, by imports, have regions, and all of them are on cuda."""
+    path = os.path.abspath(module.source.filename)
+    files = in_reach(path, b"autocast") if os.path.isfile(path) else None
+    if files is None or len(files) > _MOST_FILES:
+        return False
+    found = [_opens_on_cuda(each, module.target) for each in files if each != path]
+    return True in found and False not in found
+
+
+@remembered
+def _opens_on_cuda(path: str, target: Target) -> bool | None:
+    """Whether all regions of a file are on cuda alone; None where it has none that can be on."""
+    try:
+        other = build(Source.from_bytes(contents(path), path), target)
+    except (OSError, SourceError, CannotRead):
+        return False
+    on = [each for each in regions(other) if not is_false(each.enabled)]
+    return all(_is_on_cuda(other, each) for each in on) if on else None
+
+
+def _is_full_elsewhere(module: Module, region: Region) -> bool:
+    """Whether a region is for cuda and the CPU alone, and float16 on cuda only."""
+    types = {each.type for each in region_devices(module, region)}
+    if region.opaque or not types or not types <= {"cuda", "cpu"}:
+        return False
+    half = decided(module).region_runs_in(region, "float16")
+    return not is_vague(half) and possible(half, negated(ON_CUDA)) is None
 
 
 def _is_on_cuda(module: Module, region: Region) -> bool:

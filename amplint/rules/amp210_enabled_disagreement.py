@@ -32,7 +32,10 @@ scaler.scale(loss).backward()
 ## Fix safety
 Unsafe: without the flag, training now runs in float32, slower and with more memory. The region gets the scaler's
 `enabled`, or a scaler that is always off gets the region's. No fix where the flag can't be read there, where it asks
-for the dtype, which the region should get instead, or where it is by conditions round them that the two differ.
+for the dtype, which the region should get instead, or where it is by conditions round them that the two differ. None
+for a region that may run inside another one, by its callers, a decorator, or a framework that calls the method (as
+Lightning does under `precision="16-mixed"`): a region that is off switches the outer one off, and training would run in
+float32.
 
 ## Proof
 The fixtures lose gradients before: they differ from the float32 reference by more than float16's rounding; after, they
@@ -50,13 +53,16 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.around import around
 from amplint.model.decided import decided, is_vague
 from amplint.model.dtypes import Region
 from amplint.model.formulas import FALSE, TRUE, Formula, both, likely, negated, possible
-from amplint.model.training import Entered, Trained, runs_in, trained
+from amplint.model.training import Entered, Trained, may_be_region, runs_in, trained
+from amplint.model.unseen import bases_in_sight
 from amplint.rules.base import Rule
 from amplint.rules.order import receiver
 from amplint.rules.rehearsal import is_rehearsal
+from amplint.rules.standing import upwards
 from amplint.rules.switching import (
     about_amp,
     can_be_float16,
@@ -74,6 +80,10 @@ if TYPE_CHECKING:
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & backward & cale",))
 
 _HALF_TYPES = {"torch.float16", "torch.half", "torch.bfloat16"}
+
+# What Lightning and transformers call of a class, in a region of theirs; it need not name them, as a part of others.
+_HOOKS = {"training_step", "validation_step", "test_step", "predict_step", "compute_loss"}
+_KNOWN = ("torch.", "builtins.", "functools.", "abc.", "typing.", "contextlib.")
 
 _BOTH = "switch both by the same condition"
 
@@ -177,6 +187,8 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
         return None, "switch both by the same condition"
     if call is region.call and _asks_for_dtype(module, source):
         return None, "the scaler hangs on the dtype: give the region that dtype"
+    if call is region.call and (outer := _may_be_inside(module, region)) is not None:
+        return None, f"an `enabled` that is false switches off {outer}, too: enter the region under a condition"
     text = spelled(module, source, call)
     if text is None:
         return None, "the condition of the one can't be read at the other"
@@ -185,6 +197,35 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
         return None, "its arguments are in the way"
     what = "the region" if call is region.call else "the scaler"
     return Fix(Applicability.UNSAFE, f"Give {what} `enabled={text}`", (edit,)), None
+
+
+def _may_be_inside(module: Module, region: Region) -> str | None:
+    """The region that another one may run in, in words; None where nothing in sight says that there is one."""
+    outer = next(around(module).inside(region.call), None)
+    if outer is not None:
+        return f"the region of {module.line(outer.region.call)}"
+    function = ir.function_of(region.call)
+    contexts = (item.context for each in upwards(ir.statement_of(region.call)) for item in _items(each.parent))
+    unseen = next((each for each in contexts if may_be_region(module, each)), None)
+    if unseen is not None:
+        return f"what `{module.on_one_line(unseen)}` may have switched on"
+    if function is None:
+        return None
+    by = next((each for each in function.decorators if not _is_plain(module, each)), None)
+    if by is not None:
+        return f"a region that its decorator `{module.on_one_line(by)}` may open"
+    hooked = function.name in _HOOKS or (function.cls is not None and not bases_in_sight(module, function.cls))
+    return "a region that a framework opens round this method (`precision=`)" if hooked else None
+
+
+def _items(node: ir.Node | None) -> list[ir.Item]:
+    return list(node.items) if isinstance(node, ir.With) else []
+
+
+def _is_plain(module: Module, decorator: ir.Value) -> bool:
+    """Whether a decorator is torch's or Python's own: what it opens is known."""
+    called = decorator.func if isinstance(decorator, ir.Call) else decorator
+    return all(name.startswith(_KNOWN) for name in module.names.of(called))
 
 
 def _asks_for_dtype(module: Module, switch: ir.Value) -> bool:

@@ -6,9 +6,14 @@ and the decorator on a generator function, whose body runs outside the region.
 
 It is silent where the object goes anywhere else: it may be entered there.
 
+It is a warning, with the advice to remove the call, where the losses that the file trains with come out of other
+regions: the call does nothing there, and is not missed.
+
 ## Why is this bad?
-Nothing runs in half precision, and nothing says so: the training is as slow as without AMP, or the context before the
-`and` (`torch.no_grad()`, say) is the one that is missing.
+The object does nothing. Where no other region is round the forward, nothing runs in half precision, and nothing says
+so: the training is as slow as without AMP, or the context before the `and` (`torch.no_grad()`, say) is the one that is
+missing. A `with` belongs round the forward and the loss and no more: round whole epochs it keeps the half-precision
+copies of the weights past their steps (AMP309).
 
 ## Example
 ```python
@@ -24,7 +29,8 @@ with torch.no_grad(), torch.autocast("cuda"):
 
 ## Fix safety
 Unsafe for `and`: both contexts are entered, and the first one was not before; a backward inside `torch.no_grad()`
-raises then. No fix for a call alone, since what it was to hold is not known, and for a generator: use `with` inside it.
+raises then. A call alone is removed where the forwards are in other regions: safe, as it has no effect. Else there is
+no fix for it, since what it was to hold is not known, and none for a generator: use `with` inside it.
 
 ## Proof
 The fixtures list the regions that were entered, and the dtype of the losses: none before, those of the `with` after.
@@ -41,17 +47,21 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.dtypes import region_of
+from amplint.model.around import around
+from amplint.model.dtypes import is_false, region_of, regions
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned
+from amplint.model.training import Trained, trained
 from amplint.rules.base import Rule
 from amplint.rules.kept import near_regions
+from amplint.rules.statements import removed
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",))
 
+_MAY_ACT = (ir.Call, ir.Walrus, ir.Suspend)
 _EXPECTS = re.compile(r"(?i)raises|warn|suppress")
 _CONTEXTS = {
     *(f"torch.{name}" for name in ("no_grad", "inference_mode", "enable_grad", "set_grad_enabled")),
@@ -66,11 +76,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Each autocast object that no `with` enters."""
     for statement in near_regions(module).statements:
         if isinstance(statement, ir.Expr) and _is_region(module, statement.value) and not _is_tried_out(statement):
-            yield rule.finding(
-                module.span(statement.value),
-                "autocast is made but not entered: the code below runs in float32; put that code into a `with`",
-                withheld="what it is to hold is yours to say",
-            )
+            yield _alone(module, statement)
         elif isinstance(statement, ir.With):
             for item in statement.items:
                 yield from _joined(module, item)
@@ -79,9 +85,64 @@ def check(module: Module) -> Iterator[Finding]:
                 if _is_region(module, value):
                     yield rule.finding(
                         module.span(value),
-                        "a generator's body runs outside its decorator's region, in float32; use `with` inside it",
+                        f"a generator's body runs outside its decorator's region{_inside(module, statement)}",
                         withheld="what it is to hold is yours to say",
                     )
+
+
+def _alone(module: Module, statement: ir.Expr) -> Finding:
+    """The finding for a statement that makes a region and drops it: what to do hangs on the regions of the losses."""
+    message, fix, severity = "autocast is made but not entered, so that this does nothing", None, None
+    withheld: str | None = "what it is to hold is yours to say"
+    losses = [(each, _regions_of(module, each)) for each in trained(module)]
+    bare = next((each for each, found in losses if not found and not each.unseen), None)
+    entered = [region for _, found in losses for region in found]
+    other = next((each.call for each in regions(module) if _is_entered(each.call)), None)
+    if bare is not None:
+        message += f": no region in sight is round the loss of {module.line(bare.event.call)}, which then runs in "
+        message += "float32; put its forward and it, and no more, into a `with`"
+    elif entered:
+        message += f", and the forward has a region of its own ({module.line(entered[0])}): remove the call"
+        severity, edit = Severity.WARNING, _gone(module, statement)
+        if edit is not None:
+            fix, withheld = Fix(Applicability.SAFE, "Remove the call", (edit,)), None
+        else:
+            withheld = "other code shares its lines, or its arguments may do something"
+    else:
+        where = f" (that of {module.line(other)}?)" if other is not None else ""
+        message += (
+            f": where no other region{where} is round it, the forward runs in float32 and belongs, with its loss "
+        )
+        message += "and no more, into a `with`; else remove the call"
+    return rule.finding(module.span(statement.value), message, fix=fix, withheld=withheld, severity=severity)
+
+
+def _regions_of(module: Module, loss: Trained) -> list[ir.Call]:
+    """The regions that a loss comes out of: in its function, or round the calls that lead to it."""
+    found = [each.region for each in loss.entered]
+    found += [each.region for each in around(module).inside(loss.event.call)]
+    return [each.call for each in found if not is_false(each.enabled)]
+
+
+def _is_entered(made: ir.Call) -> bool:
+    """Whether a region goes somewhere, and is no statement of its own."""
+    return not isinstance(made.parent, ir.Expr)
+
+
+def _gone(module: Module, statement: ir.Expr) -> Edit | None:
+    """Delete the statement, where to work out its arguments does nothing."""
+    made = statement.value
+    inside = (value for arg in made.args for value in ir.walk_values(arg.value)) if isinstance(made, ir.Call) else ()
+    return None if any(isinstance(each, _MAY_ACT) for each in inside) else removed(module, statement)
+
+
+def _inside(module: Module, generator: ir.Function) -> str:
+    """What a message says of a decorated generator's body, and what to do."""
+    within = (each.call for each in regions(module) if ir.function_of(each.call) is generator)
+    own = next((each for each in within if each not in generator.decorators), None)
+    if own is not None:
+        return f", which does nothing: its own (that of {module.line(own)}) is what counts, so remove the decorator"
+    return ", in float32; use `with` inside it"
 
 
 def _is_region(module: Module, value: ir.Value) -> bool:

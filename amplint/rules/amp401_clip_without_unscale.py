@@ -60,7 +60,7 @@ from typing import TYPE_CHECKING
 from amplint.findings import Finding, Severity
 from amplint.rules.base import Rule
 from amplint.rules.clip_fix import ClipFix
-from amplint.rules.clips import clips_scaled, is_compensated, only_measures, unscale_first
+from amplint.rules.clips import advice, clips_scaled, is_compensated, only_measures
 from amplint.rules.order import Found, found, where
 
 if TYPE_CHECKING:
@@ -79,9 +79,7 @@ rule = Rule(
     ),
 )
 
-_ELSEWHERE = (
-    "what scales and what steps stands in other functions: unscale_ belongs before the clip, once for each update"
-)
+_ELSEWHERE = "what scales and what steps stands in other functions"
 
 
 @rule.check
@@ -108,5 +106,8 @@ def check(module: Module) -> Iterator[Finding]:
 def _message(module: Module, clip: Found) -> str:
     known = clip.issue.cause and clip.issue.how != "again"
     since = f" (scaled on {module.line(module.value(clip.issue.cause))})" if known else ""
-    call = unscale_first(module, clip)
-    return f"gradients are still multiplied by the loss scale when clipped{since}; call {call} first"
+    to_do = advice(module, clip)
+    what = to_do.first(module)
+    if to_do.waits:
+        what = f"clip where the optimizer steps, after `{to_do.unscale}`, which is for once in each update"
+    return f"gradients are still multiplied by the loss scale when clipped{since}; {what}"

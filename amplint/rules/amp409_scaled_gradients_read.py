@@ -41,8 +41,8 @@ scaler.update()
 ## Fix safety
 Safe where every path from the read reaches `update()` before the next scaled backward: `unscale_` goes right before
 it, or comes up from further down. Unsafe where a number above 1,000 is compared with (tuned to scaled gradients), and
-for the reasons that make AMP401's fix unsafe. No fix on micro steps, where `unscale_` would raise: read where the
-optimizer steps.
+for the reasons that make AMP401's fix unsafe. No fix on micro steps, where `unscale_` would raise, there or at the
+step: read `grad / scaler.get_scale()`, or read where the optimizer steps.
 
 ## Proof
 The fixtures compare with a float32 reference step: the gradients that the program reads are 65,536 times too large
@@ -66,7 +66,7 @@ from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import LARGE_NORM
 from amplint.rules.clip_fix import ClipFix
-from amplint.rules.clips import clips_scaled, is_compensated, only_measures, reads_scale, unscale_first
+from amplint.rules.clips import advice, clips_scaled, is_compensated, only_measures, reads_scale
 from amplint.rules.order import Found, found, where
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ rule = Rule(
     triggers=("grad & .scale( & backward", "grad & scaler & step("),
 )
 
-_ELSEWHERE = "what scales and what steps stands in other functions: unscale_ belongs before it, once for each update"
+_ELSEWHERE = "what scales and what steps stands in other functions"
 
 
 @rule.check
@@ -139,7 +139,15 @@ def _message(module: Module, read: Found, change: bool) -> str:
         what = f"when this changes them{since}, and what it adds or compares with is not"
     else:
         what = f"when their size is read{since}"
-    return f"gradients are still multiplied by the loss scale {what}; call {unscale_first(module, read)} first"
+    to_do = advice(module, read)
+    if not to_do.waits:
+        do = to_do.first(module)
+    elif change:
+        do = f"change them where the optimizer steps, after `{to_do.unscale}`, which is for once in each update"
+    else:
+        do = "before the update more backward passes can follow, and `unscale_` is for once in each update: "
+        do += f"read `grad / {to_do.scaler}.get_scale()`"
+    return f"gradients are still multiplied by the loss scale {what}; {do}"
 
 
 class ReadFix(ClipFix):
@@ -159,4 +167,4 @@ class ReadFix(ClipFix):
         return ""
 
     def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:
-        return None, f"on micro steps unscale_ would raise: read where the optimizer steps, after `{call}`"
+        return None, f"on micro steps unscale_ would raise; or read where the optimizer steps, after `{call}`"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.calls import Calls
@@ -17,7 +17,8 @@ from amplint.model.tensors import SCALE_READS
 from amplint.model.unseen import bases_in_sight, function_named
 from amplint.model.visits import Visit
 from amplint.rules.kept import near_scalers
-from amplint.rules.order import Found, asked, receiver
+from amplint.rules.order import Found, asked, backward_between, calls_of, receiver, side_by_side
+from amplint.rules.standing import exclusive
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -127,18 +128,61 @@ def unscale_for(module: Module, step: ir.Node) -> str:
     return f"{module.text(step.func.base)}.unscale_({module.text(step.args[0].value)})"
 
 
-def unscale_first(module: Module, clip: Found) -> str:
-    """What a message says to call before a clip or a read, with the names of its function where that has some."""
+class Advice(NamedTuple):
+    """What a message says to do about gradients that are still scaled, with the names of the function of the clip.
+
+    `moves`: where the `unscale_` stands that comes too late. `waits`: on some path more backward passes come before the
+    update, so that `unscale_`, which is for once in each update, would raise there or further down.
+    """
+
+    unscale: str
+    scaler: str
+    moves: ir.Node | None
+    waits: bool
+
+    def first(self, module: Module) -> str:
+        """What to do where `unscale_` can come right before it."""
+        if self.moves is not None:
+            return f"move `{self.unscale}` ({module.line(self.moves)}) before it"
+        return f"call `{self.unscale}` first"
+
+
+def advice(module: Module, clip: Found) -> Advice:
+    """What to do about a clip or a read of scaled gradients."""
     flow, visit, wanted = clip.flow, clip.visit, clip.issue.optimizer
     here = ir.function_of(visit.event.call)
     steps = [step for step in visit.steps if ir.function_of(step) is here]  # elsewhere the names may be others
     if steps:
         its = [step for step in steps if wanted and flow.visits[step.id].event.optimizer == wanted]
-        return f"`{unscale_for(module, (its or steps)[-1])}`"
-    events = [each for each in flow.events if ir.function_of(each.call) is here]
-    scalers = (receiver(each) for each in events if each.scaler is not None and each.scaler == clip.issue.scaler)
-    scaler = next(map(module.text, scalers), "scaler")
-    return f"`{scaler}.unscale_({_optimizer_text(module, events, wanted)})`"
+        step = (its or steps)[-1]
+        scaler, call = module.text(receiver(flow.visits[step.id].event)), unscale_for(module, step)
+    else:
+        events = [each for each in flow.events if ir.function_of(each.call) is here]
+        scalers = (receiver(each) for each in events if each.scaler is not None and each.scaler == clip.issue.scaler)
+        scaler = next(map(module.text, scalers), "scaler")
+        call = f"{scaler}.unscale_({_optimizer_text(module, events, wanted)})"
+    return Advice(call, scaler, _late(module, clip, call), _waits(clip))
+
+
+def _waits(clip: Found) -> bool:
+    """Whether a path leads to the next scaled backward, and none goes past a step that stands beside the clip."""
+    if not clip.visit.backward_first:
+        return False
+    pairs = [pair for step in clip.visit.steps for pair in side_by_side(clip.flow, clip.visit.event.call, step)]
+    return not any(ir.statement_of(one).block is ir.statement_of(other).block for one, other in pairs)
+
+
+def _late(module: Module, clip: Found, unscale: str) -> ir.Node | None:
+    """The `unscale_` that comes behind a clip in its own function, and belongs to the same backward."""
+    call = clip.visit.event.call
+    behind = (
+        each.call
+        for each in calls_of(clip.flow, clip.issue.scaler, "unscale_")
+        if each.call.id > call.id and ir.function_of(each.call) is ir.function_of(call)
+        if module.text(each.call) == unscale and not exclusive(each.call, call)
+    )
+    late = next(behind, None)
+    return late if late is not None and not backward_between(module, clip.flow, call, late) else None
 
 
 def _optimizer_text(module: Module, events: list[Event], wanted: str) -> str:
