@@ -235,9 +235,10 @@ class _Trial:
 
 
 def _skips_all(reference: Recorder, run: Interpreter, observed: Observed) -> bool:
-    """Whether a run's scaler has skipped all steps, which the reference has taken."""
+    """Whether a run's scaler has skipped all steps that it was asked for, which the reference has taken."""
     took = reference.observed.steps and not reference.observed.skipped
-    return bool(took and run.stage.protected and observed.end == "finished" and observed.skipped == observed.steps)
+    skipped_all = 0 < observed.steps == observed.skipped
+    return bool(took and run.stage.protected and observed.end == "finished" and skipped_all)
 
 
 def judged(code: Code, step: Step, runs: StepRuns) -> Judged:
