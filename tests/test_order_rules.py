@@ -187,3 +187,35 @@ def test_a_fix_takes_no_names_from_another_function(call: str) -> None:
         edits = each.fix.edits if each.fix else ()
         assert not any("amp_scaler" in edit.content or "optim)" in edit.content for edit in edits)
         assert "amp_scaler" not in each.message
+
+
+OF_ONE_MODE = """\
+import torch
+
+
+def main(amp):
+    scaler = torch.amp.GradScaler("cuda") if amp else None
+
+
+def run(optimizer, batches, scaler, k, training=True):
+    if training:
+        pass
+    else:
+        {asserted}
+    for i, batch in enumerate(batches):
+        if i % k == k - 1:
+            if scaler:
+                scaler.unscale_(optimizer)
+            if training:
+                if scaler:
+                    scaler.update()
+"""
+
+
+@pytest.mark.parametrize("asserted", ["assert scaler is None", "assert not scaler, 'not here'"])
+def test_what_an_arm_asserts_of_the_scaler_is_known_behind_it(asserted: str) -> None:
+    assert "AMP404" not in codes(OF_ONE_MODE.format(asserted=asserted))
+
+
+def test_what_an_arm_asserts_of_another_is_not() -> None:
+    assert "AMP404" in codes(OF_ONE_MODE.format(asserted="assert model is not None"))

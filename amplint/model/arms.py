@@ -40,14 +40,20 @@ class Arms:
         for each in ir.walk_statements(arm, into=False):
             if isinstance(each, (ir.Return, ir.Raise, ir.With)) or (isinstance(each, ir.Jump) and each.kind != "pass"):
                 return True
+            if isinstance(each, ir.Assert) and any(map(self._is_kept, ir.walk_values(each.test))):
+                return True  # it ends the paths on which there is a scaler, or none
             if isinstance(each, ir.Assign) and isinstance(each.value, (ir.Constant, ir.Bool, ir.Compare, ir.Unary)):
                 return True  # a flag
             for target in each.targets if isinstance(each, ir.Assign) else ():
-                key = self._objects.key(target)
-                if is_grad(target) or (key and (self._objects.is_scalers(key) or self._objects.is_optimizers(key))):
+                if is_grad(target) or self._is_kept(target):
                     return True
         below = (each for each in ir.values_below(arm) if isinstance(each, ir.Call))
         return calls.trains(arm) or any(calls.callee(each) is not None for each in below)
+
+    def _is_kept(self, value: ir.Value) -> bool:
+        """Whether a value is what keeps a scaler or an optimizer."""
+        key = self._objects.key(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
+        return bool(key) and (self._objects.is_scalers(str(key)) or self._objects.is_optimizers(str(key)))
 
     def unscales(self, arm: ir.Block | None) -> bool:
         """Whether a suite holds what could unscale gradients."""
