@@ -53,7 +53,7 @@ class Arms:
     def _is_kept(self, value: ir.Value) -> bool:
         """Whether a value is what keeps a scaler or an optimizer."""
         key = self._objects.key(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
-        return bool(key) and (self._objects.is_scalers(str(key)) or self._objects.is_optimizers(str(key)))
+        return key is not None and (self._objects.is_scalers(key) or self._objects.is_optimizers(key))
 
     def unscales(self, arm: ir.Block | None) -> bool:
         """Whether a suite holds what could unscale gradients."""

@@ -12,10 +12,10 @@ from amplint.model.frames import Frame
 from amplint.model.kept import MADE_HERE
 from amplint.model.objects import given, objects
 from amplint.model.reaching import returned
-from amplint.model.scopes import Assigned, owner_class
+from amplint.model.scopes import owner_class
 from amplint.model.sites import Sites
 from amplint.model.slices import is_asked_attribute
-from amplint.model.unseen import bases_in_sight, local_class, local_function, method
+from amplint.model.unseen import bases_in_sight, local_callable, local_class, local_function, method
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -133,11 +133,11 @@ class Calls:
         what = self._module.names.definition(func)
         if what is not None:
             return self._defined(what, call)
-        bound = self._bound(func)
-        if isinstance(bound, ir.Lambda):
-            return Callee(bound.function)
-        if isinstance(bound, ir.Call):
-            made = self._made(bound, call)
+        bound = self._module.names.bound_once(func)
+        if bound is not None and isinstance(bound.value, ir.Lambda):
+            return Callee(bound.value.function)
+        if bound is not None and isinstance(bound.value, ir.Call):
+            made = self._made(bound.value, call)
             if made is not None:
                 return made
         key = self._objects.key(func)
@@ -170,22 +170,9 @@ class Calls:
             return None
         returns = returned(maker.function)
         value = returns[0].value if len(returns) == 1 else None
-        function = self._function_of(value) if value is not None else None
+        function = local_callable(self._module, value) if value is not None else None
         nested = function is not None and function.outer is maker.function
         return Callee(function, made=made, maker=maker) if function is not None and nested else None
-
-    def _bound(self, name: ir.Name) -> ir.Value | None:
-        """The one value that a variable is bound to."""
-        bindings = self._module.names.bindings(name)
-        only = bindings[0] if len(bindings) == 1 else None
-        return only.value if isinstance(only, Assigned) else None
-
-    def _function_of(self, value: ir.Value) -> ir.Function | None:
-        """The function of this file that a value is: a name's, or a lambda, by itself or by a name."""
-        if not isinstance(value, ir.Name):
-            return value.function if isinstance(value, ir.Lambda) else None
-        bound = self._bound(value)
-        return bound.function if isinstance(bound, ir.Lambda) else local_function(self._module, value)
 
     def _target(self, call: ir.Call) -> str:
         """The key of what a construction is assigned to."""

@@ -15,7 +15,7 @@ from amplint.model.dtypes import SCALER
 from amplint.model.objects import SCALERS
 from amplint.model.operators import COMPUTES
 from amplint.model.options import Options
-from amplint.model.reaching import reaching
+from amplint.model.reaching import only_assignment, reaching
 from amplint.model.scopes import Assigned, Other, owner_class
 
 if TYPE_CHECKING:
@@ -189,9 +189,8 @@ def number(module: Module, value: ir.Value | None, depth: int = _FOLLOW) -> floa
         left, right = number(module, value.left, depth - 1), number(module, value.right, depth - 1)
         return _result(value.op, left, right) if left is not None and right is not None else None
     if isinstance(value, ir.Name):
-        bindings = reaching(module.names, value)
-        only = bindings[0] if len(bindings) == 1 else None
-        return number(module, only.value, depth - 1) if isinstance(only, Assigned) else None
+        only = only_assignment(module.names, value)
+        return number(module, only.value, depth - 1) if only is not None else None
     if isinstance(value, ir.Call) and module.names.of(value.func) <= {"builtins.float", "builtins.int"}:
         return number(module, value.positional[0], depth - 1) if len(value.args) == len(value.positional) == 1 else None
     return None

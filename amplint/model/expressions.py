@@ -15,7 +15,7 @@ from amplint.model.events import events
 from amplint.model.frames import Frame
 from amplint.model.gradients import Gradients
 from amplint.model.graphs import Graphs
-from amplint.model.guesses import Changing, Guesses
+from amplint.model.guesses import Guesses
 from amplint.model.objects import objects
 from amplint.model.paths import Outcome, Paths, joined
 from amplint.model.predicates import Predicates
@@ -54,8 +54,7 @@ class Expressions:
         self.calls = module.once(Calls)
         self.conditions = Conditions(module)
         self.predicates = module.once(Predicates)
-        self.guesses = Guesses()
-        self._changing = module.once(Changing)
+        self.guesses = Guesses(module)
         self.regions = Regions(module)
         self.tensors = Tensors(module, self.conditions)
         self.transfer = Transfer(module, self.conditions, self.tensors, several)
@@ -112,7 +111,7 @@ class Expressions:
                 # Whichever it is, the same comes of it.
                 found += [outcomes[0].state] if len(outcomes) == 1 else self.evaluate(test, [state])
                 continue
-            self.guesses.entered(test.id, state)
+            self.guesses.entered(test, state)
             for each in (self.guesses.taken(test.id, outcome) for outcome in outcomes):
                 hides = each.by_flag and unscales.get(not each.holds) and not unscales.get(each.holds)
                 after = self.transfer.switches.uncertain(each.state) if hides else each.state
@@ -189,7 +188,7 @@ class Expressions:
             raises = self.conditions.divides_by_zero(test, state)
             for after in self.evaluate(test, [state]) if not raises else ():
                 truth = self.conditions.truth(test, after)
-                guessed = truth is None and self._changing.changes(test)
+                guessed = truth is None and self.guesses.may_guess(test)
                 for holds in (True, False):
                     if truth is None or truth is holds:
                         yield Outcome(self.conditions.assume(test, holds, after), holds, by_flag, guessed)

@@ -26,7 +26,6 @@ _EMPTY = ("none", "zeros", "entry")
 # What says the same whenever it is asked, of what is given.
 _FIXED = ("torch.", "os.", "platform.", "builtins.isinstance", "builtins.hasattr", "builtins.callable")
 _OF_ARGUMENTS = ("builtins.bool", "builtins.int", "builtins.float", "builtins.getattr", "builtins.min", "builtins.max")
-_CONTAINERS = ("builtins.list", "builtins.dict", "builtins.set", "collections.deque", "collections.Counter")
 _FOLLOW = 5
 
 _Clause = frozenset[tuple[str, bool]]
@@ -101,12 +100,18 @@ def _stored(module: Module, attr: str) -> list[ir.Attribute]:
 class Guesses:
     """What the paths of one function have guessed, and the states in which they came to that."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: Module) -> None:
+        self._changing = module.once(Changing)
         self._entering: dict[str, set[State]] = {}
 
-    def entered(self, number: int, state: State) -> None:
-        """A path comes to a condition, by its id, where this one or another may have to guess."""
-        self._entering.setdefault(_fact(number), set()).add(state)
+    def may_guess(self, test: ir.Value) -> bool:
+        """Whether a path that doesn't know how a condition comes out has to guess."""
+        return self._changing.changes(test)
+
+    def entered(self, test: ir.Value, state: State) -> None:
+        """A path comes to a condition where this one or another may have to guess."""
+        if self.may_guess(test):
+            self._entering.setdefault(_fact(test.id), set()).add(state)
 
     @staticmethod
     def taken(number: int, outcome: Outcome) -> Outcome:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.deciding import is_changed
 from amplint.model.evident import number
-from amplint.model.scopes import Assigned
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -114,6 +113,5 @@ def _count(module: Module, value: ir.Value) -> int | None:
 
 def _bound_once(module: Module, name: ir.Name) -> ir.Value | None:
     """The one value that a variable is ever bound to."""
-    bindings = module.names.bindings(name)
-    only = bindings[0] if len(bindings) == 1 else None
-    return only.value if isinstance(only, Assigned) and not is_changed(only) else None
+    only = module.names.bound_once(name)
+    return only.value if only is not None and not is_changed(only) else None

@@ -198,6 +198,12 @@ class Names:
         home = name.scope.home(name.name)
         return home.bindings[name.name] if home is not None else []
 
+    def bound_once(self, name: ir.Name) -> Assigned | None:
+        """The assignment that binds a variable, where nothing else ever does."""
+        bindings = self.bindings(name)
+        only = bindings[0] if len(bindings) == 1 else None
+        return only if isinstance(only, Assigned) else None
+
     def definition(self, value: ir.Value) -> ir.Function | ir.Class | None:
         """The function or class that a name, or a module's attribute, surely stands for; those of other files too."""
         if isinstance(value, ir.Name):

@@ -221,7 +221,7 @@ class Statements:
         taken: dict[bool, list[State]] = {True: [], False: []}
         decides = self._arms.decides(statement)
         for before in states:
-            self._expressions.guesses.entered(statement.test.id, before)
+            self._expressions.guesses.entered(statement.test, before)
             for each in self._expressions.outcomes(statement.test, before):
                 guessed = decides and not _breaks(arms[each.holds])
                 outcome = self._expressions.guesses.taken(statement.test.id, each) if guessed else each

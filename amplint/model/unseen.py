@@ -275,6 +275,13 @@ def local_function(module: Module, value: ir.Value) -> ir.Function | None:
     return method(module, cls, value.attr) if cls is not None and isinstance(value, ir.Attribute) else None
 
 
+def local_callable(module: Module, value: ir.Value) -> ir.Function | None:
+    """The same, or the function of a lambda: of one that stands there, or that a name is only ever bound to."""
+    bound = module.names.bound_once(value) if isinstance(value, ir.Name) else None
+    held = bound.value if bound is not None and isinstance(bound.value, ir.Lambda) else value
+    return held.function if isinstance(held, ir.Lambda) else local_function(module, held)
+
+
 def local_class(module: Module, value: ir.Value) -> ir.Class | None:
     """The class of this file that a name stands for, where that is certain."""
     found = module.names.definition(value)

@@ -66,13 +66,11 @@ from amplint.model.importers import in_reach
 from amplint.model.module import build
 from amplint.model.objects import objects
 from amplint.model.precision import dtypes
-from amplint.model.training import trained
 from amplint.paths import contents, remembered
 from amplint.rules.base import Rule
 from amplint.rules.devices import choose
 from amplint.rules.editing import add_first_argument
-from amplint.rules.order import receiver
-from amplint.rules.switching import constructions
+from amplint.rules.switching import scaled_by
 from amplint.source import Source, SourceError
 
 if TYPE_CHECKING:
@@ -140,11 +138,7 @@ def _scales_on_cuda(module: Module, call: ir.Call) -> bool:
     """Whether all losses that a scaler is seen to scale come out of regions that are not float16 but on cuda."""
     if evidence(module).types - {"cuda", "cpu"}:
         return False
-    losses = [
-        each
-        for each in trained(module)
-        if each.event.kind == "scale" and call in constructions(module, receiver(each.event))
-    ]
+    losses = scaled_by(module, call)
     if not losses:
         return not regions(module) and _project_is_on_cuda(module)
     return all(

@@ -68,11 +68,9 @@ from amplint.model.dtypes import (
 )
 from amplint.model.evidence import ACCELERATORS, Evidence, asks_for_device, device_is_asked, evidence
 from amplint.model.precision import dtypes
-from amplint.model.training import trained
 from amplint.rules.base import Rule
 from amplint.rules.devices import choose
-from amplint.rules.order import receiver
-from amplint.rules.switching import constructions
+from amplint.rules.switching import scaled_by
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -206,11 +204,10 @@ def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Re
 def _regions_of(module: Module, made: ir.Call) -> list[Region]:
     """The regions that the losses come out of which a scaler scales, but those that are off; none if not in sight."""
     found: dict[int, Region] = {}
-    for each in trained(module):
-        if each.event.kind == "scale" and made in constructions(module, receiver(each.event)):
-            if each.unseen or not each.entered:
-                return []
-            found |= {one.region.call.id: one.region for one in each.entered if not is_false(one.region.enabled)}
+    for each in scaled_by(module, made):
+        if each.unseen or not each.entered:
+            return []
+        found |= {one.region.call.id: one.region for one in each.entered if not is_false(one.region.enabled)}
     return list(found.values())
 
 

@@ -48,8 +48,7 @@ from amplint.model.dtypes import OLD_SCALER, SCALER
 from amplint.model.events import events
 from amplint.model.flow import flows
 from amplint.model.objects import objects
-from amplint.model.scopes import Assigned
-from amplint.model.unseen import local_function
+from amplint.model.unseen import local_callable
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.order import always_off, visits
@@ -98,13 +97,7 @@ def _closure(module: Module, visit: Visit) -> str:
 
 def _runs_backward(module: Module, value: ir.Value) -> bool:
     """Whether a value is a function of this file with a backward in it, or in what it calls there."""
-    if isinstance(value, ir.Name):
-        bindings = module.names.bindings(value)
-        if len(bindings) == 1 and isinstance(bindings[0], Assigned):
-            value = bindings[0].value
-            if not isinstance(value, ir.Lambda):
-                return False
-    function = value.function if isinstance(value, ir.Lambda) else local_function(module, value)
+    function = local_callable(module, value)
     if function is None:
         return False
     return any(event.kind in ("backward", "opaque") for event in events(module).below(function.body))

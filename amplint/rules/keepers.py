@@ -176,10 +176,10 @@ class _Taking:
         """Whether the name may be among the items of what is iterated over."""
         if isinstance(source, ir.Sequence):
             return any(self._is_name(each, depth) for each in source.items)
-        bindings = self._module.names.bindings(source) if isinstance(source, ir.Name) else []
-        only = bindings[0] if len(bindings) == 1 else None
-        plain = isinstance(only, Assigned) and isinstance(only.value, ir.Sequence) and only.value.kind == "tuple"
-        return not plain or not isinstance(only, Assigned) or self._may_hold(only.value, depth)
+        only = self._module.names.bound_once(source) if isinstance(source, ir.Name) else None
+        if only is None or not isinstance(only.value, ir.Sequence) or only.value.kind != "tuple":
+            return True
+        return self._may_hold(only.value, depth)
 
     # --- values -----------------------------------------------------------------------------------------------------
 

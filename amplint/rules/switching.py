@@ -15,8 +15,10 @@ from amplint.model.events import Event, events
 from amplint.model.formulas import Formula, World
 from amplint.model.objects import SCALERS, objects
 from amplint.model.scopes import owner_class
+from amplint.model.training import Trained, trained
 from amplint.rules.devices import readable_at
 from amplint.rules.editing import add_last_argument
+from amplint.rules.order import receiver
 from amplint.rules.standing import loops_round
 
 if TYPE_CHECKING:
@@ -39,6 +41,15 @@ def constructions(module: Module, scaler: ir.Value) -> list[ir.Call]:
         elif not (isinstance(each.value, ir.Constant) and each.value.value is None):
             return []
     return found
+
+
+def scaled_by(module: Module, made: ir.Call) -> list[Trained]:
+    """The losses that a scaler is seen to scale, by the call that makes it."""
+    return [
+        each
+        for each in trained(module)
+        if each.event.kind == "scale" and made in constructions(module, receiver(each.event))
+    ]
 
 
 def about_amp(module: Module, formula: Formula, but: Formula) -> bool:

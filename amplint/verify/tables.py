@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
-from amplint.model.scopes import Assigned, owner_class
+from amplint.model.scopes import Assigned, class_of_self, owner_class
 
 if TYPE_CHECKING:
     from amplint.verify.files import Files
@@ -68,7 +68,7 @@ class Tables:
         if pattern is None:
             return
         place = self._files.of(code, base)
-        cls = owner_class(ir.Attribute(base.id, base.node, base.parent, base, "")) if place is None else None
+        cls = class_of_self(base) if place is None and isinstance(base, ir.Name) else None
         if place is not None and not place.name:
             found = [(place.code, each) for each in place.code.module.functions if each.outer is None and not each.cls]
         else:
