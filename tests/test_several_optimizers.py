@@ -384,3 +384,59 @@ def test_an_optimizer_that_is_given_back_is_the_same(returned: str, rebound: str
     assert [each.code for each in check(text)] == []
     unscale = "        scaler.unscale_(optimizer)\n"
     assert [each.code for each in check(text.replace(unscale, ""))] == ["AMP401"]
+
+
+FOLDS = """\
+import torch
+from torch import nn
+
+
+def plain(model):
+    optimizer = torch.optim.AdamW(model.parameters())
+    return {returned}
+
+
+def grouped(model):
+    optimizer = torch.optim.SGD([{{"params": model.parameters()}}])
+    return {returned}
+
+
+def train(model, loader, optimizer, scaler, every):
+    for i, (x, y) in enumerate(loader):
+        with torch.autocast("cuda"):
+            loss = nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        if (i + 1) % every == 0:
+{lines}
+
+
+def fold(cfg, loader):
+    model = nn.Linear(4, 4).cuda()
+    if cfg.grouped:
+        {bound} = {maker}(model)
+    else:
+        {bound} = plain(model)
+    scaler = torch.amp.GradScaler("cuda")
+    for _ in range(cfg.epochs):
+        train(model, loader, optimizer, scaler, cfg.every)
+
+
+def main(cfg, loader):
+    for _ in range(4):
+        fold(cfg, loader)
+"""
+RIGHT = ["scaler.unscale_(optimizer)", "scaler.step(optimizer)", "scaler.update()", "optimizer.zero_grad()"]
+WRONG = ["scaler.update()", "scaler.unscale_(optimizer)", "scaler.step(optimizer)", "optimizer.zero_grad()"]
+PAIR = {"returned": "optimizer, 1", "bound": "optimizer, scheduler"}
+ALONE = {"returned": "optimizer", "bound": "optimizer"}
+
+
+@pytest.mark.parametrize("bound", [PAIR, ALONE], ids=["pair", "alone"])
+@pytest.mark.parametrize("maker", ["grouped", "plain", "timm.build"])
+def test_an_optimizer_made_anew_has_no_gradients_of_the_one_before(bound: dict[str, str], maker: str) -> None:
+    right, wrong = (
+        FOLDS.format(**bound, maker=maker, lines="\n".join(f"            {each}" for each in lines))
+        for lines in (RIGHT, WRONG)
+    )
+    assert check(right) == []
+    assert "AMP410" in {each.code for each in check(wrong)}

@@ -11,7 +11,7 @@ from amplint.model import ir
 from amplint.model.calls import Calls
 from amplint.model.events import is_grad
 from amplint.model.objects import objects
-from amplint.model.reaching import only_assignment
+from amplint.model.reaching import only_assignment, returned
 from amplint.model.scopes import UNKNOWN, Other
 from amplint.model.state import Abstract, State
 
@@ -44,8 +44,30 @@ class Ownership:
         """Whether a key is one of an optimizer that the file makes or steps."""
         return self._objects.is_optimizers(key)
 
-    def is_construction(self, value: ir.Value) -> bool:
-        """Whether a value is a new optimizer of torch's."""
+    def is_construction(self, value: ir.Value, place: int | None = None) -> bool:
+        """Whether a value is a new optimizer of torch's, made here or in the function that is called.
+
+        `place`: of the items that the function returns the one that is asked about.
+        """
+        if not isinstance(value, ir.Call):
+            return False
+        if place is None and self._is_torchs_optimizer(value):
+            return True
+        callee = self._module.once(Calls).find(value)
+        returns = returned(callee.function) if callee is not None else []
+        return bool(returns) and all(self._is_made_there(each.value, place) for each in returns)
+
+    def _is_made_there(self, value: ir.Value | None, place: int | None) -> bool:
+        """Whether a function that returns a value has made it, or the item of it at a place, as an optimizer."""
+        if place is not None:
+            items = value.items if isinstance(value, ir.Sequence) else ()
+            value = items[place] if place < len(items) else None
+        if isinstance(value, ir.Name):
+            made = only_assignment(self._module.names, value)
+            value = made.value if made is not None else None
+        return self._is_torchs_optimizer(value)
+
+    def _is_torchs_optimizer(self, value: ir.Value | None) -> bool:
         names = self._module.names.of(value.func) if isinstance(value, ir.Call) else frozenset()
         return bool(names) and all(name.startswith("torch.optim.") for name in names)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from amplint.model import ir, protocol
 from amplint.model.conditions import Conditions
 from amplint.model.events import Event
-from amplint.model.gradients import Gradients, after_clear, after_plain, after_scaled, after_unscale
+from amplint.model.gradients import ENTRY, Gradients, after_clear, after_plain, after_scaled, after_unscale
 from amplint.model.objects import objects
 from amplint.model.ownership import Ownership
 from amplint.model.protocol import TABLE, Call, Error, Stage
@@ -482,12 +482,25 @@ class Transfer:
 
     def made(self, target: ir.Value, value: ir.Value, state: State) -> State:
         """An assignment: what was made new has nothing done to it yet."""
-        key = self._objects.key(target) if isinstance(value, ir.Call) else None
-        if key is None:
+        if not isinstance(value, ir.Call):
             return state
-        for made in self._objects.made_by(key):
+        if isinstance(target, ir.Sequence):
+            for place, item in enumerate(target.items):
+                state = self._optimizer_made(self._objects.key(item), value, place, state)
+            return state
+        key = self._objects.key(target)
+        for made in self._objects.made_by(key) if key is not None else ():
             if made.call is value:
-                return self.switches.made(key, made, state)
-        if self._objects.is_optimizers(key) and self.ownership.is_construction(value):
+                return self.switches.made(key or "", made, state)
+        return self._optimizer_made(key, value, None, state)
+
+    def _optimizer_made(self, key: str | None, call: ir.Call, place: int | None, state: State) -> State:
+        """A variable bound to what a call gives, or to one of the items of that."""
+        if key is None or not self._objects.is_optimizers(key):
+            return state
+        if self.ownership.is_construction(call, place):
             return state.with_gradients(key, Gradients("none"))
+        if state.gradients_of(key).updated and all(self._objects.key(each.value) != key for each in call.args):
+            # It may be a new one. What an update made of the one before isn't about it.
+            return state.with_gradients(key, ENTRY)
         return state
