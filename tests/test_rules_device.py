@@ -598,3 +598,90 @@ def test_201_asks_what_a_package_in_reach_imports_by_names_that_are_values(tmp_p
     text = HEAD + "import steps\nscaler = torch.amp.GradScaler(enabled=on)\n"
     (tmp_path / "train.py").write_text(text)
     assert check(text, str(tmp_path / "train.py"), Settings(frozenset({"AMP201"}), isolated=True)) == []
+
+
+ON_CPU = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def train(model, loader, optimizer):
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = nn.functional.binary_cross_entropy(model(x).sigmoid(), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    torch.save({"epoch": 1, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, "checkpoint.pt")
+
+
+def main(args):
+    data = torch.load(args.data, map_location="cpu")
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, data, optimizer)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("model = Net()", "model = Net().train().to(dtype=torch.float32)"),
+        ("model = Net()", "model = torch.compile(nn.Sequential(Net()))"),
+        ("model = Net()", "model = make()\n\n\ndef make():\n    return Net()\n\n\ndef rest(args, data, model):"),
+        ("model = Net()", 'model = Net().to("cpu")'),
+        ("train(model, data, optimizer)", "print(model)\n    train(model, data, optimizer)"),
+        ("optimizer)\n", "torch.optim.Adam(model.parameters()))\n"),
+    ],
+)
+def test_203_what_never_leaves_the_cpu_is_in_no_region_for_cuda(old: str, new: str) -> None:
+    assert codes(ON_CPU.replace(old, new)) == ["AMP203"]  # nothing overflows, and no loss is refused
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("model = Net()", "model = Net().cuda()"),
+        ("model = Net()", "model = Net().to(args.device)"),
+        ("model = Net()", "model = Net()\n    if args.gpu:\n        model.cuda()"),
+        ("model = Net()", "model = build(args)"),
+        ("model = Net()", "model = Net()\n    place(model)"),
+        ("model = Net()", "model = args.prepare(Net())"),
+        ("model = Net()", "torch.set_default_device(args.device)\n    model = Net()"),
+        ("model = Net()", "torch.set_default_tensor_type(torch.cuda.FloatTensor)\n    model = Net()"),
+        ("class Net(nn.Module)", "class Net(args.Base)"),
+        ("for x, y in loader:", "for x, y in loader:\n        x = x.to(model.device)"),
+        ('map_location="cpu"', "weights_only=True"),
+    ],
+)
+def test_203_what_may_leave_the_cpu_is_no_evidence(old: str, new: str) -> None:
+    assert old in ON_CPU
+    assert "AMP203" not in codes(ON_CPU.replace(old, new))
+
+
+def test_203_a_file_that_is_imported_may_be_given_other_models(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "train.py").write_text(ON_CPU)
+    found = check(ON_CPU, filename=str(tmp_path / "train.py"))
+    assert [each.code for each in found] == ["AMP203"]
+    (tmp_path / "big.py").write_text("from train import train\n\ntrain(make().cuda(), data, optimizer)\n")
+    found = check(ON_CPU, filename=str(tmp_path / "train.py"))
+    assert "AMP203" not in [each.code for each in found]
+
+
+@pytest.mark.parametrize("moved", ["", ".cuda()"])
+def test_413_needs_gradients_of_a_region_that_does_something(moved: str) -> None:
+    text = ON_CPU.replace('map_location="cpu"', "weights_only=True").replace("model = Net()", f"model = Net(){moved}")
+    assert ("AMP413" in codes(text)) == bool(moved)
