@@ -640,7 +640,7 @@ def main(args):
         ("", ""),
         ("model = Net()", "model = Net().train().to(dtype=torch.float32)"),
         ("model = Net()", "model = torch.compile(nn.Sequential(Net()))"),
-        ("model = Net()", "model = make()\n\n\ndef make():\n    return Net()\n\n\ndef rest(args, data, model):"),
+        ("model = Net()", "def make():\n        return Net()\n\n    model = make()"),
         ("model = Net()", 'model = Net().to("cpu")'),
         ("train(model, data, optimizer)", "print(model)\n    train(model, data, optimizer)"),
         ("optimizer)\n", "torch.optim.Adam(model.parameters()))\n"),
