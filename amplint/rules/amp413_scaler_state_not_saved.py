@@ -5,6 +5,9 @@ Finds `optimizer.state_dict()` in what is saved beside a model, where the scaler
 reached, and its own state is saved nowhere; and `optimizer.load_state_dict(...)` where the scaler's state is saved, but
 never loaded.
 
+It is a note where nothing resumes from the checkpoint: no file of the programs that this one is a part of, by imports,
+loads an optimizer's state. Silent there for the file of the best model or the final one.
+
 It is silent unless the scaler's whole life is in sight: made and, by one of the file's own names, saved there; not
 returned, kept in a container or given to code elsewhere. It is silent as well about a scaler that nothing scales or
 steps with. Of an object that keeps a scaler as an attribute the states may also be taken by a function that is given
@@ -69,7 +72,7 @@ from amplint.rules.guards import unit
 from amplint.rules.kept import near_kept
 from amplint.rules.lives import Life, asks, float16_possible, in_reach, linked, lives, text_at, trains_off, why_not_at
 from amplint.rules.order import used_by_others
-from amplint.rules.resumes import handed_over, is_resumed, loaded_elsewhere, loads_in_sight, usual_first
+from amplint.rules.resumes import handed_over, is_last_of_all, is_resumed, loaded_elsewhere, loads_in_sight, usual_first
 from amplint.rules.standing import loop_of
 from amplint.rules.statements import line_behind, own_statement
 
@@ -176,6 +179,9 @@ def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
         return
     # What else is saved, for a display or of the model alone, is not what a run is resumed from.
     entries = [(state, place) for state, place in entries if _holds_a_model(module, state.call)] or entries
+    resumed = is_resumed(module)
+    if not resumed and all(is_last_of_all(module, state.call, place) for state, place in entries):
+        return
     entries.sort(key=lambda each: _rank(module, each[0].call))
     first = ir.function_of(entries[0][0].call)
     whole = _dict_of(entries[0][0].call)
@@ -186,12 +192,13 @@ def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
     ][-1]
     place = next(place for state, place in entries if state is last)
     offered, withheld = _fix(module, life, entries)
-    resumed = is_resumed(module)
-    then = "a resumed run starts" if resumed else "a run resumed from it would start"
+    said = "a resumed run starts at the initial scale and skips steps until it fits again"
+    if not resumed:
+        said = "nothing in sight resumes from it, and a run that did would start at the initial scale and skip steps"
     yield rule.finding(
         module.span(last.call if module.is_own(last.call) else place),
-        f"the checkpoint has the optimizer's state without the scaler's: {then} at the initial scale and "
-        f"skip{'s' if resumed else ''} steps until it fits again; save the scaler's state_dict() too, and load it",
+        f"the checkpoint has the optimizer's state without the scaler's: {said}; save the scaler's state_dict() too, "
+        "and load it",
         fix=offered,
         withheld=withheld,
         severity=None if resumed else Severity.NOTE,
