@@ -380,3 +380,59 @@ def test_a_scaler_may_be_used_by_another_file(tmp_path: Path, uses: bool) -> Non
         (tmp_path / "main.py").write_text(code)
     told = [each for each in check(text, filename=str(tmp_path / "training.py")) if each.code == "AMP413"]
     assert len(told) == uses
+
+
+ENTRY = '"scaler": scaler.state_dict()'
+
+
+def saved(text: str) -> str:
+    return text.replace("M(", "model.state_dict(").replace("O(", "optimizer.state_dict(")
+
+
+@pytest.mark.parametrize(
+    ("save", "entry"),
+    [
+        ('torch.save({"model": M(), "optimizer": O() if full else None}, path)', f"{ENTRY} if full else None"),
+        ('torch.save({"model": M(), "optimizer": None if best else O()}, path)', '"scaler": None if best else scaler.'),
+        ('torch.save({"model": M(), "optimizer": args.full and O()}, path)', '"scaler": args.full and scaler.'),
+        ('torch.save({"model": M(), "optimizer": {**O()}}, path)', ENTRY),
+        ('state = O()\ntorch.save({"model": M(), "optimizer": state}, path)', ENTRY),
+        ('one, other = M(), O()\ntorch.save({"model": one, "optimizer": other}, path)', ENTRY),
+        (
+            'state = {"model": M()}\nstate.update(optimizer=O())\ntorch.save(state, path)',
+            ", scaler=scaler.state_dict()",
+        ),
+        ("torch.save(OrderedDict(model=M(), optimizer=O()), path)", ", scaler=scaler.state_dict()"),
+        ('base = {"model": M()}\ntorch.save({**base, "optimizer": O()}, path)', ENTRY),
+        (
+            'state = {"model": M()}\nif full:\n    state["optimizer"] = O()\ntorch.save(state, path)',
+            'state["scaler"] = ',
+        ),
+    ],
+)
+def test_a_dict_with_fixed_keys_gets_one_more(save: str, entry: str) -> None:
+    fixed = fix(function(after=LOAD, save=saved(save)), unsafe=True)
+    assert entry in fixed
+    assert fixed.count("scaler.load_state_dict") == 1
+
+
+@pytest.mark.parametrize(
+    ("save", "why"),
+    [
+        ("torch.save([M(), O()], path)", "the states are saved in a list"),
+        ('torch.save({"model": M(), args.key: O()}, path)', "the key of the optimizer's state is no literal"),
+        ('torch.save(M(), "m.pt")\ntorch.save(O(), "o.pt")', "the optimizer's state has a file of its own"),
+        ('torch.save(dict([("model", M()), ("optimizer", O())]), path)', "how the optimizer's state gets into"),
+    ],
+)
+def test_what_is_no_dict_with_fixed_keys_is_called_what_it_is(save: str, why: str) -> None:
+    found = only(function(after=LOAD, save=saved(save)))
+    assert found.fix is None
+    assert str(found.withheld).startswith(why)
+
+
+def test_a_scaler_that_may_be_missing_is_called_that() -> None:
+    text = function(after=LOAD).replace(
+        'torch.amp.GradScaler("cuda")', 'torch.amp.GradScaler("cuda") if args.amp else None'
+    )
+    assert "where the scaler may be missing: it is made under a condition (line 8)" in str(only(text).withheld)

@@ -259,7 +259,9 @@ def why_not_at(module: Module, life: Life, place: ir.Node) -> str | None:
         others = " and ".join(sorted({module.line(each.call) for each in known.made[life.scaler]}))
         return f"and the scaler is made in more than one place ({others})"
     if not isinstance(statement, ir.Assign) or statement.value is not life.made.call:
-        return f"and how the scaler is made ({line}) is not plain"
+        if isinstance(life.made.call.parent, (ir.Conditional, ir.Bool)):
+            return f"where the scaler may be missing: it is made under a condition ({line})"
+        return f"where it can't be told whether the scaler made on {line} is there"
     name = statement.targets[0]
     if isinstance(name, ir.Name):
         if len(known.bindings(name)) != 1:
