@@ -85,7 +85,7 @@ def test_201_asks_the_region_when_it_is_on_and_in_what(region: str, severity: Se
     [
         (CHOSEN, "device.type"),
         ('device = "cuda" if flag else "cpu"\nmodel.to(device)\n', "device"),
-        ('model.cuda()\nwith torch.autocast("cpu"):\n    pass\n', '"cpu"'),
+        ('if gpu:\n    model.cuda()\nwith torch.autocast("cpu"):\n    pass\n', '"cpu"'),
     ],
 )
 def test_201_unsafe_device(code: str, device: str) -> None:
@@ -685,3 +685,111 @@ def test_203_a_file_that_is_imported_may_be_given_other_models(tmp_path: Path) -
 def test_413_needs_gradients_of_a_region_that_does_something(moved: str) -> None:
     text = ON_CPU.replace('map_location="cpu"', "weights_only=True").replace("model = Net()", f"model = Net(){moved}")
     assert ("AMP413" in codes(text)) == bool(moved)
+
+
+STEPS = """\
+import os
+import sys
+TOP
+
+def train(model, loader, optimizer, device):
+    INSIDE
+    scaler = torch.amp.GradScaler()
+    for x, y in loader:
+        with torch.autocast(device.type, dtype=torch.float16):
+            loss = model(x.to(device), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def setup(rank):
+    torch.cuda.set_device(rank)
+
+
+def main(args):
+    CALLING
+    train(make(), loader(), optimizer(), torch.device(args.device))
+
+
+main(parse())
+"""
+
+
+def steps(top: str = "", inside: str = "", calling: str = "") -> str:
+    """A program that trains on what it is told, with more at its top, before the scaler, or before it is called."""
+    text = STEPS.replace("TOP", top)
+    for mark, lines in (("INSIDE", inside), ("CALLING", calling)):
+        text = text.replace(mark, (lines or "pass").replace("\n", "\n    "))
+    return text
+
+
+NEED_CUDA = (
+    'assert torch.cuda.is_available(), "needs a GPU"',
+    "assert torch.cuda.device_count() > 1",
+    "if not torch.cuda.is_available():\n    raise RuntimeError",
+    "if not torch.cuda.is_available():\n    print()\n    sys.exit(1)",
+    "if torch.cuda.device_count() == 0:\n    exit()",
+    "if torch.cuda.is_available():\n    pass\nelse:\n    os._exit(2)",
+    "has = torch.cuda.is_available()\nassert has",
+    'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
+    'torch.distributed.init_process_group("nccl")',
+    "print(torch.cuda.get_device_name(0))",
+)
+CAN_DO_WITHOUT = (
+    "",
+    "assert args.device",
+    "assert torch.cuda.is_available() or args.slow",
+    "assert not torch.cuda.is_available()",
+    "assert torch.cuda.device_count() >= 0",
+    "if not torch.cuda.is_available():\n    print('slow')",
+    "if torch.cuda.is_available():\n    torch.cuda.set_device(0)",
+    "if not torch.cuda.is_available() and args.gpu:\n    sys.exit(1)",
+    'torch.distributed.init_process_group("gloo")',
+    "torch.cuda.empty_cache()",
+    "later = lambda: torch.cuda.current_device()",
+)
+
+
+@pytest.mark.parametrize("where", ["top", "inside", "calling"])
+@pytest.mark.parametrize("line", NEED_CUDA)
+def test_201_is_silent_where_there_is_always_cuda(line: str, where: str) -> None:
+    assert codes(steps(**{where: line})) == []
+
+
+def test_201_follows_what_sets_the_device() -> None:
+    assert codes(steps(calling="setup(args.rank)")) == []
+    assert codes(steps(calling="if args.rank:\n    setup(args.rank)")) == ["AMP201"]
+
+
+@pytest.mark.parametrize("where", ["top", "inside", "calling"])
+@pytest.mark.parametrize("line", CAN_DO_WITHOUT)
+def test_201_is_found_where_there_may_be_no_cuda(line: str, where: str) -> None:
+    assert codes(steps(**{where: line})) == ["AMP201"]
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        'f"cuda:{rank}"',
+        '"cuda:" + str(rank)',
+        '"cuda:%d" % rank',
+        '"cuda:{}".format(rank)',
+        'torch.device("cuda", rank)',
+    ],
+)
+def test_201_a_device_that_begins_with_cuda_is_cuda(device: str) -> None:
+    assert codes(f"model.to({device})\nscaler = torch.amp.GradScaler()\n") == []
+
+
+@pytest.mark.parametrize(
+    ("device", "why"),
+    [
+        ("model.to(args.device)\n", "the device (line 2) is chosen elsewhere: name its type, which is a str, here too"),
+        ('model.to("cuda")\nother.to("xpu")\n', "the file puts tensors on several devices"),
+        ("", "the file does not show which device it trains on"),
+    ],
+)
+def test_201_says_why_no_device_can_be_named(device: str, why: str) -> None:
+    (found,) = check(f"{HEAD}{device}scaler = torch.amp.GradScaler()\n")
+    assert found.withheld == why

@@ -70,6 +70,7 @@ from amplint.model.dtypes import (
     regions,
 )
 from amplint.model.evidence import ACCELERATORS, Evidence, asks_for_device, device_is_asked, evidence
+from amplint.model.needed import needs_cuda
 from amplint.model.precision import dtypes
 from amplint.model.unmoved import does_nothing, named_cpu, trains_on_cpu
 from amplint.rules.base import Rule
@@ -191,7 +192,7 @@ def _scalers(module: Module, every: list[Region]) -> Iterator[Finding]:
         elif OLD_SCALER[str(name)] != "cuda":
             continue
         finding = _scaler(module, call, literal if name == SCALER else None, _regions_of(module, call) or every)
-        if finding is not None:
+        if finding is not None and not needs_cuda(module, call):
             yield finding
 
 
