@@ -230,16 +230,92 @@ def test_the_checkpoint_that_is_loaded_again_is_marked_first(text: str) -> None:
     assert text.count("\n", 0, found.start) == text.rstrip("\n").count("\n")
 
 
-def test_what_nothing_loads_is_a_note_unless_another_file_loads_it(tmp_path: Path) -> None:
+def test_what_nothing_loads_is_a_note() -> None:
     found = only(function())
     assert found.severity is Severity.NOTE
-    assert "a run resumed from it would start at the initial scale and skip steps" in found.message
-    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
-    (tmp_path / "main.py").write_text(function())
-    (tmp_path / "resume.py").write_text("def resume(optimizer, ckpt):\n    optimizer.load_state_dict(ckpt['o'])\n")
+    assert "nothing in sight resumes from it, and a run that did would start at the initial scale" in found.message
+
+
+RESUMES = """\
+def resume(optimizer, path):
+    optimizer.load_state_dict(torch.load(path)["optimizer"])
+"""
+TRAINS_BOTH = """\
+from main import main
+from resume import resume
+
+resume(optimizer, "last.pt")
+main(model, loader, args)
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "severity"),
+    [
+        (TRAINS_BOTH, Severity.WARNING),
+        (TRAINS_BOTH.replace("from main import main\n", ""), Severity.NOTE),  # another program's
+        (TRAINS_BOTH.replace('resume(optimizer, "last.pt")\n', ""), Severity.NOTE),  # imported, and never called
+        (TRAINS_BOTH.replace('resume(optimizer, "last.pt")', 'resume(optimizer=None, path="a.pt")'), Severity.NOTE),
+        (TRAINS_BOTH.replace('resume(optimizer, "last.pt")', "hooks = [resume]"), Severity.WARNING),
+    ],
+)
+def test_another_file_resumes_it_where_it_is_one_of_the_same_program(
+    tmp_path: Path, other: str, severity: Severity
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    for name, text in (("main", function()), ("resume", RESUMES), ("run", other)):
+        (tmp_path / f"{name}.py").write_text(text)
     (told,) = (each for each in check(function(), filename=str(tmp_path / "main.py")) if each.code == "AMP413")
-    assert told.severity is Severity.WARNING
-    assert "resume.py may" in str(told.withheld)
+    assert told.severity is severity
+    assert ("resume.py may" in str(told.withheld)) == (severity is Severity.WARNING)
+
+
+LOADER = """\
+def load(path, model, optimizer):
+    ckpt = torch.load(path)
+    model.load_state_dict(ckpt["model"])
+    if optimizer is not None:
+        optimizer.load_state_dict(ckpt["optimizer"])
+
+
+def main("""
+
+
+@pytest.mark.parametrize(("given", "severity"), [("None", Severity.NOTE), ("optimizer", Severity.WARNING)])
+def test_a_load_that_is_given_no_optimizer_loads_none(given: str, severity: Severity) -> None:
+    text = function(after=f'load("last.pt", model, {given})').replace("def main(", LOADER)
+    assert only(text).severity is severity
+
+
+STATES = '{"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}'
+
+
+@pytest.mark.parametrize(
+    ("save", "found"),
+    [
+        (f'torch.save({STATES}, "last.pt")', True),
+        (f'torch.save({STATES}, f"checkpoint_{{epoch}}.pt")', True),
+        (f"if epoch % 5 == 0:\n    torch.save({STATES}, path)", True),
+        (f"state = {STATES}\nbest = max(best, loss)\ntorch.save(state, path)", True),
+        (f"if not is_best:\n    torch.save({STATES}, path)", True),
+        (f'torch.save({STATES}, "best.pt")', False),
+        (f'name = args.dir + "/model_best.pt"\ntorch.save({STATES}, name)', False),
+        (f"if is_best:\n    torch.save({STATES}, path)", False),
+        (f"if loss < lowest:\n    lowest = loss\n    torch.save({STATES}, path)", False),
+        (f"if loss < lowest:\n    lowest = min(loss, lowest)\n    torch.save({STATES}, path)", False),
+        (f'if is_best:\n    torch.save({STATES}, "best.pt")\ntorch.save({STATES}, "last.pt")', True),
+    ],
+)
+def test_nobody_resumes_from_the_best_model_unless_the_program_shows_it(save: str, found: bool) -> None:
+    assert [each.code for each in check(function(save=save)) if each.code == "AMP413"] == ["AMP413"] * found
+    assert only(function(after=LOAD, save=save)).severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(("margin", "found"), [(4, False), (8, True)])
+def test_nor_from_what_is_saved_when_training_is_over(margin: int, found: bool) -> None:
+    save = textwrap.indent(f"torch.save({STATES}, path)\n", " " * margin)
+    text = function(save="").rstrip() + f"\n{save}"
+    assert [each.code for each in check(text) if each.code == "AMP413"] == ["AMP413"] * found
 
 
 def test_a_snapshot_in_memory_is_not_a_resume() -> None:
@@ -304,3 +380,59 @@ def test_a_scaler_may_be_used_by_another_file(tmp_path: Path, uses: bool) -> Non
         (tmp_path / "main.py").write_text(code)
     told = [each for each in check(text, filename=str(tmp_path / "training.py")) if each.code == "AMP413"]
     assert len(told) == uses
+
+
+ENTRY = '"scaler": scaler.state_dict()'
+
+
+def saved(text: str) -> str:
+    return text.replace("M(", "model.state_dict(").replace("O(", "optimizer.state_dict(")
+
+
+@pytest.mark.parametrize(
+    ("save", "entry"),
+    [
+        ('torch.save({"model": M(), "optimizer": O() if full else None}, path)', f"{ENTRY} if full else None"),
+        ('torch.save({"model": M(), "optimizer": None if best else O()}, path)', '"scaler": None if best else scaler.'),
+        ('torch.save({"model": M(), "optimizer": args.full and O()}, path)', '"scaler": args.full and scaler.'),
+        ('torch.save({"model": M(), "optimizer": {**O()}}, path)', ENTRY),
+        ('state = O()\ntorch.save({"model": M(), "optimizer": state}, path)', ENTRY),
+        ('one, other = M(), O()\ntorch.save({"model": one, "optimizer": other}, path)', ENTRY),
+        (
+            'state = {"model": M()}\nstate.update(optimizer=O())\ntorch.save(state, path)',
+            ", scaler=scaler.state_dict()",
+        ),
+        ("torch.save(OrderedDict(model=M(), optimizer=O()), path)", ", scaler=scaler.state_dict()"),
+        ('base = {"model": M()}\ntorch.save({**base, "optimizer": O()}, path)', ENTRY),
+        (
+            'state = {"model": M()}\nif full:\n    state["optimizer"] = O()\ntorch.save(state, path)',
+            'state["scaler"] = ',
+        ),
+    ],
+)
+def test_a_dict_with_fixed_keys_gets_one_more(save: str, entry: str) -> None:
+    fixed = fix(function(after=LOAD, save=saved(save)), unsafe=True)
+    assert entry in fixed
+    assert fixed.count("scaler.load_state_dict") == 1
+
+
+@pytest.mark.parametrize(
+    ("save", "why"),
+    [
+        ("torch.save([M(), O()], path)", "the states are saved in a list"),
+        ('torch.save({"model": M(), args.key: O()}, path)', "the key of the optimizer's state is no literal"),
+        ('torch.save(M(), "m.pt")\ntorch.save(O(), "o.pt")', "the optimizer's state has a file of its own"),
+        ('torch.save(dict([("model", M()), ("optimizer", O())]), path)', "how the optimizer's state gets into"),
+    ],
+)
+def test_what_is_no_dict_with_fixed_keys_is_called_what_it_is(save: str, why: str) -> None:
+    found = only(function(after=LOAD, save=saved(save)))
+    assert found.fix is None
+    assert str(found.withheld).startswith(why)
+
+
+def test_a_scaler_that_may_be_missing_is_called_that() -> None:
+    text = function(after=LOAD).replace(
+        'torch.amp.GradScaler("cuda")', 'torch.amp.GradScaler("cuda") if args.amp else None'
+    )
+    assert "where the scaler may be missing: it is made under a condition (line 8)" in str(only(text).withheld)

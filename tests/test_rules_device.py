@@ -85,7 +85,7 @@ def test_201_asks_the_region_when_it_is_on_and_in_what(region: str, severity: Se
     [
         (CHOSEN, "device.type"),
         ('device = "cuda" if flag else "cpu"\nmodel.to(device)\n', "device"),
-        ('model.cuda()\nwith torch.autocast("cpu"):\n    pass\n', '"cpu"'),
+        ('if gpu:\n    model.cuda()\nwith torch.autocast("cpu"):\n    pass\n', '"cpu"'),
     ],
 )
 def test_201_unsafe_device(code: str, device: str) -> None:
@@ -598,3 +598,198 @@ def test_201_asks_what_a_package_in_reach_imports_by_names_that_are_values(tmp_p
     text = HEAD + "import steps\nscaler = torch.amp.GradScaler(enabled=on)\n"
     (tmp_path / "train.py").write_text(text)
     assert check(text, str(tmp_path / "train.py"), Settings(frozenset({"AMP201"}), isolated=True)) == []
+
+
+ON_CPU = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def train(model, loader, optimizer):
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = nn.functional.binary_cross_entropy(model(x).sigmoid(), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    torch.save({"epoch": 1, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, "checkpoint.pt")
+
+
+def main(args):
+    data = torch.load(args.data, map_location="cpu")
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train(model, data, optimizer)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("model = Net()", "model = Net().train().to(dtype=torch.float32)"),
+        ("model = Net()", "model = torch.compile(nn.Sequential(Net()))"),
+        ("model = Net()", "def make():\n        return Net()\n\n    model = make()"),
+        ("model = Net()", 'model = Net().to("cpu")'),
+        ("train(model, data, optimizer)", "print(model)\n    train(model, data, optimizer)"),
+        ("optimizer)\n", "torch.optim.Adam(model.parameters()))\n"),
+    ],
+)
+def test_203_what_never_leaves_the_cpu_is_in_no_region_for_cuda(old: str, new: str) -> None:
+    assert codes(ON_CPU.replace(old, new)) == ["AMP203"]  # nothing overflows, and no loss is refused
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("model = Net()", "model = Net().cuda()"),
+        ("model = Net()", "model = Net().to(args.device)"),
+        ("model = Net()", "model = Net()\n    if args.gpu:\n        model.cuda()"),
+        ("model = Net()", "model = build(args)"),
+        ("model = Net()", "model = Net()\n    place(model)"),
+        ("model = Net()", "model = args.prepare(Net())"),
+        ("model = Net()", "torch.set_default_device(args.device)\n    model = Net()"),
+        ("model = Net()", "torch.set_default_tensor_type(torch.cuda.FloatTensor)\n    model = Net()"),
+        ("class Net(nn.Module)", "class Net(args.Base)"),
+        ("for x, y in loader:", "for x, y in loader:\n        x = x.to(model.device)"),
+        ('map_location="cpu"', "weights_only=True"),
+    ],
+)
+def test_203_what_may_leave_the_cpu_is_no_evidence(old: str, new: str) -> None:
+    assert old in ON_CPU
+    assert "AMP203" not in codes(ON_CPU.replace(old, new))
+
+
+def test_203_a_file_that_is_imported_may_be_given_other_models(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "train.py").write_text(ON_CPU)
+    found = check(ON_CPU, filename=str(tmp_path / "train.py"))
+    assert [each.code for each in found] == ["AMP203"]
+    (tmp_path / "big.py").write_text("from train import train\n\ntrain(make().cuda(), data, optimizer)\n")
+    found = check(ON_CPU, filename=str(tmp_path / "train.py"))
+    assert "AMP203" not in [each.code for each in found]
+
+
+@pytest.mark.parametrize("moved", ["", ".cuda()"])
+def test_413_needs_gradients_of_a_region_that_does_something(moved: str) -> None:
+    text = ON_CPU.replace('map_location="cpu"', "weights_only=True").replace("model = Net()", f"model = Net(){moved}")
+    assert ("AMP413" in codes(text)) == bool(moved)
+
+
+STEPS = """\
+import os
+import sys
+TOP
+
+def train(model, loader, optimizer, device):
+    INSIDE
+    scaler = torch.amp.GradScaler()
+    for x, y in loader:
+        with torch.autocast(device.type, dtype=torch.float16):
+            loss = model(x.to(device), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def setup(rank):
+    torch.cuda.set_device(rank)
+
+
+def main(args):
+    CALLING
+    train(make(), loader(), optimizer(), torch.device(args.device))
+
+
+main(parse())
+"""
+
+
+def steps(top: str = "", inside: str = "", calling: str = "") -> str:
+    """A program that trains on what it is told, with more at its top, before the scaler, or before it is called."""
+    text = STEPS.replace("TOP", top)
+    for mark, lines in (("INSIDE", inside), ("CALLING", calling)):
+        text = text.replace(mark, (lines or "pass").replace("\n", "\n    "))
+    return text
+
+
+NEED_CUDA = (
+    'assert torch.cuda.is_available(), "needs a GPU"',
+    "assert torch.cuda.device_count() > 1",
+    "if not torch.cuda.is_available():\n    raise RuntimeError",
+    "if not torch.cuda.is_available():\n    print()\n    sys.exit(1)",
+    "if torch.cuda.device_count() == 0:\n    exit()",
+    "if torch.cuda.is_available():\n    pass\nelse:\n    os._exit(2)",
+    "has = torch.cuda.is_available()\nassert has",
+    'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
+    'torch.distributed.init_process_group("nccl")',
+    "print(torch.cuda.get_device_name(0))",
+)
+CAN_DO_WITHOUT = (
+    "",
+    "assert args.device",
+    "assert torch.cuda.is_available() or args.slow",
+    "assert not torch.cuda.is_available()",
+    "assert torch.cuda.device_count() >= 0",
+    "if not torch.cuda.is_available():\n    print('slow')",
+    "if torch.cuda.is_available():\n    torch.cuda.set_device(0)",
+    "if not torch.cuda.is_available() and args.gpu:\n    sys.exit(1)",
+    'torch.distributed.init_process_group("gloo")',
+    "torch.cuda.empty_cache()",
+    "later = lambda: torch.cuda.current_device()",
+)
+
+
+@pytest.mark.parametrize("where", ["top", "inside", "calling"])
+@pytest.mark.parametrize("line", NEED_CUDA)
+def test_201_is_silent_where_there_is_always_cuda(line: str, where: str) -> None:
+    assert codes(steps(**{where: line})) == []
+
+
+def test_201_follows_what_sets_the_device() -> None:
+    assert codes(steps(calling="setup(args.rank)")) == []
+    assert codes(steps(calling="if args.rank:\n    setup(args.rank)")) == ["AMP201"]
+
+
+@pytest.mark.parametrize("where", ["top", "inside", "calling"])
+@pytest.mark.parametrize("line", CAN_DO_WITHOUT)
+def test_201_is_found_where_there_may_be_no_cuda(line: str, where: str) -> None:
+    assert codes(steps(**{where: line})) == ["AMP201"]
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        'f"cuda:{rank}"',
+        '"cuda:" + str(rank)',
+        '"cuda:%d" % rank',
+        '"cuda:{}".format(rank)',
+        'torch.device("cuda", rank)',
+    ],
+)
+def test_201_a_device_that_begins_with_cuda_is_cuda(device: str) -> None:
+    assert codes(f"model.to({device})\nscaler = torch.amp.GradScaler()\n") == []
+
+
+@pytest.mark.parametrize(
+    ("device", "why"),
+    [
+        ("model.to(args.device)\n", "the device (line 2) is chosen elsewhere: name its type, which is a str, here too"),
+        ('model.to("cuda")\nother.to("xpu")\n', "the file puts tensors on several devices"),
+        ("", "the file does not show which device it trains on"),
+    ],
+)
+def test_201_says_why_no_device_can_be_named(device: str, why: str) -> None:
+    (found,) = check(f"{HEAD}{device}scaler = torch.amp.GradScaler()\n")
+    assert found.withheld == why

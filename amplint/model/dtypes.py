@@ -121,11 +121,9 @@ def devices(module: Module, value: ir.Value, depth: int = _FOLLOW) -> list[Devic
         return devices(module, value.then, depth - 1) + devices(module, value.other, depth - 1)
     if isinstance(value, ir.Bool) and value.op == "or":
         return devices(module, value.left, depth - 1) + devices(module, value.right, depth - 1)
-    if isinstance(value, ir.FString):
-        first = value.parts[0] if value.parts else None
-        if isinstance(first, ir.Constant) and isinstance(first.value, str) and first.value.partition(":")[1]:
-            return [Device("str", first.value, value)]
-        return [Device("str", None, value)]
+    if (first := _first_of_text(value)) is not None:
+        said = first.value if isinstance(first, ir.Constant) else None
+        return [Device("str", said if isinstance(said, str) and ":" in said else None, value)]
     if isinstance(value, ir.Call):
         return _made_device(module, value, depth)
     if isinstance(value, ir.Attribute):
@@ -136,6 +134,18 @@ def devices(module: Module, value: ir.Value, depth: int = _FOLLOW) -> list[Devic
         kept = items_at(module, value.base, value.index.value)
         return [each for item in kept for each in devices(module, item, depth - 1)] or [Device("other", None, value)]
     return [Device("other", None, value)]
+
+
+def _first_of_text(value: ir.Value) -> ir.Value | None:
+    """What a text begins with that is put together: `f"cuda:{rank}"`, `"cuda:" + rank`, `"cuda:{}".format(rank)`."""
+    if isinstance(value, ir.FString):
+        return value.parts[0] if value.parts else value
+    if isinstance(value, ir.Binary) and value.op in ("Add", "Modulo"):
+        first = _first_of_text(value.left) or value.left
+        return first if isinstance(first, ir.Constant) and isinstance(first.value, str) else None
+    if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr == "format":
+        return value.func.base if isinstance(value.func.base, ir.Constant) else None
+    return None
 
 
 def _made_device(module: Module, call: ir.Call, depth: int) -> list[Device]:

@@ -1,4 +1,6 @@
-"""Which files of a project import which, read from their bytes; and which of them use what a file's classes keep."""
+"""Which files of a project import which, read from their bytes; and which of them use what a file's classes keep, or
+load the state of an optimizer.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,8 @@ _NAME = re.compile(r"[.\w]+")
 _INIT = "__init__.py"
 # Of a tree with more files not all are read; a larger file was written by no person.
 _MOST_FILES, _LARGEST = 5_000, 1 << 18
+_LOADS = re.compile(rb"(?i)(\w*opt(?:im\w*|s?))(?:\[[^\]\n]*\])?\s*\.\s*load_state_dict\s*\(")
+_DEFINES = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 _DEPTH = 6
 
 
@@ -44,16 +48,34 @@ def reaches(path: str, wanted: Callable[[bytes], object]) -> bool:
 @remembered
 def in_reach(path: str, word: bytes) -> tuple[str, ...] | None:
     """The files with a word that a file, or one that imports it, imports, or those do; None: one can't be read."""
-    seen = {path, *importers(path)}
-    todo = [*seen]
+    data = {each: _data(each) for each in _with_imports({path, *importers(path)})}
+    if None in data.values():
+        return None
+    return tuple(sorted(each for each, text in data.items() if text is not None and word in text))
+
+
+@remembered
+def programs_of(path: str) -> frozenset[str]:
+    """The files of the programs that a file is a part of: what imports it, however far off, and all that is imported
+    there.
+    """
+    found = {path}
+    todo = [path]
+    while todo:
+        more = {*importers(todo.pop())} - found
+        found |= more
+        todo += more
+    return frozenset(_with_imports(found))
+
+
+def _with_imports(files: set[str]) -> set[str]:
+    """Some files, and all that they import, or that what they import does."""
+    seen, todo = set(files), [*files]
     for one in todo:  # grows
         more = {*imports(one), *_by_name(one)} - seen
         seen |= more
         todo += more
-    data = {each: _data(each) for each in seen}
-    if None in data.values():
-        return None
-    return tuple(sorted(each for each, text in data.items() if text is not None and word in text))
+    return seen
 
 
 def _by_name(path: str) -> Iterator[str]:
@@ -81,6 +103,37 @@ def importers(path: str) -> Iterator[str]:
                     todo.append(each)
                 else:
                     yield each
+
+
+def loader_of_optimizers(filename: str) -> str | None:
+    """Another file of the programs that a file is a part of, that loads an optimizer's state, by the names in its text.
+
+    A function that none of these files calls, or that each gives None for the optimizer, loads nothing.
+    """
+    path = os.path.abspath(filename)
+    if not os.path.isfile(path):
+        return None
+    files = sorted(programs_of(path))
+    for other in files:
+        data = (_data(other) or b"") if other != path else b""
+        if any(_is_run(data, found, files) for found in _LOADS.finditer(data)):
+            return other
+    return None
+
+
+def _is_run(data: bytes, load: re.Match[bytes], files: list[str]) -> bool:
+    """Whether the function round a load, if there is one, is called in some file, and not with None for what is loaded.
+
+    As a value it may be called as well: `resume=load_checkpoint`.
+    """
+    start = data.rfind(b"\n", 0, load.start()) + 1
+    margin = len(data[start : load.start()]) - len(data[start : load.start()].lstrip())
+    names = [found[2] for found in _DEFINES.finditer(data, 0, start) if len(found[1]) < margin]
+    if not names or names[-1].startswith(b"__"):
+        return True
+    call = rb"\b%s\s*\((?![^()]*\b%s\s*=\s*None\b)" % (names[-1], load[1])
+    run = re.compile(rb"(?<!def )%s|(?:\.|[=(,:[]\s*)%s\b(?!\s*[(,])" % (call, names[-1]))
+    return any(run.search(_data(each) or b"") for each in files)
 
 
 def user_of(filename: str, attribute: str, method: str, classes: frozenset[str]) -> str | None:

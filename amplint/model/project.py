@@ -1,7 +1,7 @@
 """Other files of the project, read from disk on demand.
 
-Two questions: does another file import a name from this one (a rename here would break it there), and does another file
-load an optimizer's state? Which files import which is told by `amplint.model.importers`.
+One question: does another file import a name from this one (a rename here would break it there)? Which files import
+which is told by `amplint.model.importers`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ _WORD = re.compile("|".join(NAMES).encode())
 _FROM = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|(?:[^\r\n#\\]|\\\r?\n)*)", re.MULTILINE)
 _AS = re.compile(rb"\b(\w+)[ \t]+as[ \t]+(\w+)")
 _ATTRIBUTE = re.compile(rb"\b(\w+)[ \t]*\.[ \t]*(autocast|GradScaler|custom_fwd|custom_bwd)\b")
-_LOADS = re.compile(rb"(?i)opt(?:im\w*|s?)(?:\[[^\]\n]*\])?\s*\.\s*load_state_dict\s*\(")
 _SKIPPED = {"node_modules", "site-packages", "venv", "build", "dist", "__pycache__"}
 # A tree larger than this is no project, but a disk: Python's files, and all that there is.
 _MOST_FILES, _MOST = 20_000, 200_000
@@ -50,20 +49,6 @@ def look_from(start: Start) -> bool:
 def root_of(folder: str) -> str:
     """The folder of the project that a folder (absolute) is in: see `amplint.project`."""
     return project_of(folder, _start[0]).folder
-
-
-def loader_of_optimizers(filename: str) -> str | None:
-    """Another file of the project that loads an optimizer's state, by the names in its text."""
-    path = os.path.abspath(filename)
-    if not os.path.isfile(path):
-        return None
-    return next((each for each in _loaders(root_of(os.path.dirname(path))) if each != path), None)
-
-
-@remembered
-def _loaders(root: str) -> tuple[str, ...]:
-    """The files of a project in which a call of `load_state_dict` is an optimizer's by its names."""
-    return tuple(path for path in python_files(root) if _LOADS.search(_text(path)))
 
 
 def _text(path: str) -> bytes:

@@ -8,6 +8,7 @@ from amplint.model import ir
 from amplint.model.dtypes import Region, is_false, region_devices, region_of
 from amplint.model.oplists import OP_LISTS, Cast
 from amplint.model.precision import HALF, region_dtypes
+from amplint.model.unmoved import does_nothing
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -49,7 +50,7 @@ def where(module: Module, opened: tuple[Opened, ...]) -> Where:
     last = opened[-1]
     made = module.value_of(last.call)
     region = region_of(module, made) if isinstance(made, ir.Call) else None
-    if region is None or region.opaque:
+    if region is None or region.opaque or does_nothing(module, region):
         return Where(SOMEWHERE)
     devices = _devices(module, last.call)
     if any(_devices(module, each.call) != devices for each in opened[:-1]):

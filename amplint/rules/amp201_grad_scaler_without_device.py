@@ -5,7 +5,8 @@ Finds `torch.amp.GradScaler(...)` without `device`. Silent where everything in t
 be on with cuda only (`enabled=device.type == "cuda"`): there the default is right. So it is where all losses that the
 scaler scales come out of such regions, or of regions that are bfloat16 off cuda; and in a file that has neither losses
 nor regions, where all regions of the project's files that it has to do with by imports are on cuda. Silent also where
-the arguments are unpacked (`**kwargs`), where the scaler is switched off by a literal `enabled=False`, and where
+there always is CUDA (an assert, an `if` that leaves without it, `torch.cuda.set_device` or `.cuda()` comes before),
+where the arguments are unpacked (`**kwargs`), where the scaler is switched off by a literal `enabled=False`, and where
 `enabled` or a test around it asks for the device.
 
 ## Why is this bad?
@@ -64,6 +65,7 @@ from amplint.model.folding import CannotRead
 from amplint.model.formulas import TRUE, both, negated, possible
 from amplint.model.importers import in_reach
 from amplint.model.module import build
+from amplint.model.needed import needs_cuda
 from amplint.model.objects import objects
 from amplint.model.precision import dtypes
 from amplint.paths import contents, remembered
@@ -98,15 +100,17 @@ def check(module: Module) -> Iterator[Finding]:
             continue  # device_type is AMP107's
         if device_is_asked(module, call) or _is_for_cuda(module) or _scales_on_cuda(module, call):
             continue
+        if needs_cuda(module, call):
+            continue
         other = _float16_elsewhere(module)
-        message = "`GradScaler` without a device is for cuda; on any other device it switches itself off"
+        message = "`GradScaler` without a device is for cuda: without CUDA it switches itself off"
         device = _only_device(module)
         if device is not None:
             where = module.line(regions(module)[0].call)
             message = f"autocast is for {device} ({where}), and `GradScaler` without a device for cuda"
-            message += ": it switches itself off"
+            message += ": without CUDA it switches itself off"
         if other is not None:
-            message += f", and the region on {module.line(other)} can run in float16 there"
+            message += f", and the region on {module.line(other)} can run in float16 on another device"
         fix, withheld = _fix(module, call)
         yield rule.finding(
             module.span(call),
@@ -196,13 +200,24 @@ def _is_on_cuda(module: Module, region: Region) -> bool:
 def _fix(module: Module, call: ir.Call) -> tuple[Fix | None, str | None]:
     device = choose(module, call)
     if device is None:
-        return None, "the file does not show which device it trains on"
+        return None, _why_unknown(module)
     edit = add_first_argument(module, call, device.text)
     title = f"Name the device: `GradScaler({device.text})`"
     doubt = _doubt(module, device.text)
     if doubt is not None:
         return Fix(Applicability.UNSAFE, f"{title}; {doubt}", (edit,)), None
     return Fix(device.applicability, title, (edit,)), None
+
+
+def _why_unknown(module: Module) -> str:
+    """Why no device can be written, as far as the file shows one."""
+    given = [each.device_type for each in regions(module) if each.device_type is not None]
+    places = [*given, *evidence(module).chosen]
+    if places:
+        return f"the device ({module.line(places[0])}) is chosen elsewhere: name its type, which is a str, here too"
+    if evidence(module).places:
+        return "the file puts tensors on several devices"
+    return "the file does not show which device it trains on"
 
 
 def _doubt(module: Module, device: str) -> str | None:

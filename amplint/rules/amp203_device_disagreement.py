@@ -7,6 +7,9 @@ the top of the file. And a scaler that names cuda where the regions, and all els
 run in float16 on another device: those that its losses come out of, where that is in sight, else all of the file's. The
 old `torch.cuda.amp.GradScaler` names cuda too. (One that names none is AMP201.)
 
+Also a region for an accelerator in a file that names the CPU, puts nothing on another device, and makes every model
+that it trains itself: `map_location="cpu"`, and not one `.to(...)`.
+
 It is silent where the device is chosen at run time, where a test decides on the region, on the scaler or, in another
 function, on what is put on the device, where the file shows several accelerators or none, for islands that are off, and
 for a region for the CPU beside tensors that are made there. An import of a vendor's package is no evidence: it may be
@@ -67,7 +70,9 @@ from amplint.model.dtypes import (
     regions,
 )
 from amplint.model.evidence import ACCELERATORS, Evidence, asks_for_device, device_is_asked, evidence
+from amplint.model.needed import needs_cuda
 from amplint.model.precision import dtypes
+from amplint.model.unmoved import does_nothing, named_cpu, trains_on_cpu
 from amplint.rules.base import Rule
 from amplint.rules.devices import choose
 from amplint.rules.switching import scaled_by
@@ -96,6 +101,8 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
         return  # the evidence takes longer
     shown = evidence(module)
     types = shown.types - {"cpu"}
+    if not types:
+        yield from _on_cpu(module, [region for region, _ in known])
     if len(types) != 1 or shown.chosen or not types <= ACCELERATORS:
         return
     (other,) = types
@@ -113,6 +120,23 @@ def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
             fix=fix,
             withheld=withheld,
         )
+
+
+def _on_cpu(module: Module, found: list[Region]) -> Iterator[Finding]:
+    """Regions for accelerators where everything that is trained stays on the CPU."""
+    for region in found:
+        if does_nothing(module, region):
+            made, named = trains_on_cpu(module), named_cpu(module)
+            assert made is not None
+            assert named is not None
+            device = _device(module, region)
+            yield rule.finding(
+                module.span(region.call),
+                f"autocast is for {device}, and nothing moves the model made on {module.line(made)} off the CPU, which "
+                f"{module.line(named)} names: there it does nothing; move model and data to {device}, or make it for "
+                "cpu",
+                withheld="where the code is meant to run can't be told",
+            )
 
 
 def _conditions(node: ir.Node) -> set[tuple[ir.Value, bool]]:
@@ -168,7 +192,7 @@ def _scalers(module: Module, every: list[Region]) -> Iterator[Finding]:
         elif OLD_SCALER[str(name)] != "cuda":
             continue
         finding = _scaler(module, call, literal if name == SCALER else None, _regions_of(module, call) or every)
-        if finding is not None:
+        if finding is not None and not needs_cuda(module, call):
             yield finding
 
 

@@ -51,6 +51,7 @@ from amplint.model.objects import objects
 from amplint.model.oplists import OP_LISTS, Cast
 from amplint.model.reaching import only_assignment, reaching
 from amplint.model.scopes import Assigned, Other, owner_class
+from amplint.model.unmoved import does_nothing
 from amplint.rules.base import Rule
 from amplint.rules.editing import written
 from amplint.rules.halves import casting_up
@@ -159,6 +160,8 @@ def _is_off_by_default(module: Module, enabled: ir.Value | None) -> bool:
 
 
 def _forbidding(module: Module, found: Inside) -> set[str]:
+    if does_nothing(module, found.region):
+        return set()
     return {
         each.type for each in region_devices(module, found.region) if each.type in _BANNED and each.type is not None
     }

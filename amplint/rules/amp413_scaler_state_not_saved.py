@@ -5,6 +5,9 @@ Finds `optimizer.state_dict()` in what is saved beside a model, where the scaler
 reached, and its own state is saved nowhere; and `optimizer.load_state_dict(...)` where the scaler's state is saved, but
 never loaded.
 
+It is a note where nothing resumes from the checkpoint: no file of the programs that this one is a part of, by imports,
+loads an optimizer's state. Silent there for the file of the best model or the final one.
+
 It is silent unless the scaler's whole life is in sight: made and, by one of the file's own names, saved there; not
 returned, kept in a container or given to code elsewhere. It is silent as well about a scaler that nothing scales or
 steps with. Of an object that keeps a scaler as an attribute the states may also be taken by a function that is given
@@ -63,13 +66,14 @@ from amplint.rules.checkpoints import (
     slot_of,
     states,
     states_unclear,
+    why_no_slot,
 )
 from amplint.rules.editing import indentation, insert, line_end
 from amplint.rules.guards import unit
 from amplint.rules.kept import near_kept
 from amplint.rules.lives import Life, asks, float16_possible, in_reach, linked, lives, text_at, trains_off, why_not_at
 from amplint.rules.order import used_by_others
-from amplint.rules.resumes import handed_over, is_resumed, loaded_elsewhere, loads_in_sight, usual_first
+from amplint.rules.resumes import handed_over, is_last_of_all, is_resumed, loaded_elsewhere, loads_in_sight, usual_first
 from amplint.rules.standing import loop_of
 from amplint.rules.statements import line_behind, own_statement
 
@@ -176,22 +180,26 @@ def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
         return
     # What else is saved, for a display or of the model alone, is not what a run is resumed from.
     entries = [(state, place) for state, place in entries if _holds_a_model(module, state.call)] or entries
+    resumed = is_resumed(module)
+    if not resumed and all(is_last_of_all(module, state.call, place) for state, place in entries):
+        return
     entries.sort(key=lambda each: _rank(module, each[0].call))
     first = ir.function_of(entries[0][0].call)
-    whole = _dict_of(entries[0][0].call)
+    whole = _dict_of(module, entries[0][0].call)
     last = [
         state
         for state, _ in entries
-        if ir.function_of(state.call) is first and (whole is None or _dict_of(state.call) is whole)
+        if ir.function_of(state.call) is first and (whole is None or _dict_of(module, state.call) is whole)
     ][-1]
     place = next(place for state, place in entries if state is last)
     offered, withheld = _fix(module, life, entries)
-    resumed = is_resumed(module)
-    then = "a resumed run starts" if resumed else "a run resumed from it would start"
+    said = "a resumed run starts at the initial scale and skips steps until it fits again"
+    if not resumed:
+        said = "nothing in sight resumes from it, and a run that did would start at the initial scale and skip steps"
     yield rule.finding(
         module.span(last.call if module.is_own(last.call) else place),
-        f"the checkpoint has the optimizer's state without the scaler's: {then} at the initial scale and "
-        f"skip{'s' if resumed else ''} steps until it fits again; save the scaler's state_dict() too, and load it",
+        f"the checkpoint has the optimizer's state without the scaler's: {said}; save the scaler's state_dict() too, "
+        "and load it",
         fix=offered,
         withheld=withheld,
         severity=None if resumed else Severity.NOTE,
@@ -199,7 +207,7 @@ def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
 
 
 def _rank(module: Module, call: ir.Call) -> tuple[bool, bool, bool]:
-    slot = slot_of(call)
+    slot = slot_of(module, call)
     return usual_first(module, slot.key if slot is not None else None, call)
 
 
@@ -209,7 +217,7 @@ def _not_loaded(module: Module, life: Life, saved: list[State]) -> Iterator[Find
         return
     first = ir.function_of(loads[0].call)
     last = [state for state in loads if ir.function_of(state.call) is first][-1]
-    slot = slot_of(saved[0].call)
+    slot = slot_of(module, saved[0].call)
     edits: list[Edit] | str = "the key under which the scaler's state is saved can't be told: load it by hand"
     if slot is not None:
         edits = _load_edits(module, life, loads, slot.key, None)
@@ -257,15 +265,15 @@ def _is_of_a_model(value: ir.Value) -> bool:
     return any(isinstance(key, str) and _is_called_model(key) for key in keys)
 
 
-def _dict_of(call: ir.Call) -> ir.Mapping | ir.Call | None:
+def _dict_of(module: Module, call: ir.Call) -> ir.Mapping | ir.Call | None:
     """The dict that a state is an entry of, where it is written out."""
-    slot = slot_of(call)
+    slot = slot_of(module, call)
     return slot.whole if slot is not None and not isinstance(slot.whole, ir.Assign) else None
 
 
 def _holds_a_model(module: Module, call: ir.Call) -> bool:
     """Whether a model's state stands in the same dict, or goes into it entry by entry."""
-    slot = slot_of(call)
+    slot = slot_of(module, call)
     if slot is None:
         return False
     if not isinstance(slot.whole, ir.Assign):
@@ -286,17 +294,20 @@ def _fix(module: Module, life: Life, entries: list[tuple[State, ir.Node]]) -> tu
     slots: dict[int, Slot] = {}  # the last of each dict
     keys = set()
     for state, place in entries:
-        slot = slot_of(state.call)
+        slot = slot_of(module, state.call)
         if place is not state.call:
-            given = f"save its state_dict() there, and load it ({module.line(state.call)})"
+            there = f"the function that saves ({module.line(state.call)})"
             if isinstance(state.call.func, ir.Attribute) and isinstance(state.call.func.base, ir.Attribute):
-                return None, f"the function that saves is given what keeps the scaler: {given}"
-            return None, f"give the scaler to the function that saves, and {given}"
+                return None, f"{there} is given what keeps the scaler: save its state_dict() there, and load it"
+            return None, f"give the scaler to {there}, save its state_dict() there, and load it"
         if slot is None:
-            return None, "the checkpoint is not a dict with fixed keys in sight: save the scaler's state_dict() too"
+            return None, why_no_slot(module, state.call)
         why = why_not_at(module, life, state.call)
         if why is not None:
-            return None, f"the checkpoint is saved ({module.line(state.call)}) {why}: save its state_dict() too"
+            return (
+                None,
+                f"the checkpoint is saved ({module.line(state.call)}) {why}: save the scaler's state_dict() there too",
+            )
         slots[slot.whole.id] = slot
         keys.add(slot.key)
     own = life.scaler.rpartition(".")[2].rpartition(":")[2].strip("_")
@@ -332,11 +343,14 @@ def _why_no_load(module: Module, life: Life) -> str:
 
 
 def _entry(module: Module, slot: Slot, own: str, scaler: str) -> list[Edit] | None:
-    """One more entry for the scaler, behind another one and in its layout."""
+    """One more entry for the scaler, behind another one and in its layout, and under its condition."""
+    (start, end), (first, last) = module.layout.outer(slot.value), module.layout.outer(slot.state)
+    before, behind = module.source.text[start:first], module.source.text[last:end]
+    saved = f"{before}{scaler}.state_dict(){behind}" if "\n" not in f"{before}{behind}" else f"{scaler}.state_dict()"
     if isinstance(slot.whole, ir.Call):
         if any(arg.keyword == own for arg in slot.whole.args):
             return None
-        return [insert(module.span(slot.value)[1], f", {own}={scaler}.state_dict()")]
+        return [insert(module.layout.outer(slot.value)[1], f", {own}={saved}")]
     assert slot.name is not None
     quote = module.text(slot.name)[0]
     if quote not in ('"', "'"):
@@ -344,12 +358,12 @@ def _entry(module: Module, slot: Slot, own: str, scaler: str) -> list[Edit] | No
     if isinstance(slot.whole, ir.Assign):
         target = slot.whole.targets[0]
         assert isinstance(target, ir.Subscript)
-        code = f"{module.text(target.base)}[{quote}{own}{quote}] = {scaler}.state_dict()"
+        code = f"{module.text(target.base)}[{quote}{own}{quote}] = {saved}"
         edit = line_behind(module, slot.whole, code)
         return [edit] if edit is not None else None
     if any(isinstance(key, ir.Constant) and key.value == own for key, _ in slot.whole.items):
         return None
-    return _item(module, slot, f"{quote}{own}{quote}: {scaler}.state_dict()")
+    return _item(module, slot, f"{quote}{own}{quote}: {saved}")
 
 
 def _item(module: Module, slot: Slot, item: str) -> list[Edit]:

@@ -90,7 +90,7 @@ def _empty_state(module: Module, life: Life, load: State) -> ir.Call | None:
     for save in states(module, "state_dict"):
         if direct is not None and direct is not save.call:
             continue
-        if direct is None and not _is_entry(given, save.call):
+        if direct is None and not _is_entry(module, given, save.call):
             continue
         owners = [each for each in every_life(module) if save.key in each.keys]
         if any(each.unseen for each in owners) or any(asks(module, each, save.call) for each in owners):
@@ -125,9 +125,9 @@ def _assigned(module: Module, value: ir.Value) -> ir.Call | None:
     return None
 
 
-def _is_entry(value: ir.Value, save: ir.Call) -> bool:
+def _is_entry(module: Module, value: ir.Value, save: ir.Call) -> bool:
     """Whether a value is read under the key under which a state is saved: `checkpoint["scaler"]`."""
-    slot = slot_of(save)
+    slot = slot_of(module, save)
     index = value.index if isinstance(value, ir.Subscript) else None
     return slot is not None and isinstance(index, ir.Constant) and bool(index.value == slot.key)
 

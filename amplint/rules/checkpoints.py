@@ -11,7 +11,7 @@ from amplint.model.calls import callers, passed
 from amplint.model.frames import Frame
 from amplint.model.objects import objects
 from amplint.model.scopes import Other, Scope, node_of
-from amplint.model.unseen import function_named
+from amplint.model.unseen import function_named, local_function
 from amplint.rules.keepers import SAVES, is_taken_unnamed, reads
 from amplint.rules.lives import Life, lives
 
@@ -29,37 +29,96 @@ class State(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """Where a checkpoint keeps a state: under which key, as an item of what, the item's key and value as nodes."""
+    """Where a checkpoint keeps a state: under which key, as an item of what, the item's key and value as nodes.
+
+    `state` is the part of the value that is the state: of `optimizer.state_dict() if whole else None` the first arm.
+    """
 
     key: str
     whole: ir.Mapping | ir.Call | ir.Assign
     name: ir.Value | None
     value: ir.Value
+    state: ir.Value
 
 
-def slot_of(call: ir.Call) -> Slot | None:
-    """The entry of a dict that a state is the value of, by itself or copied; None where it is none with a fixed key."""
-    at: ir.Value = call
+# What makes a dict of its keywords, or adds them to one.
+_TAKES_KEYS = {"dict", "OrderedDict", "update"}
+
+
+def slot_of(module: Module, value: ir.Value, depth: int = 2) -> Slot | None:
+    """The entry of a dict that a state is the value of, by itself or copied, or through a variable; None where it is
+    none with a fixed key.
+    """
+    at = state = value
     while isinstance(at.parent, ir.Value):
         up = at.parent
         if isinstance(up, ir.Mapping):
-            name = next((key for key, value in up.items if value is at), None)
+            name = next((key for key, item in up.items if item is at), None)
             if isinstance(name, ir.Constant) and isinstance(name.value, str):
-                return Slot(name.value, up, name, at)
-            return None
-        if isinstance(up, ir.Call) and ir.last_name(up.func) == "dict":
+                return Slot(name.value, up, name, at, state)
+            if name is not None:
+                return None
+        if isinstance(up, ir.Call) and ir.last_name(up.func) in _TAKES_KEYS:
             keyword = next((arg.keyword for arg in up.args if arg.value is at), None)
-            return Slot(keyword, up, None, at) if keyword is not None else None
-        if not isinstance(up, ir.Call):
+            return Slot(keyword, up, None, at, state) if keyword is not None else None
+        if _is_pair(up):
             return None
+        if isinstance(up, ir.Sequence) and isinstance(up.parent, ir.Assign) and at in _unpacked(up.parent):
+            break
+        if not isinstance(up, (ir.Conditional, ir.Bool)):
+            state = up
         at = up
-    statement = at.parent
-    if isinstance(statement, ir.Assign) and len(statement.targets) == 1:
-        target = statement.targets[0]
-        if isinstance(target, ir.Subscript) and isinstance(target.index, ir.Constant):
-            if isinstance(target.base, ir.Name) and isinstance(target.index.value, str):
-                return Slot(target.index.value, statement, target.index, at)
+    statement = ir.statement_of(at)
+    target = None
+    if isinstance(statement, ir.Assign) and (at is statement.value or at in _unpacked(statement)):
+        targets = _targets(statement, at)
+        target = targets[0] if len(targets) == 1 else None
+    if isinstance(statement, ir.Assign) and isinstance(target, ir.Subscript) and isinstance(target.index, ir.Constant):
+        if isinstance(target.base, ir.Name) and isinstance(target.index.value, str):
+            return Slot(target.index.value, statement, target.index, at, state)
+    if isinstance(target, ir.Name) and depth:
+        later = (each for each in _reads(module, target.scope.home(target.name), target.name) if each.id > target.id)
+        found = [slot for each in later if (slot := slot_of(module, each, depth - 1)) is not None]
+        return found[0] if len(found) == 1 else None
     return None
+
+
+def _unpacked(statement: ir.Assign) -> list[ir.Value]:
+    """What an assignment binds one by one: `a, b = first, second`."""
+    several = isinstance(statement.value, ir.Sequence) and any(isinstance(t, ir.Sequence) for t in statement.targets)
+    return list(statement.value.items) if several and isinstance(statement.value, ir.Sequence) else []
+
+
+def _is_pair(value: ir.Value) -> bool:
+    """Whether a value is a key with what belongs to it: `dict([("optimizer", optimizer.state_dict())])`."""
+    return (
+        isinstance(value, ir.Sequence)
+        and value.kind == "tuple"
+        and len(value.items) == 2
+        and isinstance(value.items[0], ir.Constant)
+    )
+
+
+def why_no_slot(module: Module, call: ir.Call) -> str:
+    """Why a state that is saved has no entry of a dict beside which the scaler's can be put; what to do instead."""
+    at: ir.Value = call
+    while isinstance(at.parent, ir.Value):
+        at = at.parent
+        if _is_pair(at):
+            break
+        if isinstance(at, ir.Sequence):
+            return f"the states are saved in a {at.kind}: put the scaler's state_dict() there too, and load it"
+        if isinstance(at, ir.Mapping) and not any(key is None for key, _ in at.items):
+            return "the key of the optimizer's state is no literal: save the scaler's state_dict() beside it"
+        if isinstance(at, ir.Call) and at.func is not call and SAVES.search(ir.last_name(at.func)):
+            function = local_function(module, at.func)
+            if function is not None:
+                return (
+                    f"`{module.on_one_line(at.func)}` is given each state by itself ({module.line(at)}): give it the "
+                    "scaler's state_dict() too, and load it"
+                )
+            return "the optimizer's state has a file of its own: save the scaler's state_dict() too, and load it"
+    return "how the optimizer's state gets into the checkpoint is not plain: save the scaler's state_dict() beside it"
 
 
 def states(module: Module, method: str) -> list[State]:

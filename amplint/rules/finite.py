@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.calls import Calls, passed
 from amplint.model.events import CLIPS, is_grad
+from amplint.model.needed import EXITS
 from amplint.model.objects import objects
 from amplint.model.reaching import only_assignment, reaching, returned
 from amplint.model.reads import is_parameters
@@ -28,7 +29,6 @@ _TESTS = {"isnan": True, "isinf": True, "isfinite": False}
 # What hands the truth of a test on.
 _WRAPPERS = {"all", "any", "bool", "cpu", "item", "len", "sum"}
 _NORMS = {"clip_grad_norm_", "clip_grad_norm", "get_total_norm"}
-_EXITS = {"builtins.exit", "builtins.quit", "sys.exit", "os._exit", "os.abort"}
 # Exceptions that mean something to whoever calls.
 _SIGNALS = {"OverflowError", "StopIteration", "StopAsyncIteration", "GeneratorExit"}
 
@@ -67,7 +67,7 @@ def aborts(module: Module) -> list[Abort]:
 
 def _aborts(module: Module) -> list[Abort]:
     found = []
-    for statement in module.whole.near("assert", "raise", *module.words(*_EXITS)).statements:
+    for statement in module.whole.near("assert", "raise", *module.words(*EXITS)).statements:
         decides = statement if isinstance(statement, ir.Assert) else statement.parent
         if decides is not statement and not _ends(module, statement):
             continue
@@ -89,7 +89,7 @@ def _ends(module: Module, statement: ir.Statement) -> bool:
             return False
         return name not in _SIGNALS and isinstance(getattr(builtins, name, None), type)
     call = statement.value if isinstance(statement, ir.Expr) else None
-    return isinstance(call, ir.Call) and bool(module.names.of(call.func) & _EXITS)
+    return isinstance(call, ir.Call) and bool(module.names.of(call.func) & EXITS)
 
 
 def is_caught(module: Module, node: ir.Node) -> bool:

@@ -12,6 +12,7 @@ from amplint.model.dtypes import Region, is_false, regions
 from amplint.model.objects import Made, objects
 from amplint.model.scopes import NOTHING, UNKNOWN, Assigned
 from amplint.model.training import trained
+from amplint.model.unmoved import does_nothing, is_for_accelerators, trains_on_cpu
 from amplint.model.unseen import bases_in_sight, function_named, local_function
 from amplint.rules.keepers import keepers
 from amplint.rules.kept import near_kept
@@ -174,7 +175,7 @@ def _float16_possible(module: Module) -> bool:
 
 def overflows(module: Module) -> bool:
     """Whether some region in sight can be float16, so that gradients overflow and steps are skipped."""
-    found = [region for region in regions(module) if not is_false(region.enabled)]
+    found = [each for each in regions(module) if not is_false(each.enabled) and not does_nothing(module, each)]
     return any(each.name in ("float16", None) for region in found for each in decided(module).region_dtypes(region))
 
 
@@ -188,8 +189,12 @@ def maybe_float16(module: Module) -> Region | None:
 
 
 def trains_off(module: Module) -> bool:
-    """Whether all regions of the file are literally off, and each scaled loss comes out of one: in float32."""
+    """Whether each scaled loss is evidently one of float32: all regions of the file are literally off, and it comes out
+    of one, or all are for accelerators, and the file trains on the CPU.
+    """
     found = regions(module)
+    if found and all(is_for_accelerators(module, each) for each in found):
+        return trains_on_cpu(module) is not None
     if not found or not all(is_false(each.enabled) for each in found):
         return False
     scaled = [each for each in trained(module) if each.event.kind == "scale"]
@@ -254,7 +259,9 @@ def why_not_at(module: Module, life: Life, place: ir.Node) -> str | None:
         others = " and ".join(sorted({module.line(each.call) for each in known.made[life.scaler]}))
         return f"and the scaler is made in more than one place ({others})"
     if not isinstance(statement, ir.Assign) or statement.value is not life.made.call:
-        return f"and how the scaler is made ({line}) is not plain"
+        if isinstance(life.made.call.parent, (ir.Conditional, ir.Bool)):
+            return f"where the scaler may be missing: it is made under a condition ({line})"
+        return f"where it can't be told whether the scaler made on {line} is there"
     name = statement.targets[0]
     if isinstance(name, ir.Name):
         if len(known.bindings(name)) != 1:

@@ -6,9 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
+from amplint.model.calls import callers, passed
+from amplint.model.importers import loader_of_optimizers
 from amplint.model.objects import objects
-from amplint.model.project import loader_of_optimizers
-from amplint.model.scopes import Assigned
+from amplint.model.scopes import Assigned, Other
 from amplint.paths import seen_from
 from amplint.rules.checkpoints import saved_by
 from amplint.rules.standing import ifs_round, loop_of, upwards
@@ -20,6 +21,11 @@ _OPTIMIZER = re.compile(r"(?i)optim|^opts?$|^opts?_|_opts?$")
 _RESUMES = re.compile(r"(?i)^_*(auto_?)?(load|resume|restore)(?!_state_dict)(?!er)")
 _LOADING = re.compile(r"(?i)load|resume|restore")
 _UNUSUAL = re.compile(r"(?i)eval|debug|sanity|dry")
+_BEST = re.compile(r"(?i)best|improv")
+_LAST_OF_ALL = re.compile(r"(?i)best|final")
+_EPOCHS = re.compile(r"(?i)epoch|max_?(step|iter)|num_?(step|iter)|total_?(step|iter)")
+_ORDERS = {"GreaterThan", "GreaterThanEqual", "LessThan", "LessThanEqual"}
+_UP = 3
 
 
 def loads_in_sight(module: Module) -> list[ir.Call]:
@@ -33,7 +39,18 @@ def _loads_in_sight(module: Module) -> list[ir.Call]:
         for call in module.whole.near("load_state_dict").calls
         if isinstance(call.func, ir.Attribute) and call.func.attr == "load_state_dict" and call.args
         if _is_of_an_optimizer(module, call.func.base, call) and not _from_memory(module, call.args[0].value)
+        if not _is_of_none(module, call.func.base)
     ]
+
+
+def _is_of_none(module: Module, base: ir.Value) -> bool:
+    """Whether an optimizer is a parameter for which each call of the function gives None."""
+    only = module.names.bindings(base) if isinstance(base, ir.Name) else []
+    function = only[0].node if len(only) == 1 and isinstance(only[0], Other) else None
+    if not isinstance(base, ir.Name) or not isinstance(function, ir.Function):
+        return False
+    values = passed(module, function, base.name)
+    return bool(values) and all(isinstance(each, ir.Constant) and each.value is None for each in values)
 
 
 def _is_of_an_optimizer(module: Module, base: ir.Value, call: ir.Call) -> bool:
@@ -72,7 +89,7 @@ def handed_over(module: Module) -> ir.Call | None:
 
 
 def loaded_elsewhere(module: Module) -> str | None:
-    """Another file of the project that loads an optimizer's state, as messages name it."""
+    """Another file that has to do with this one and loads an optimizer's state, as messages name it."""
     found = loader_of_optimizers(module.source.filename)
     return seen_from(found, module.source.filename) if found is not None else None
 
@@ -80,6 +97,62 @@ def loaded_elsewhere(module: Module) -> str | None:
 def is_resumed(module: Module) -> bool:
     """Whether something loads an optimizer's state: here, out of sight in what is called here, or in another file."""
     return bool(loads_in_sight(module)) or handed_over(module) is not None or loaded_elsewhere(module) is not None
+
+
+def is_last_of_all(module: Module, state: ir.Call, place: ir.Node) -> bool:
+    """Whether a state is one of the best model or of the final one: nobody goes on with training there.
+
+    That is told by the file's name, by a test whether the model is better than before, or by the training's end.
+    `place`: where the scaler can be reached, which may be a call of the function that saves.
+    """
+    saved = saved_by(module, state)
+    if saved is not None and any(map(_LAST_OF_ALL.search, _paths(module, saved, state))):
+        return True
+    return any(_stands_last(module, each, _UP) for each in (state, saved or state, place))
+
+
+def _stands_last(module: Module, node: ir.Node, up: int) -> bool:
+    """Whether a place is reached with a better model only, or when training is over, in its function or its callers."""
+    if any(_asks_for_better(module, each, node) for each in ifs_round(node)) or _is_behind_training(node):
+        return True
+    sites = callers(module, ir.function_of(node)) if up else []
+    return bool(sites) and all(_stands_last(module, each, up - 1) for each in sites)
+
+
+def _asks_for_better(module: Module, statement: ir.If, node: ir.Node) -> bool:
+    """Whether a test asks for the best, by its names, or compares with what is then set to be it."""
+    if any(_BEST.search(ir.last_name(each)) for each in ir.walk_values(statement.test)):
+        return not (isinstance(statement.test, ir.Unary) and statement.test.op == "Not")
+    compared = [
+        module.on_one_line(side)
+        for each in ir.walk_values(statement.test)
+        if isinstance(each, ir.Compare) and set(each.ops) <= _ORDERS
+        for side in each.children()
+        if not isinstance(side, ir.Constant)
+    ]
+    return any(
+        (set(compared) - {module.on_one_line(target)}) & {module.on_one_line(one) for one in ir.walk_values(each.value)}
+        for each in ir.walk_statements(statement.then, into=False)
+        if isinstance(each, ir.Assign) and each.value is not None
+        for target in each.targets
+        if module.on_one_line(target) in compared
+    )
+
+
+def _is_behind_training(node: ir.Node) -> bool:
+    """Whether a loop over epochs, or over all the steps, is over there, and none is round it."""
+    if loop_of(node) is not None:
+        return False
+    for each in upwards(ir.statement_of(node)):
+        for before in each.block.statements[: each.block.statements.index(each)]:
+            if isinstance(before, (ir.For, ir.While)) and _is_of_epochs(before):
+                return True
+    return False
+
+
+def _is_of_epochs(loop: ir.For | ir.While) -> bool:
+    header = (loop.target, loop.iter) if isinstance(loop, ir.For) else (loop.test,)
+    return any(_EPOCHS.search(ir.last_name(value)) for each in header for value in ir.walk_values(each))
 
 
 def usual_first(module: Module, key: str | None, state: ir.Call) -> tuple[bool, bool, bool]:
@@ -124,8 +197,12 @@ def _paths(module: Module, call: ir.Call, state: ir.Call) -> set[str]:
             continue
         for value in values:
             bound = module.names.bindings(value) if isinstance(value, ir.Name) else []
-            more = [each.value for each in bound if isinstance(each, Assigned)]
+            more = [each.value for each in bound if isinstance(each, Assigned) and not _is_dict(each.value)]
             for one in (value, *(each for other in more for each in ir.walk_values(other))):
                 if isinstance(one, ir.Constant) and isinstance(one.value, str) and len(one.value) > 2:
                     found.add(one.value)
     return found
+
+
+def _is_dict(value: ir.Value) -> bool:
+    return isinstance(value, ir.Mapping) or (isinstance(value, ir.Call) and ir.last_name(value.func) == "dict")

@@ -16,6 +16,7 @@ from amplint.model.formulas import Formula, World
 from amplint.model.objects import SCALERS, objects
 from amplint.model.scopes import owner_class
 from amplint.model.training import Trained, trained
+from amplint.model.unmoved import does_nothing
 from amplint.rules.devices import readable_at
 from amplint.rules.editing import add_last_argument
 from amplint.rules.order import receiver
@@ -77,7 +78,8 @@ def independent(module: Module, one: Formula, other: Formula) -> bool:
 
 def can_be_float16(module: Module, region: Region) -> bool:
     """Whether the file itself shows that a region can run in float16."""
-    return any(each.name == "float16" for each in decided(module).region_dtypes(region))
+    half = any(each.name == "float16" for each in decided(module).region_dtypes(region))
+    return half and not does_nothing(module, region)
 
 
 def is_bfloat16(module: Module, region: Region) -> bool:
