@@ -37,9 +37,9 @@ class Slot(NamedTuple):
     value: ir.Value
 
 
-def slot_of(call: ir.Call) -> Slot | None:
-    """The entry of a dict that a state is the value of, by itself or copied; None where it is none with a fixed key."""
-    at: ir.Value = call
+def slot_of(state: ir.Value) -> Slot | None:
+    """The entry of a dict that a state is the value of, by itself, copied or chosen; None without a fixed key."""
+    at = state
     while isinstance(at.parent, ir.Value):
         up = at.parent
         if isinstance(up, ir.Mapping):
@@ -50,7 +50,7 @@ def slot_of(call: ir.Call) -> Slot | None:
         if isinstance(up, ir.Call) and ir.last_name(up.func) == "dict":
             keyword = next((arg.keyword for arg in up.args if arg.value is at), None)
             return Slot(keyword, up, None, at) if keyword is not None else None
-        if not isinstance(up, ir.Call):
+        if not (isinstance(up, ir.Call) or (isinstance(up, ir.Conditional) and up.test is not at)):
             return None
         at = up
     statement = at.parent
