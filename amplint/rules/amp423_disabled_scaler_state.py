@@ -5,9 +5,14 @@ Finds `scaler.load_state_dict(...)` of a scaler that is on, where the file itsel
 which may be off: another construction; or the same one, in a function or class that is called first with the flag off
 and then, to go on from there, with the flag on.
 
-It is silent where one run and the run that resumes it take their flag from the same place (the command line, a
-configuration): the flag is the same then, and a scaler that is off ignores what it loads. Silent too where the load is
-guarded: an `if` that asks for the state, the flag or the scaler, a `try`.
+A warning where it takes two runs: a scaler whose flag is given to each run (by the command line, a configuration,
+whoever makes the trainer) is saved whether or not it is on, and its state is loaded from a file. A run that was begun
+without AMP can't be resumed with it.
+
+It is silent where both runs are in sight and take their flag from the same place: a scaler that is off ignores what it
+loads. Silent too where the load is guarded, by an `if` that asks whether the state is empty or by a `try`; that there
+is a state (`is not None`, `"scaler" in checkpoint`) is also so of an empty one. A scaler that is off only where there
+is no cuda is left alone.
 
 ## Why is this bad?
 The state of a scaler that is off is `{}`, and one that is on refuses it: "The source state dict is empty, possibly
@@ -48,15 +53,18 @@ from amplint.model.unseen import local_class, local_function, method
 from amplint.rules.base import Rule
 from amplint.rules.checkpoints import State, slot_of, states
 from amplint.rules.guards import guarded
+from amplint.rules.keepers import reads
 from amplint.rules.kept import near_definition, near_kept
-from amplint.rules.lives import Life, argument_of, asks, every_life, flags_in
-from amplint.rules.standing import conditions, ifs_round, upwards
+from amplint.rules.lives import Life, argument_of, asks, every_life
+from amplint.rules.other_runs import Entry, entries, is_asked_for, is_of_another_run, off_in_another_run
+from amplint.rules.standing import conditions, ifs_round
 from amplint.rules.statements import own_statement
+from amplint.rules.switching import said
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler & load_state_dict & enabled",))
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler & enabled",))
 
 
 @rule.check
@@ -66,21 +74,45 @@ def check(module: Module) -> Iterator[Finding]:
         return  # one is made at several places: which it is can't be told
     for load in states(module, "load_state_dict"):
         for life in every_life(module):
-            if load.key not in life.keys or life.unseen or len(load.call.args) != 1:
+            if load.key not in life.keys or len(load.call.args) != 1:
                 continue
-            save = _empty_state(module, life, load)
-            if save is None or _is_guarded(module, load.call, save, life):
+            save = _empty_state(module, life, load) if not life.unseen else None
+            if save is not None and not _is_guarded(module, load.call, life):
+                yield _finding(
+                    module, load.call, save, "where that scaler was off, and load_state_dict() of one that is on raises"
+                )
+                break
+            found = _of_another_run(module, life, load)
+            if found is not None:
+                yield _finding(module, load.call, *found, severity=Severity.WARNING)
+                break
+
+
+def _finding(module: Module, load: ir.Call, save: ir.Call, when: str, *, severity: Severity | None = None) -> Finding:
+    statement, given = own_statement(load), module.text(load.args[0].value)
+    edit = guarded(module, statement, given) if statement is not None else None
+    return rule.finding(
+        module.span(load),
+        f"the state saved on {module.line(save)} is empty {when}; load it only where it is not empty",
+        fix=Fix(Applicability.UNSAFE, "Load it only where it is not empty", (edit,)) if edit else None,
+        withheld=None if edit else "the call shares its line, or spans several",
+        severity=severity,
+    )
+
+
+def _of_another_run(module: Module, life: Life, load: State) -> tuple[ir.Call, str] | None:
+    """What a run saves with the scaler off that one with the scaler on loads: the call that takes it, and when."""
+    for entry in entries(module, load.call):
+        for save in states(module, "state_dict"):
+            if save.key not in life.keys or entry.key not in _keys(module, save.call):
                 continue
-            statement, given = own_statement(load.call), module.text(load.call.args[0].value)
-            edit = guarded(module, statement, given) if statement is not None else None
-            yield rule.finding(
-                module.span(load.call),
-                f"the state saved on {module.line(save)} is empty where that scaler was off, and load_state_dict() "
-                "of one that is on raises; load it only where it is not empty",
-                fix=Fix(Applicability.UNSAFE, "Load it only where it is not empty", (edit,)) if edit else None,
-                withheld=None if edit else "the call shares its line, or spans several",
-            )
-            break
+            if not is_of_another_run(module, load.call, save.call, entry) or is_asked_for(module, entry):
+                continue
+            found = off_in_another_run(module, life, save.call, load.call)
+            if found is not None:
+                when = said(module, *found) or "where the scaler was off"
+                return save.call, f"{when}, and a run that resumes from it with the scaler on raises here"
+    return None
 
 
 def _empty_state(module: Module, life: Life, load: State) -> ir.Call | None:
@@ -102,6 +134,16 @@ def _empty_state(module: Module, life: Life, load: State) -> ir.Call | None:
             if direct is not None or not _saves_itself(module, life):
                 return save.call
     return None
+
+
+def _keys(module: Module, save: ir.Call) -> set[str]:
+    """The keys under which a state is saved, by itself or through a variable."""
+    values: list[ir.Value] = [save]
+    up = save.parent
+    for target in up.targets if isinstance(up, ir.Assign) else ():
+        if isinstance(target, ir.Name) and module.names.bound_once(target) is not None:
+            values += reads(module, target.scope.home(target.name), target.name)
+    return {slot.key for each in values if (slot := slot_of(module, each)) is not None}
 
 
 def _is_on(life: Life) -> bool:
@@ -135,19 +177,13 @@ def _is_entry(module: Module, value: ir.Value, save: ir.Call) -> bool:
 # --- guards ----------------------------------------------------------------------------------------------------------
 
 
-def _is_guarded(module: Module, load: ir.Call, save: ir.Call, life: Life) -> bool:
-    """Whether the function asks for what it loads, for the scaler or its flag, or catches the error."""
-    if any(isinstance(each.parent, ir.Try) for each in upwards(ir.statement_of(load))):
-        return True
+def _is_guarded(module: Module, load: ir.Call, life: Life) -> bool:
+    """Whether something asks for what is loaded, for the scaler or its flag, or catches the error."""
     if asks(module, life, load) or any(isinstance(value, ir.Conditional) for value in _values_round(load)):
         return True
-    loaded = flags_in(module, load.args[0].value)
-    function = ir.function_of(load)
-    for statement in module.whole.within(function).statements:
-        if isinstance(statement, (ir.If, ir.Assert)) and statement.id < load.id:
-            if ir.function_of(statement) is function and flags_in(module, statement.test) & loaded:
-                return True
-    return False
+    given = load.args[0].value
+    found = list(entries(module, load)) or [Entry("", given, ((given, load),))]
+    return any(is_asked_for(module, each) for each in found)
 
 
 def _values_round(value: ir.Value) -> Iterator[ir.Value]:

@@ -63,6 +63,8 @@ def slot_of(module: Module, value: ir.Value, depth: int = 2) -> Slot | None:
             return Slot(keyword, up, None, at, state) if keyword is not None else None
         if _is_pair(up):
             return None
+        if isinstance(up, ir.Conditional) and up.test is at:
+            return None
         if isinstance(up, ir.Sequence) and isinstance(up.parent, ir.Assign) and at in _unpacked(up.parent):
             break
         if not isinstance(up, (ir.Conditional, ir.Bool)):

@@ -1,0 +1,168 @@
+"""AMP408: functions that make a scaler, and how often they are called with the same model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amplint import check
+from amplint.findings import Severity
+
+STEP = """\
+import torch
+
+def {name}(model, x, opt{params}):
+    {made}
+    opt.zero_grad()
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = model(x).mean()
+    scaler.scale(loss).backward()
+    scaler.step(opt)
+    scaler.update()
+
+"""
+EPOCH = """\
+import torch
+
+def {name}(model, loader, opt{params}):
+    {made}
+    for x in loader:
+        opt.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+
+"""
+MADE = 'scaler = torch.amp.GradScaler("cuda")'
+MAIN = "def main(model, loader):\n    opt = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+LOOP = MAIN + "    for each in loader:\n        once(model, each, opt)\n"
+
+
+def found(text: str, filename: str = "train.py") -> list[Severity]:
+    return [each.severity for each in check(text, filename) if each.code == "AMP408"]
+
+
+def step(calls: str, name: str = "once", made: str = MADE, params: str = "") -> str:
+    return STEP.format(name=name, made=made, params=params) + calls
+
+
+def epoch(calls: str, name: str = "once", made: str = MADE, params: str = "") -> str:
+    return EPOCH.format(name=name, made=made, params=params) + calls
+
+
+CALLED = [
+    LOOP,
+    MAIN + "    losses = [once(model, each, opt) for each in loader]\n",
+    MAIN + "    while loader:\n        once(model, loader.pop(), opt)\n",
+    "def also(model, x, opt):\n    once(model, x, opt)\n\n" + LOOP.replace("        once(", "        also("),
+    MAIN + "    for stage in range(3):\n        if stage:\n            once(model, loader, opt)\n",
+]
+NOT_AGAIN = [
+    "",
+    MAIN + "    once(model, loader, opt)\n",
+    "def main(models, loader):\n    for model in models:\n"
+    "        opt = torch.optim.SGD(model.parameters(), lr=0.1)\n        once(model, loader, opt)\n",
+    "def main(pairs, loader):\n    for model, opt in pairs:\n        once(model, loader, opt)\n",
+    "def main(members, loader):\n    for each in members:\n        once(each.model, loader, each.opt)\n",
+    MAIN + "    for lr in (0.1, 0.2):\n        model.reset_parameters()\n        once(model, loader, opt)\n",
+    "def run(model, loader):\n    opt = torch.optim.SGD(model.parameters(), lr=0.1)\n    once(model, loader, opt)\n\n"
+    "def main(models, loader):\n    for model in models:\n        run(model, loader)\n",
+]
+
+
+@pytest.mark.parametrize("calls", CALLED)
+def test_a_function_that_is_called_again_and_again(calls: str) -> None:
+    assert found(step(calls)) == [Severity.ERROR]
+    assert found(epoch(calls)) == [Severity.WARNING]
+
+
+@pytest.mark.parametrize("calls", NOT_AGAIN)
+def test_a_function_that_is_called_once_for_a_model(calls: str) -> None:
+    assert not found(step(calls))
+    assert not found(epoch(calls))
+
+
+@pytest.mark.parametrize(
+    ("made", "params", "count"),
+    [
+        (f"{MADE} if amp else None", ", amp=True", 1),
+        (f"if amp:\n        {MADE}", ", amp=True", 1),
+        ('scaler = torch.amp.GradScaler("cuda", enabled=amp)', ", amp=True", 1),
+        (f"if scaler is None:\n        {MADE}", ", scaler=None", 0),  # who calls it may give the same one
+        ('scaler = scaler or torch.amp.GradScaler("cuda")', ", scaler=None", 0),
+        (f"{MADE} if scaler is None else scaler", ", scaler=None", 0),
+        (f"{MADE}\n    scaler.load_state_dict(opt.scaler)", "", 0),
+        ('scaler = torch.amp.GradScaler("cuda", enabled=False)', "", 0),
+    ],
+)
+def test_how_it_is_made(made: str, params: str, count: int) -> None:
+    assert len(found(step(LOOP, made=made, params=params))) == count
+    assert len(found(epoch(LOOP, made=made, params=params))) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "count"),
+    [
+        ("train_one_epoch", "", 1),
+        ("train", ", epoch", 1),
+        ("train", ", cur_epoch=0", 1),
+        ("train", ", epochs", 0),  # a run of its own
+        ("train", "", 0),
+    ],
+)
+def test_a_function_of_an_epoch_that_other_files_call(name: str, params: str, count: int) -> None:
+    assert found(epoch("", name, params=params)) == [Severity.WARNING] * count
+
+
+@pytest.mark.parametrize(("name", "count"), [("train_step", 1), ("train_batch", 1), ("test_train_step", 0), ("go", 0)])
+def test_a_function_of_a_step_that_other_files_call(name: str, count: int) -> None:
+    assert found(step("", name)) == [Severity.ERROR] * count
+
+
+def test_a_step_of_lightning() -> None:
+    text = """\
+import torch
+
+class Module(torch.nn.Module):
+    def training_step(self, batch, batch_idx):
+        scaler = torch.amp.GradScaler("cuda")
+        first, second = self.optimizers()
+        first.zero_grad()
+        second.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = self.net(batch).mean()
+        scaler.scale(loss).backward()
+        scaler.step(first)
+        scaler.step(second)
+        scaler.update()
+"""
+    assert found(text) == [Severity.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("between", "count"),
+    [
+        ("", 1),
+        ("        opt = torch.optim.SGD(model.parameters(), lr=0.1)\n", 0),
+        ("        model.load_state_dict(start)\n", 0),
+    ],
+)
+def test_a_loop_round_that_of_the_steps(between: str, count: int) -> None:
+    text = (
+        "import torch\n\ndef main(model, loader, opt, start):\n    for each in range(3):\n"
+        f"        {MADE}\n{between}        for x in loader:\n            opt.zero_grad()\n"
+        '            with torch.autocast("cuda", dtype=torch.float16):\n                loss = model(x).mean()\n'
+        "            scaler.scale(loss).backward()\n            scaler.step(opt)\n            scaler.update()\n"
+    )
+    assert found(text) == [Severity.WARNING] * count
+
+
+def test_a_function_of_another_file(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "steps.py").write_text(step("", "go"))
+    text = "import torch\nfrom steps import go as once\nfrom torch.amp import GradScaler\n\n" + LOOP
+    (tmp_path / "main.py").write_text(text)
+    assert found(text, str(tmp_path / "main.py")) == [Severity.ERROR]

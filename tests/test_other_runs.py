@@ -1,0 +1,201 @@
+"""AMP423: what a run without AMP saved, and a run with it loads."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from amplint import check
+from amplint.findings import Finding, Severity
+
+SAVED = 'torch.save({"model": model.state_dict(), "opt": opt.state_dict(), "scaler": scaler.state_dict()}, "last.pt")'
+LOADED = 'scaler.load_state_dict(ckpt["scaler"])'
+SCRIPT = """\
+import argparse
+import torch
+
+def train(model, loader, opt, scaler, amp):
+    for x, y in loader:
+        opt.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=amp):
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+
+def main(model, loader):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--amp", action="store_true")
+    args = parser.parse_args()
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", enabled={enabled})
+    if args.resume:
+        ckpt = torch.load({path})
+        model.load_state_dict(ckpt["model"])
+        opt.load_state_dict(ckpt["opt"])
+{load}
+    for epoch in range(3):
+        train(model, loader, opt, scaler, args.amp)
+{save}
+
+main(torch.nn.Linear(3, 3), [])
+"""
+UNDER_A_TEST = """\
+state = {{"model": model.state_dict(), "opt": opt.state_dict()}}
+if {}:
+    state["scaler"] = scaler.state_dict()
+torch.save(state, "last.pt")"""
+
+
+def found(text: str, filename: str = "train.py") -> list[Finding]:
+    return [each for each in check(text, filename) if each.code == "AMP423"]
+
+
+def script(load: str = LOADED, save: str = SAVED, enabled: str = "args.amp", path: str = "args.resume") -> str:
+    load, save = (textwrap.indent(each, " " * 8) for each in (load, save))
+    return SCRIPT.format(enabled=enabled, path=path, load=load, save=save)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        script(),
+        script(f'if "scaler" in ckpt:\n    {LOADED}'),
+        script(f'if ckpt.get("scaler") is not None:\n    {LOADED}'),
+        script(f'{LOADED} if "scaler" in ckpt else None'),
+        script(f"if ckpt and isinstance(ckpt, dict):\n    {LOADED}"),
+        script('state = ckpt.get("scaler")\nif state is not None:\n    scaler.load_state_dict(state)'),
+        script(f'try:\n    {LOADED}\nexcept KeyError:\n    print("an old one")'),
+        script(f"try:\n    {LOADED}\nfinally:\n    print(1)"),
+        script(f"if args.amp:\n    {LOADED}"),  # the other run saved without
+        script(f"if scaler.is_enabled():\n    {LOADED}"),
+        script(save=UNDER_A_TEST.format("scaler is not None")),
+        script(save=SAVED.replace("scaler.state_dict()}", "scaler.state_dict() if scaler is not None else None}")),
+        script(enabled="args.dtype == 'float16'"),
+        script(enabled="not args.no_amp and torch.cuda.is_available()"),
+        script(path='"last.pt"'),
+        script(
+            'state = None\nif "scaler" in ckpt:\n    state = ckpt["scaler"]\n'
+            "if state is not None:\n    scaler.load_state_dict(state)"
+        ),
+        script(save="state = scaler.state_dict()\n" + SAVED.replace("scaler.state_dict()}", "state}")),
+    ],
+)
+def test_a_run_without_amp_can_not_be_resumed_with_it(text: str) -> None:
+    (only,) = found(text)
+    assert text[only.start : only.end].startswith("scaler.load_state_dict(")
+    assert only.severity is Severity.WARNING
+    assert "a run that resumes from it with the scaler on raises here" in only.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        script(f'if ckpt["scaler"]:\n    {LOADED}'),
+        script(f'if ckpt.get("scaler"):\n    {LOADED}'),
+        script(f'if args.amp and len(ckpt["scaler"]):\n    {LOADED}'),
+        script('if state := ckpt.get("scaler"):\n    scaler.load_state_dict(state)'),
+        script('state = ckpt.get("scaler")\nif state:\n    scaler.load_state_dict(state)'),
+        script('if ckpt["scaler"]:\n    state = ckpt["scaler"]\n    scaler.load_state_dict(state)'),
+        script(f'if not ckpt["scaler"]:\n    return\n{LOADED}'),
+        script(f'if ckpt["amp"]:\n    {LOADED}'),
+        script(f'saved = ckpt["args"]\nif saved.amp == args.amp:\n    {LOADED}'),
+        script(f'try:\n    {LOADED}\nexcept (KeyError, RuntimeError):\n    print("a new scale")'),
+        script(f"with contextlib.suppress(RuntimeError):\n    {LOADED}"),
+        script(f"if not args.amp:\n    {LOADED}"),  # a scaler that is off ignores it
+        script(save=UNDER_A_TEST.format("args.amp")),
+        script(save=UNDER_A_TEST.format("scaler.is_enabled()")),
+        script(save=SAVED.replace("scaler.state_dict()}", "scaler.state_dict() if args.amp else None}")),
+        script(save=SAVED.replace('"scaler"', '"another"')),
+        script(enabled="True"),
+        script(enabled="torch.cuda.is_available()"),
+        script(enabled='torch.load(args.resume)["amp"]'),
+        script("pass", f'{SAVED}\nckpt = torch.load("last.pt")\n{LOADED}'),  # back to what it saved itself
+    ],
+)
+def test_the_load_is_asked_for_or_the_state_is_never_empty(text: str) -> None:
+    assert not found(text)
+
+
+CLASS = """\
+import torch
+
+class Trainer:
+    def __init__(self, model, {param}):
+        self.amp = {value}
+        self.model = model
+        self.opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.scaler = torch.amp.GradScaler("cuda", enabled=self.amp)
+    def step(self, x):
+        self.opt.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=self.amp):
+            loss = self.model(x).mean()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.opt)
+        self.scaler.update()
+    def state_dict(self):
+        return {{"model": self.model.state_dict(), "opt": self.opt.state_dict(), "scaler": self.scaler.state_dict()}}
+    def load_state_dict(self, state):
+        self.model.load_state_dict(state["model"])
+        self.opt.load_state_dict(state["opt"])
+        self.scaler.load_state_dict(state["scaler"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("param", "value", "more", "count"),
+    [
+        ("amp=True", "amp", "", 1),
+        ("**kwargs", 'kwargs.get("amp", False)', "", 1),
+        ("config", "config.amp", "", 1),
+        ("amp=True", "amp", "Trainer(torch.nn.Linear(2, 2))\n", 0),  # the code itself switches it on
+        ("amp=True", "amp", "def run(args):\n    Trainer(torch.nn.Linear(2, 2), args.amp)\n", 1),
+        ("amp=True", "True", "", 0),
+    ],
+)
+def test_a_trainer_is_given_its_flag(param: str, value: str, more: str, count: int) -> None:
+    assert len(found(CLASS.format(param=param, value=value) + more)) == count
+
+
+HELPERS = """\
+import torch
+
+def save(path, model, opt, scaler):
+    torch.save({{"model": model.state_dict(), "opt": opt.state_dict(), "scaler": scaler.state_dict()}}, path)
+
+def load(path, model, opt, scaler=None):
+    ckpt = torch.load(path)
+    model.load_state_dict(ckpt["model"])
+    opt.load_state_dict(ckpt["opt"])
+    if scaler is not None and {test}:
+        scaler.load_state_dict(ckpt["scaler"])
+"""
+MAIN = """\
+import torch
+from helpers import load, save
+
+def main(args, model, loader):
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
+    if args.resume:
+        load(args.resume, model, opt, scaler)
+    for x in loader:
+        opt.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16, enabled=args.amp):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+    save("last.pt", model, opt, scaler)
+"""
+
+
+@pytest.mark.parametrize(("test", "count"), [('"scaler" in ckpt', 1), ('ckpt["scaler"]', 0)])
+def test_what_another_file_saves_and_loads_is_said_where_it_is_called(tmp_path: Path, test: str, count: int) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "helpers.py").write_text(HELPERS.format(test=test))
+    (tmp_path / "main.py").write_text(MAIN)
+    told = found(MAIN, str(tmp_path / "main.py"))
+    assert [MAIN[each.start : each.end] for each in told] == ["load(args.resume, model, opt, scaler)"] * count
