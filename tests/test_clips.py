@@ -862,11 +862,8 @@ def main(model, tr, va):
         epoch(model, tr, opt, scaler, True)
         epoch(model, va, OTHERS, False)
 """
-CLIP, STEPS, END = (
-    "clip_grad_norm_(model.parameters(), 1.0)",
-    "scaler.step(opt)\n    scaler.update()",
-    "scaler.update()",
-)
+CLIP, STEPS = "clip_grad_norm_(model.parameters(), 1.0)", "scaler.step(opt)\n    scaler.update()"
+IF_SMALL = f"norm = {CLIP}\nif training and norm < 9:\n    scaler.step(opt)\nif training:\n    scaler.update()"
 
 
 def epoch(early: str, body: str, others: str) -> str:
@@ -883,10 +880,10 @@ def epoch(early: str, body: str, others: str) -> str:
         (f"scaler.unscale_(opt)\n{CLIP}\nscaler.step(opt)\nscaler.update()", "pass"),
         ("scaler.unscale_(opt)", f"{CLIP}\nif training:\n    {STEPS}"),
         ("pass", f"if training:\n    scaler.unscale_(opt)\n{CLIP}\nif training:\n    {STEPS}"),
-        ("scaler.unscale_(opt)", f"norm = {CLIP}\nif training and norm < 9:\n    scaler.step(opt)\nif training:\n    {END}"),
+        ("scaler.unscale_(opt)", IF_SMALL),
         ("scaler.unscale_(opt)", f"{CLIP}\nif not training:\n    continue\nscaler.step(opt)\nscaler.update()"),
     ],
-)  # fmt: skip
+)
 def test_a_clip_that_an_evaluation_comes_to_as_well_is_right(early: str, body: str, others: str) -> None:
     assert check(epoch(early, body, others)) == []
 
