@@ -837,3 +837,65 @@ def test_an_unscale_that_comes_behind_a_clip_is_to_be_moved() -> None:
         if each.code == "AMP401"
     ]
     assert message.endswith("move `scaler.unscale_(optimizer)` (line 10) before it")
+
+
+EPOCH = """\
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+
+def epoch(model, loader, opt, scaler, training):
+    for x, y in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        if training:
+            opt.zero_grad()
+            scaler.scale(loss).backward()
+            # EARLY
+        # BODY
+
+
+def main(model, tr, va):
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for _ in range(5):
+        epoch(model, tr, opt, scaler, True)
+        epoch(model, va, OTHERS, False)
+"""
+CLIP, STEPS = "clip_grad_norm_(model.parameters(), 1.0)", "scaler.step(opt)\n    scaler.update()"
+IF_SMALL = f"norm = {CLIP}\nif training and norm < 9:\n    scaler.step(opt)\nif training:\n    scaler.update()"
+
+
+def epoch(early: str, body: str, others: str) -> str:
+    text = EPOCH.replace("OTHERS", others)
+    for mark, lines, margin in (("# EARLY", early, 12), ("# BODY", body, 8)):
+        text = text.replace(mark, lines.replace("\n", "\n" + " " * margin))
+    return text
+
+
+@pytest.mark.parametrize("others", ["None, None", "opt, scaler"])
+@pytest.mark.parametrize(
+    ("early", "body"),
+    [
+        (f"scaler.unscale_(opt)\n{CLIP}\nscaler.step(opt)\nscaler.update()", "pass"),
+        ("scaler.unscale_(opt)", f"{CLIP}\nif training:\n    {STEPS}"),
+        ("pass", f"if training:\n    scaler.unscale_(opt)\n{CLIP}\nif training:\n    {STEPS}"),
+        ("scaler.unscale_(opt)", IF_SMALL),
+        ("scaler.unscale_(opt)", f"{CLIP}\nif not training:\n    continue\nscaler.step(opt)\nscaler.update()"),
+    ],
+)
+def test_a_clip_that_an_evaluation_comes_to_as_well_is_right(early: str, body: str, others: str) -> None:
+    assert check(epoch(early, body, others)) == []
+
+
+@pytest.mark.parametrize("others", ["None, None", "opt, scaler"])
+@pytest.mark.parametrize(
+    ("early", "body"),
+    [
+        ("scaler.step(opt)\nscaler.update()", CLIP),
+        ("scaler.unscale_(opt)\nscaler.step(opt)", f"{CLIP}\nif training:\n    scaler.update()"),
+        ("scaler.unscale_(opt)\nif flag:\n    scaler.step(opt)", f"{CLIP}\nif training and not flag:\n    {STEPS}"),
+    ],
+)
+def test_a_clip_behind_the_step_of_its_own_turn_is_found(early: str, body: str, others: str) -> None:
+    assert "AMP419" in [each.code for each in check(epoch(early, body, others))]

@@ -219,3 +219,35 @@ def test_what_an_arm_asserts_of_the_scaler_is_known_behind_it(asserted: str) -> 
 
 def test_what_an_arm_asserts_of_another_is_not() -> None:
     assert "AMP404" in codes(OF_ONE_MODE.format(asserted="assert model is not None"))
+
+
+GIVEN = """\
+import torch
+
+
+def epoch(model, loader, opt, scaler, training):
+    for x, y in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        if training:
+            opt.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.unscale_(opt)
+        if opt is not None:
+            scaler.step(opt)
+            scaler.update()
+
+
+def main(model, tr, va):
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    epoch(model, tr, opt, scaler, True)
+    epoch(model, va, None, None, MODE)
+"""
+
+
+@pytest.mark.parametrize("mode", ["False", "model.training"])
+@pytest.mark.parametrize(("asked", "codes"), [("opt is not None", []), ("model.stepping", ["AMP404"])])
+def test_what_uses_an_optimizer_shows_that_there_is_one(asked: str, codes: list[str], mode: str) -> None:
+    text = GIVEN.replace("MODE", mode).replace("opt is not None", asked)
+    assert [each.code for each in check(text)] == codes

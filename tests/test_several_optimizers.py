@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from amplint import check, fix
+from amplint.findings import Finding, Severity
 
 UPDATE = ["scaler.update()"]
 CLEAR = {each: [f"optimizer_{each}.zero_grad()"] for each in "ab"}
@@ -440,3 +441,75 @@ def test_an_optimizer_made_anew_has_no_gradients_of_the_one_before(bound: dict[s
     )
     assert check(right) == []
     assert "AMP410" in {each.code for each in check(wrong)}
+
+
+APART = """\
+import torch
+
+
+def train(gen, critic, loader, PERIOD):
+    opt_g = torch.optim.Adam(gen.parameters())
+    opt_c = torch.optim.Adam(critic.parameters())
+    scaler = torch.amp.GradScaler("cuda")
+    for step, (x, y) in enumerate(loader):
+        with torch.autocast("cuda", dtype=torch.float16):
+            made = gen(x)
+            loss_c = critic(made.detach()).mean() - critic(y).mean()
+        opt_c.zero_grad()
+        scaler.scale(loss_c).backward()
+        scaler.step(opt_c)
+        # FIRST
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss_g = -critic(made).mean() / every
+        scaler.scale(loss_g).backward()
+        if (step + 1) % every == 0:
+            # BEFORE
+            scaler.step(opt_g)
+            # AT
+            opt_g.zero_grad()
+        # LAST
+"""
+OWN = "give `opt_g` a scaler of its own, updated behind its step"
+
+
+def apart(*updates: str, period: str = "every=1") -> list[Finding]:
+    text = APART.replace("PERIOD", period)
+    for mark in updates:
+        text = text.replace(f"# {mark}\n", "scaler.update()\n")
+    return check(text)
+
+
+@pytest.mark.parametrize(
+    ("updates", "code"),
+    [
+        (("AT",), "AMP404"),  # the other optimizer's second step raises
+        (("LAST",), "AMP410"),  # the scale changes within the window
+        (("FIRST",), "AMP410"),
+        (("FIRST", "AT"), "AMP410"),
+        (("FIRST", "LAST"), "AMP410"),  # nothing is checked but at the boundary
+    ],
+)
+@pytest.mark.parametrize(
+    ("period", "severity"), [("every=1", Severity.WARNING), ("every=4", Severity.ERROR), ("every", Severity.ERROR)]
+)
+def test_two_optimizers_stepped_apart_need_a_scaler_each(
+    updates: tuple[str, ...], code: str, period: str, severity: Severity
+) -> None:
+    (found,) = apart(*updates, period=period)
+    assert (found.code, found.severity) == (code, severity)
+    assert f"(where `every > 1`); {OWN}" in found.message
+    assert found.fix is None
+
+
+@pytest.mark.parametrize("updates", [("BEFORE",), ("AT", "LAST")])
+def test_what_is_wrong_in_a_window_of_one_as_well_is_said_without_it(updates: tuple[str, ...]) -> None:
+    (found,) = apart(*updates)
+    assert (found.code, found.severity) == ("AMP410", Severity.ERROR)
+    assert "every > 1" not in found.message
+
+
+def test_two_optimizers_stepped_apart_with_a_scaler_each_are_right() -> None:
+    text = APART.replace("PERIOD", "every=1").replace("# LAST", "scaler.update()").replace("# AT", "own.update()")
+    text = text.replace("scaler.scale(loss_g)", "own.scale(loss_g)").replace("scaler.step(opt_g)", "own.step(opt_g)")
+    made = 'scaler = torch.amp.GradScaler("cuda")'
+    assert check(text.replace(made, f"{made}\n    {made.replace('scaler', 'own', 1)}")) == []

@@ -28,6 +28,10 @@ _UPDATE, _STEP = "#update", "#step"  # in the place of an optimizer, where the l
 _NO_CHECKS = "No inf checks were recorded"
 
 
+# What raises where the optimizer is None.
+_ASKS_FOR_IT = {"unscale_", "step", "optimizer_step", "zero_grad"}
+
+
 class Transfer:
     """Takes states through the events of one function, and of those that it calls."""
 
@@ -81,6 +85,11 @@ class Transfer:
     def _after(self, event: Event, state: State) -> State | None:
         if event.scaler is not None and event.kind != "opaque":
             state = state.with_fact(f"present({event.scaler})", True)
+        if event.optimizer and event.kind in _ASKS_FOR_IT:
+            there = f"present({event.optimizer})"
+            if state.known(there) is False:
+                return None  # None has no such method, and no parameters: it raises
+            state = state.with_fact(there, True)
         if event.kind == "backward":
             return self._after_backward(event, state)
         if event.kind == "opaque":

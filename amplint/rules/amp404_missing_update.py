@@ -58,6 +58,7 @@ from amplint.model.predicates import Predicates
 from amplint.model.protocol import Stage
 from amplint.model.visits import Issue, Visit
 from amplint.rules.base import Rule
+from amplint.rules.boundaries import stepped_apart
 from amplint.rules.clip_doubts import agree
 from amplint.rules.clips import FINITE, escapes, in_this_file_only
 from amplint.rules.kept import near_kept
@@ -146,6 +147,15 @@ def _judge(module: Module, each: Found) -> Finding | None:
     if not tests or not _is_dynamic(module, each, tests):
         return None
     name = module.text(receiver(flow.visits[issue.meets].event))
+    apart = stepped_apart(module, flow, issue.scaler) if issue.code == "AMP404" else None
+    if apart is not None:
+        return rule.finding(
+            module.span(each.issue_node),
+            f"`{name}.update()` does not come in each iteration, as this step does, so that it raises in the next"
+            f"{f' (where {apart.when})' if apart.when else ''}; {apart.cure(module)}, and update this one in each",
+            withheld="a second scaler has to be made, and saved, too",
+            severity=Severity.WARNING if apart.is_unusual else None,
+        )
     return rule.finding(
         module.span(each.issue_node),
         f"on some path round the loop `{name}.update()` is skipped, so that "

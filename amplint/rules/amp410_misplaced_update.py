@@ -5,6 +5,10 @@ Follows each function along its paths and finds `scaler.update()` between a back
 between `unscale_` and the step, after each of several optimizers that share one backward, and a second `update()`
 behind another. A function that updates before it steps counts too, wherever the backward is.
 
+Where one optimizer is stepped in each iteration and another by the same scaler at the boundary of an accumulation only,
+no place of the update is right for both: the second needs a scaler of its own. With a window of one iteration nothing
+is wrong; it is a warning where that is the default.
+
 It is silent where each optimizer has a backward of its own before its step, for `update(new_scale)`, and where a step
 may be out of sight.
 
@@ -56,6 +60,7 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
+from amplint.rules.boundaries import Apart, stepped_apart
 from amplint.rules.order import (
     Found,
     asked,
@@ -66,6 +71,7 @@ from amplint.rules.order import (
     home,
     one_for_each,
     places,
+    side_by_side,
     where,
 )
 from amplint.rules.standing import conditions, dominates, exclusive, loop_of, upwards
@@ -81,6 +87,7 @@ rule = Rule(
     triggers=("update( & scaler & step(", "update( & scaler & backward", "update( & .scale( & backward"),
 )
 
+_NOTHING = "nothing was unscaled or stepped since the last update(), which raises"
 _ELSEWHERE = "the step stands in another function: call it there, behind the last step"
 
 
@@ -95,6 +102,10 @@ def _judge(module: Module, each: Found) -> Finding | None:
         return None
     own, step = home(module, each.issue_node), _step_behind(module, each)
     if step is not None:
+        apart = stepped_apart(module, each.flow, each.issue.scaler) if _is_carried(each, step) else None
+        if apart is not None:
+            twice = any(one.issue.at == each.issue.at and _comes_twice_anyway(one) for one in found(module, "AMP410"))
+            return None if twice else _said_of_two(module, each, apart, _said(each, module.line(step.call)))
         own = own if own is not None and own.contains(step.call) else None
         offered, withheld = _fix_early(module, own, own.visits[each.issue.at], step) if own else (None, _ELSEWHERE)
         said = _said(each, module.line(step.call))
@@ -108,14 +119,51 @@ def _judge(module: Module, each: Found) -> Finding | None:
         return None
     if _steps_at_a_break(each) or _steps_in_some_rounds(module, each):
         return None
+    apart = stepped_apart(module, each.flow, each.issue.scaler)
+    if apart is not None and not _comes_twice_anyway(each):
+        return _said_of_two(
+            module, each, apart, "nothing was unscaled or stepped since the last update(), which raises"
+        )
     offered, withheld = _fix_again(module, own, each) if own else (None, _ELSEWHERE)
     return rule.finding(
         module.span(each.issue_node),
-        "nothing was unscaled or stepped since the last update(), which raises; call it once, behind the "
-        f"last step{where(module, each)}",
+        f"{_NOTHING}; call it once, behind the last step{where(module, each)}",
         fix=offered,
         withheld=withheld,
     )
+
+
+def _said_of_two(module: Module, each: Found, apart: Apart, said: str) -> Finding:
+    """The finding where two optimizers are stepped apart, so that no place of one scaler's update is right for both."""
+    return rule.finding(
+        module.span(each.issue_node),
+        f"{said}{f' (where {apart.when})' if apart.when else ''}; {apart.cure(module)}",
+        withheld="a second scaler has to be made, and saved, too",
+        severity=Severity.WARNING if apart.is_unusual else None,
+    )
+
+
+def _is_carried(each: Found, step: Event) -> bool:
+    """Whether the gradients that an update comes too early for are those of an iteration before: in this one their
+    backward, the update and the step don't come in this order.
+    """
+    key, at = each.issue.optimizer, each.issue_node
+    held = [dict(state.groups).get(key, state.rest) for state in each.states]
+    origins = [each.flow.node(one.origin) for one in held if one.origin]
+    early = [
+        first.id < second.id < third.id
+        for origin in origins
+        if origin is not None
+        for first, second in side_by_side(each.flow, origin, at)
+        for third in places(each.flow, step.call, second)
+    ]
+    return bool(early) and not any(early)
+
+
+def _comes_twice_anyway(each: Found) -> bool:
+    """Whether two updates follow each other in each iteration, whatever is stepped in between or not."""
+    before = each.flow.node(each.issue.cause) if each.issue.how == "unchecked" and each.issue.cause else None
+    return before is not None and not _uses_since(each)
 
 
 def _said(each: Found, step: str) -> str:

@@ -4,7 +4,8 @@
 Follows each function along its paths and finds a clip that every path reaches behind `scaler.step(optimizer)`, with no
 further step before the next backward.
 
-It is silent where another optimizer steps behind the clip, or a function called there does, and for a bound of
+It is silent where the clip comes in time on the paths that have a backward, and the others have none (the same function
+evaluates), where another optimizer steps behind the clip, or a function called there does, and for a bound of
 infinity, which only measures.
 
 ## Why is this bad?
@@ -49,6 +50,7 @@ from amplint.model import ir
 from amplint.model.events import Event
 from amplint.model.flow import Flow
 from amplint.model.objects import objects
+from amplint.model.state import State
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.clip_doubts import LARGE_NORM, agree
@@ -87,6 +89,8 @@ def _judge(module: Module, each: Found) -> Finding | None:
     mine = [of for of in visit.followed if of.optimizer == each.issue.optimizer or not visit.clipped]
     if any(agree(state, of.facts) for state in each.states for of in mine if of.site == each.issue.site):
         return None
+    if mine and all(_has_no_backward(each.flow, state) for state in each.states):
+        return None
     offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
     return rule.finding(
         module.span(visit.event.call),
@@ -95,6 +99,15 @@ def _judge(module: Module, each: Found) -> Finding | None:
         fix=offered,
         withheld=withheld,
     )
+
+
+def _has_no_backward(flow: Flow, state: State) -> bool:
+    """Whether a path that comes to a clip makes no gradients in its turn, as one that evaluates does: what it clips is
+    left from before, when the same clip came in time.
+    """
+    calls = [each.call.id for each in flow.events if each.kind == "backward"]
+    made = [flow.visits[each] for each in calls if each in flow.visits]
+    return bool(made) and not any(agree(one, state.facts) for visit in made for one in visit.states)
 
 
 def _clips_the_models(module: Module, visit: Visit) -> bool:

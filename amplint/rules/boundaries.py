@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from itertools import permutations
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.decided import decided
+from amplint.model.events import Event
 from amplint.model.flow import Flow
-from amplint.model.reaching import only_assignment
-from amplint.rules.order import side_by_side
+from amplint.model.options import option
+from amplint.model.reaching import only_assignment, reaching
+from amplint.model.scopes import Other
+from amplint.rules.order import calls_of, side_by_side
 from amplint.rules.standing import loops_round, skipping
 
 if TYPE_CHECKING:
@@ -26,9 +30,58 @@ def only_with_several(module: Module, flow: Flow, often: ir.Node, calls: Iterabl
     periods: set[str | None] = set()
     for call in calls:
         found = [_period(module, *pair) for pair in side_by_side(flow, call, often)]
-        periods |= {module.on_one_line(each) if each is not None else None for each in found or [None]}
+        periods |= {_open(module, each) for each in found or [None]}
     only = periods.pop() if len(periods) == 1 else None
     return f"`{only} > 1`" if only is not None else None
+
+
+class Apart(NamedTuple):
+    """A step that waits for several iterations, where that of another optimizer by the same scaler does not.
+
+    `when`: the condition without which both are made as often, in words: `k > 1`; None where that holds always.
+    `is_unusual`: it does not hold by default.
+    """
+
+    step: Event
+    when: str | None
+    is_unusual: bool
+
+    def cure(self, module: Module) -> str:
+        """What to do about it: no update of one scaler is right for both."""
+        assert isinstance(self.step.call, ir.Call)
+        optimizer = module.on_one_line(self.step.call.positional[0])
+        return f"give `{optimizer}` a scaler of its own, updated behind its step"
+
+
+def stepped_apart(module: Module, flow: Flow, scaler: str) -> Apart | None:
+    """The step of an optimizer that waits for more iterations than that of another one by the same scaler."""
+    steps = [each for each in calls_of(flow, scaler, "step") if isinstance(each.call, ir.Call) and each.call.positional]
+    for step, other in permutations(steps, 2):
+        periods = [_period(module, *pair) for pair in side_by_side(flow, step.call, other.call)]
+        period = periods[0] if len(periods) == 1 and step.optimizer != other.optimizer else None
+        if period is not None:
+            when = _open(module, period)
+            return Apart(step, f"`{when} > 1`" if when else None, bool(when) and _is_one_by_default(module, period))
+    return None
+
+
+def _open(module: Module, period: ir.Value | None) -> str | None:
+    """A period as it is written, where it is no number in the code."""
+    if period is None or all(isinstance(each.value, ir.Constant) for each in decided(module).alternatives(period)):
+        return None
+    return module.on_one_line(period)
+
+
+def _is_one_by_default(module: Module, period: ir.Value) -> bool:
+    """Whether a period is one where nothing else is given: the default of a parameter, or of an option."""
+    defaults: list[ir.Value | None] = []
+    if isinstance(period, ir.Attribute) and (found := option(module, period)) is not None:
+        defaults.append(found.default)
+    if isinstance(period, ir.Name):
+        functions = [each.node for each in reaching(module.names, period) if isinstance(each, Other)]
+        params = [each.param(period.name) for each in functions if isinstance(each, ir.Function)]
+        defaults += [each.default if each is not None else None for each in params]
+    return bool(defaults) and all(isinstance(each, ir.Constant) and each.value == 1 for each in defaults)
 
 
 def _period(module: Module, call: ir.Node, often: ir.Node) -> ir.Value | None:
@@ -38,8 +91,7 @@ def _period(module: Module, call: ir.Node, often: ir.Node) -> ir.Value | None:
     found = [_rounds(module, each) for each in inner] + [_asked(module, each) for each in tests]
     if len(found) != 1 or found[0] is None:
         return None
-    known = decided(module).alternatives(found[0])
-    return found[0] if not all(isinstance(each.value, ir.Constant) for each in known) else None
+    return found[0]
 
 
 def _rounds(module: Module, loop: ir.For | ir.While) -> ir.Value | None:
