@@ -9,6 +9,7 @@ from amplint.model import ir
 from amplint.model.objects import SCALERS, objects
 from amplint.model.scopes import Assigned, Defined, Imported, owner_class
 from amplint.model.unseen import local_function
+from amplint.rules.standing import loop_of
 
 if TYPE_CHECKING:
     from amplint.verify.files import Files, Place
@@ -255,6 +256,25 @@ class Callers:
                 found = ((code, call) for call in code.module.calls if self._is_of(code, call, wanted))
                 self._calls[function.id] += found
         return self._calls[function.id]
+
+    def may_repeat(self, function: ir.Function, depth: int = _DEPTH) -> bool:
+        """Whether one run of the program may call a function several times: in a loop, or out of sight.
+
+        What is called nowhere may be called for each batch by a library, but not a test.
+        """
+        code = self._files.owner(function)
+        own = function.cls is not None  # whatever the object is that a method is called of
+        calls = {call.id: call for _, call in self.calls(function)} | {
+            call.id: call
+            for call in (code.module.calls if own else ())
+            if isinstance(call.func, ir.Attribute) and call.func.attr == function.name
+        }
+        if not calls or not depth:
+            return not function.name.startswith("test")
+        around = [ir.function_of(call) for call in calls.values()]
+        return any(map(loop_of, calls.values())) or any(
+            each is not None and each is not function and self.may_repeat(each, depth - 1) for each in around
+        )
 
     def made_in(self, cls: ir.Class) -> list[tuple[Code, ir.Call]]:
         """The calls that make an instance of a class, or of one that inherits it, in other files that import it."""

@@ -63,6 +63,8 @@ class Lookup:
     def name(self, value: ir.Name, frame: Frame) -> Any:
         """The value of a variable."""
         home = value.scope.home(value.name)
+        if home is None and value.name == "__name__" and frame.code is frame.code.files.main:
+            return "__main__"  # the file is run, those that it imports are not
         found = frame.find(home) if home is not None else None
         if found is not None:
             if found.lazy:

@@ -11,6 +11,7 @@ from amplint.model.accelerators import LIBRARY
 from amplint.model.calls import Calls
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, region_of
 from amplint.model.events import Event
+from amplint.model.reaching import returned
 from amplint.model.scopes import Assigned
 from amplint.model.unseen import local_class
 from amplint.rules.standing import loops_round, upwards
@@ -133,6 +134,19 @@ class Code(Texts):
     def is_tool(self, value: ir.Value) -> bool:
         """Whether it matters to AMP which of several values a variable has: this one makes a scaler, or wraps one."""
         return self.known(_is_tool, value)
+
+    def returns_tool(self, function: ir.Function) -> bool:
+        """Whether it matters to AMP which `return` of a function is come to: one returns a tool, by itself or inside.
+
+        That can be the variable of a tool, too.
+        """
+        return any(
+            self.is_tool(value)
+            or (isinstance(value, ir.Name) and any(map(self.is_tool, _assigned(self.module, value))))
+            for each in returned(function)
+            if each.value is not None
+            for value in ir.walk_values(each.value)
+        )
 
     def only_loops(self, loop: ir.For | ir.While) -> bool:
         """Whether a loop has events only in loops inside it, or in those of functions that it calls: it is over epochs.
@@ -430,8 +444,13 @@ def _naming(code: Code, value: ir.Value) -> list[ir.Value]:
         found[one.id] = one
         for each in named:
             if isinstance(each, ir.Name):
-                todo += [bound.value for bound in code.module.names.bindings(each) if isinstance(bound, Assigned)]
+                todo += _assigned(code.module, each)
     return [*found.values()]
+
+
+def _assigned(module: Module, name: ir.Name) -> list[ir.Value]:
+    """What a variable is assigned."""
+    return [each.value for each in module.names.bindings(name) if isinstance(each, Assigned)]
 
 
 def _stores_gradient(statement: ir.Statement) -> bool:

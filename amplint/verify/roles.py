@@ -83,7 +83,7 @@ class Roles(Evaluator):
         if known.is_scaler(value) is not None:
             found.role = self.stage.scaler()
         elif known.is_optimizer(value) is not None:
-            found.role = self.stage.optimizer(found.identity, _parameters_in(found.inputs))
+            found.role = self._optimizer(found)
         return found if found.role is None else found.role
 
     def as_scaler(self, value: Unknown, site: Site) -> torch.amp.GradScaler:
@@ -101,10 +101,15 @@ class Roles(Evaluator):
         if not isinstance(value, Unknown):
             raise CannotFollow(f"{site.where}: the optimizer is no object of torch's")
         if value.role is None:
-            value.role = self.stage.optimizer(value.identity, _parameters_in(value.inputs))
+            value.role = self._optimizer(value)
             self.note(site.code, site.call, f"{value.text} is an SGD of the bench")
         found: torch.optim.Optimizer = self._role(value, torch.optim.Optimizer, site)
         return found
+
+    def _optimizer(self, value: Unknown) -> torch.optim.Optimizer:
+        """An optimizer of the bench; what a call has returned that was given something is a new one."""
+        made = value.origin is not None and bool(value.inputs)
+        return self.stage.optimizer(value.identity, _parameters_in(value.inputs), made=made)
 
     def _role(self, value: Unknown, kind: type, site: Site) -> Any:
         if not isinstance(value.role, kind):
@@ -230,6 +235,8 @@ class Roles(Evaluator):
             self.note(site.code, site.call, "a model of the bench")
         elif tensors and not forward and self._shapes(site):
             made = self.stage.output(None, tensors)
+        if made is not None and born is not None and net not in nets and not tensors:
+            self.stage.computed(site.call, made)
         return Unknown(text, origin=site.call, forward=forward, net=net, inputs=tuple(inputs), tensor=made)
 
     def _shapes(self, site: Site) -> bool:

@@ -174,6 +174,8 @@ class Statements(Caller):
         jumps = self._leaves(statement.then, frame)
         if isinstance(value, Unknown) and jumps == "program" and not matters:
             holds = False  # nothing comes behind it, with AMP or without
+        elif isinstance(value, Unknown) and self._returns_instead(statement.then, frame):
+            holds = self.truth(value, matters=True)
         elif isinstance(value, Unknown) and jumps and not matters:
             # Between events it matters whether the rest of an iteration is left out; how many there are doesn't.
             again = isinstance(last := statement.then.statements[-1], ir.Jump) and last.kind == "continue"
@@ -185,6 +187,13 @@ class Statements(Caller):
             self.block(statement.then, frame)
         elif statement.orelse is not None:
             self.block(statement.orelse, frame)
+
+    @staticmethod
+    def _returns_instead(block: ir.Block, frame: Frame) -> bool:
+        """Whether a suite ends a function that returns a scaler or region elsewhere."""
+        function = frame.function
+        is_return = isinstance(block.statements[-1], ir.Return)
+        return is_return and function is not None and frame.code.known(_returns_tool, function)
 
     @staticmethod
     def _leaves(block: ir.Block, frame: Frame) -> str:
@@ -252,6 +261,7 @@ class Statements(Caller):
                     self._busy = False
                 if around and frame.code.trains(statement):
                     self.tick = at
+                    self.stage.iteration += 1
                 self.bind(statement.target, item, frame)
                 try:
                     self.block(statement.body, frame)
@@ -273,6 +283,7 @@ class Statements(Caller):
                 if not isinstance(value, Unknown) and not self.truth(value, matters=False):
                     break
                 self._busy = False
+                self.stage.iteration += count > 1
                 try:
                     self.block(statement.body, frame)
                 except Jumped as jumped:
@@ -300,6 +311,10 @@ def _target_name(where: ir.Value) -> str | None:
     if parent is None and isinstance(owner, ir.For) and isinstance(owner.target, ir.Name):
         return owner.target.name
     return None
+
+
+def _returns_tool(code: Code, function: ir.Function) -> bool:
+    return code.returns_tool(function)
 
 
 def over_parameters(statement: ir.Statement) -> bool:
