@@ -224,7 +224,7 @@ class Stage:
     def optimizer(
         self, text: str, parameters: Sequence[torch.nn.Parameter] = (), *, made: bool = False
     ) -> torch.optim.Optimizer:
-        """The optimizer that a value out of sight is, of the parameters that it was given; or what a call has `made`."""
+        """The optimizer that a value out of sight is, of the parameters that it was given; or one that is `made`."""
         if not parameters and any(self.knowledge.optimizers.values()):
             self.guessed.add(text)  # it can be one more of the same
         self.knowledge.learn_optimizer(text, self.nets_of(parameters) if parameters else None)
