@@ -155,7 +155,7 @@ class Caller(Accelerated):
             except Raised as raised:  # as it hangs on what is out of sight, or is for subclasses to define
                 if raised.error is not None:
                     raise
-        return self.unseen(site, [called.own, *args, *kwargs.values()], text_of(called.own))
+        return self.unseen(site, [called.own, *args, *kwargs.values()], text_of(called.own), trains=matters)
 
     def _construct(self, cls: ClassValue, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         parent = site.call.parent

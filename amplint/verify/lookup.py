@@ -74,6 +74,9 @@ class Lookup:
         for each in home.bindings[value.name] if home is not None else ():
             if isinstance(each, Imported) and (foreign := self._imported(frame.code, each)) is not None:
                 return foreign
+        place = frame.code.files.of(frame.code, value) if home is None else None
+        if place is not None:
+            return self._at(place)
         return self.library(frame.code, value) or self._unbound.setdefault((id(home), value.name), Unknown(value.name))
 
     def _imported(self, code: Code, binding: Imported) -> Any:
@@ -173,7 +176,8 @@ class Lookup:
         if isinstance(base, ModuleValue):
             if name in base.frame.scope.bindings:
                 return self._lazy(base.frame, name)
-            return Unknown(frame.code.text(value))
+            place = frame.code.files.passed_on(base.frame.code, name)
+            return self._at(place) if place is not None else Unknown(frame.code.text(value))
         if isinstance(base, ClassValue):
             if _is_enum(base):
                 return Dotted(f"{base.cls.name}.{name}")

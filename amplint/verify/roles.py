@@ -213,10 +213,15 @@ class Roles(Evaluator):
         known = objects(site.code.module)
         return any(known.is_scaler(each) is not None for each in given(site.call))
 
-    def unseen(self, site: Site, inputs: list[Any], net: str | None, *, forward: bool = False) -> Any:
-        """What a call returns that can't be seen; `net` is what it is a method of, `forward`: it can be a model's."""
+    def unseen(
+        self, site: Site, inputs: list[Any], net: str | None, *, forward: bool = False, trains: bool = True
+    ) -> Any:
+        """What a call returns that can't be seen; `net` is what it is a method of, `forward`: it can be a model's.
+
+        `trains`: whether it can train at all.
+        """
         text = site.text
-        if self._may_train(site, inputs):
+        if trains and self._may_train(site, inputs):
             self.unseen_effects.setdefault(site.where, text)
         born = self.stage.knowledge.born.get(site.call)
         for each in inputs:
