@@ -14,7 +14,7 @@ from amplint.model.objects import SCALERS, objects
 from amplint.verify.accelerated import Accelerated
 from amplint.verify.builtin import BUILTINS
 from amplint.verify.lookup import MISSING
-from amplint.verify.roles import SHAPES, text_of
+from amplint.verify.roles import SHAPES, lasting, text_of
 from amplint.verify.standins import (
     CannotFollow,
     ClassValue,
@@ -307,7 +307,7 @@ class Caller(Accelerated):
         if name in SAME_METHODS:
             self.stage.convert(base.text, name)
             return base
-        parameters = self.stage.parameters(base.text)
+        parameters = self.stage.parameters(base.text, lasting(base))
         if name == "zero_grad":
             for each in parameters:
                 each.grad = None

@@ -121,9 +121,9 @@ class Roles(Evaluator):
         if isinstance(value, torch.Tensor):
             return [value]
         if isinstance(value, Unknown):
-            return list(self.stage.parameters(value.identity))
+            return list(self.stage.parameters(value.identity, lasting(value)))
         if isinstance(value, Instance):
-            return list(self.stage.parameters(value.text))
+            return list(self.stage.parameters(value.text, lasting(value)))
         if isinstance(value, dict):
             return self.as_parameters(value.get("params"))
         if isinstance(value, (list, tuple)):
@@ -256,6 +256,16 @@ def _origins(value: Any, depth: int = 5) -> Iterator[ir.Call]:
             yield value.origin
         for each in value.inputs:
             yield from _origins(each, depth - 1)
+
+
+def lasting(value: Unknown | Instance) -> Any:
+    """What is the same for as long as an object lives: itself where the run has made it, else how it is written."""
+    root: Any = value
+    while isinstance(root, Unknown) and root.origin is None and root.inputs:
+        root = root.inputs[0]
+    if isinstance(root, Instance):
+        return root if root.given is not None else value.text
+    return root if isinstance(root, Unknown) and root.origin is not None and not root.fixed else value.text
 
 
 def text_of(value: Any) -> str | None:

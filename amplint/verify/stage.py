@@ -141,7 +141,8 @@ class Stage:
         self.knowledge = knowledge
         self.device = device
         self.own: set[int] = set()  # optimizers, by id, that come from out of sight
-        self._texts: dict[torch.optim.Optimizer, str] = {}  # how those are written that no call has made
+        self._trained: dict[torch.optim.Optimizer, Any] = {}  # what says which training it is of
+        self._lasting: dict[int, Any] = {}  # by parameters: what says which model's they were last asked for as
         self.made_here: set[int] = set()  # optimizers, by id, that code which is run has made
         self.protected: set[int] = set()  # optimizers, by id, that a scaler unscales or steps
         self.guessed: set[str] = set()  # models that may be any optimizer's
@@ -188,12 +189,13 @@ class Stage:
         self.guessed.add(net)
         return [*self._atoms]
 
-    def parameters(self, net: str) -> list[torch.nn.Parameter]:
-        """The parameters of a model, by its text."""
+    def parameters(self, net: str, lasting: Any = None) -> list[torch.nn.Parameter]:
+        """The parameters of a model, by its text; what is `lasting` is the same for as long as the model is the same."""
         found: list[torch.nn.Parameter] = []
         is_part = any(net.startswith(f"{each}.") for each in self.knowledge.nets)
         for atom in self.parts_of(net):
             own = [*self.parts[atom].parameters()]
+            self._lasting.update(dict.fromkeys(map(id, own), lasting))
             self._whole.update(dict.fromkeys(map(id, own), not is_part and f"{atom}.".startswith(f"{net}.")))
             found += own
         return found
@@ -232,12 +234,19 @@ class Stage:
         found = torch.optim.SGD(list(dict.fromkeys(parameters)) or part.parameters(), lr=LEARNING_RATE)
         self.own.add(id(found))
         if not made:
-            self._texts[found] = text
+            self._trained[found] = text
         return found
 
     def trained(self, optimizer: torch.optim.Optimizer) -> Any:
-        """What stays the same while one training lasts: an optimizer, of one from out of sight how it is written."""
-        return self._texts.get(optimizer, optimizer)
+        """What stays the same while one training lasts: the models, as they were asked for their parameters.
+
+        Of an optimizer from out of sight how it is written; of one that a call has made the optimizer itself.
+        """
+        return self._trained.get(optimizer, optimizer)
+
+    def trains(self, optimizer: torch.optim.Optimizer, parameters: Iterable[torch.Tensor]) -> None:
+        """An optimizer was made of these parameters."""
+        self._trained[optimizer] = frozenset(self._lasting.get(id(each)) for each in parameters)
 
     def made_optimizer(self, text: str, parameters: Sequence[torch.Tensor]) -> None:
         """The program has made an optimizer; one that the same line makes once more is another."""

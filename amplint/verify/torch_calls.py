@@ -186,6 +186,7 @@ class TorchCalls(Roles):
             found = made(parameters, **known)
         except (TypeError, ValueError, RuntimeError):
             found = torch.optim.SGD(parameters, lr=LEARNING_RATE)
+        self.stage.trains(found, parameters)
         if not site.frame.lazy:
             self.stage.made_here.add(id(found))
         return found
