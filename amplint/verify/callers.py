@@ -277,7 +277,7 @@ class Callers:
         )
 
     def made_in(self, cls: ir.Class) -> list[tuple[Code, ir.Call]]:
-        """The calls that make an instance of a class, or of one that inherits it, in its file and those that import it."""
+        """The calls that make an instance of a class, or of one that inherits it, in its file and its importers."""
         owner = self._files.owner(cls)
         return [
             (code, call)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from amplint.model import Module, ir
 from amplint.model.accelerators import LIBRARY
@@ -25,6 +26,10 @@ COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", 
 STEPS = frozenset(("step", "optimizer_step"))
 OF_SCALER = ("scale", "unscale_", "step", "update")
 MAKES = {SCALER, *OLD_SCALER, AUTOCAST, *OLD_AUTOCAST}
+# Containers whose items are no batches.
+TOOLS = re.compile(
+    r"(?i)(optim(izer)?|opt|scaler|scheduler|model|net|network|module)s(_?dict)?(\.(values|items|keys)\(\))?$"
+)
 REGION, _MADE = "region", "made"  # beside the kinds of events
 
 
@@ -160,7 +165,7 @@ class Code(Texts):
 
     def _loops_below(self, block: ir.Block, seen: set[int]) -> bool:
         for statement in ir.walk_statements(block, into=False):
-            if isinstance(statement, (ir.For, ir.While)) and self.matters(statement.body):
+            if _is_over_others(statement) and self.matters(statement.body):
                 return True
         for each in self._called_below(block):
             if each.id not in seen:
@@ -185,7 +190,7 @@ class Code(Texts):
                             seen.add(each.id)
                             if self.owner(each)._events_beside_loops(each.body, seen):
                                 return True
-            if not isinstance(statement, (ir.For, ir.While)):
+            if not _is_over_others(statement):
                 if any(self._events_beside_loops(each, seen) for each in statement.blocks()):
                     return True
         return False
@@ -421,6 +426,14 @@ class Code(Texts):
                 parts.append(up.name)
             up = up.parent
         return ".".join(reversed(parts)) or "<module>"
+
+
+def _is_over_others(statement: ir.Statement) -> TypeGuard[ir.For | ir.While]:
+    """Whether a loop is one over batches or the like, and not over models, optimizers or scalers."""
+    if isinstance(statement, ir.For):
+        named = (each for each in ir.walk_values(statement.iter) if isinstance(each, (ir.Name, ir.Attribute)))
+        return not any(TOOLS.search(ir.last_name(each)) for each in named)
+    return isinstance(statement, ir.While)
 
 
 def _is_tool(code: Code, value: ir.Value) -> bool:

@@ -154,7 +154,7 @@ class Roles(Evaluator):
             return False
         if value.origin is None:
             return self._demand_all(value.inputs, what)
-        if value.called or value.role is not None or value.text in self.stage.knowledge.nets or makes(value.origin):
+        if value.called or value.role is not None or value.identity in self.stage.knowledge.nets or makes(value.origin):
             return False
         if ir.last_name(value.origin.func) in _NUMBERS:
             return False
@@ -265,12 +265,14 @@ def lasting(value: Unknown | Instance) -> Any:
         root = root.inputs[0]
     if isinstance(root, Instance):
         return root if root.given is not None else value.text
-    return root if isinstance(root, Unknown) and root.origin is not None and not root.fixed else value.text
+    return root if isinstance(root, Unknown) and root.origin is not None and not root.fixed else value.identity
 
 
 def text_of(value: Any) -> str | None:
-    """How the program writes a value that is out of sight."""
-    return value.text if isinstance(value, (Unknown, Instance)) else None
+    """How the program writes a value that is out of sight, so that it is told from others."""
+    if isinstance(value, Unknown):
+        return value.identity
+    return value.text if isinstance(value, Instance) else None
 
 
 def tensors_in(values: Iterable[Any]) -> Iterable[torch.Tensor]:

@@ -173,7 +173,7 @@ class Stage:
         """The parts that a model consists of."""
         self.knowledge.learn_net(net)
         own = [each for each in self._atoms if _related(each, net)]
-        if own and (net in self._settled or not all(net.startswith(f"{each}.") for each in own)):
+        if own and (net in self._settled or not all(net.startswith((f"{each}.", f"{each}[")) for each in own)):
             return own
         if net not in self._settled:  # what it is to others, only the next run knows
             self._atoms.append(net)
@@ -190,13 +190,15 @@ class Stage:
         return [*self._atoms]
 
     def parameters(self, net: str, lasting: Any = None) -> list[torch.nn.Parameter]:
-        """The parameters of a model, by its text; what is `lasting` is the same for as long as the model is the same."""
+        """The parameters of a model, by its text; `lasting` is the same for as long as the model is the same."""
         found: list[torch.nn.Parameter] = []
-        is_part = any(net.startswith(f"{each}.") for each in self.knowledge.nets)
+        is_part = any(net.startswith((f"{each}.", f"{each}[")) for each in self.knowledge.nets)
         for atom in self.parts_of(net):
             own = [*self.parts[atom].parameters()]
             self._lasting.update(dict.fromkeys(map(id, own), lasting))
-            self._whole.update(dict.fromkeys(map(id, own), not is_part and f"{atom}.".startswith(f"{net}.")))
+            self._whole.update(
+                dict.fromkeys(map(id, own), not is_part and (atom == net or atom.startswith((f"{net}.", f"{net}["))))
+            )
             found += own
         return found
 
@@ -208,6 +210,10 @@ class Stage:
         """Whether a value can be a model: one that was asked for parameters, where any was."""
         nets = self.knowledge.nets
         return not nets or any(_related(each, text) for each in nets)
+
+    def has_nets_in(self, text: str) -> bool:
+        """Whether items of a container were asked for parameters."""
+        return any(each.startswith(f"{text}[") for each in self.knowledge.nets)
 
     def convert(self, net: str, dtype: str) -> None:
         """`model.half()` and the like; the reference keeps float32."""
@@ -370,7 +376,7 @@ def _of(optimizer: str) -> str:
 
 def _related(one: str, other: str) -> bool:
     """Whether one model is the other, or a part of it, by their texts."""
-    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+    return one == other or one.startswith((f"{other}.", f"{other}[")) or other.startswith((f"{one}.", f"{one}["))
 
 
 def _sounds_like(optimizer: str, net: str) -> bool:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from amplint.model import ir
-from amplint.verify.calling import Caller
-from amplint.verify.program import Code
-from amplint.verify.standins import CannotFollow, Counted, Frame, Instance, Jumped, Raised, Returned, Unknown, value_of
+from amplint.verify.calling import INNER, Caller
+from amplint.verify.program import TOOLS, Code
+from amplint.verify.standins import (
+    CannotFollow,
+    Counted,
+    Frame,
+    Instance,
+    Jumped,
+    Raised,
+    Returned,
+    Unknown,
+    key_of,
+    value_of,
+)
 from amplint.verify.whitelist import EXITS
 
-INNER = 2  # iterations of a loop inside one over batches
 _FEW = 4  # iterations of a loop without events
 _CAP = 64
-# Containers whose items are no batches.
-_TOOLS = re.compile(r"(?i)(optim(izer)?|opt|scaler|scheduler|model|net)s(\.values\(\))?$")
 
 
 class Statements(Caller):
@@ -110,8 +117,9 @@ class Statements(Caller):
     def _store_item(base: Any, index: Any, value: Any) -> None:
         """Set an item of a container of the program's; what an optimizer keeps of its parameters stays as it is."""
         if isinstance(base, dict):
-            if "params" not in base and isinstance(index, (str, int)):
-                base[index] = value
+            key = key_of(index)
+            if "params" not in base and key is not None:
+                base[key] = value
         elif isinstance(base, list):
             if isinstance(index, int) and -len(base) <= index < len(base):
                 base[index] = value
@@ -238,7 +246,7 @@ class Statements(Caller):
         if frame.code.known(_reads_gradients, where):
             return Counted([*self.as_parameters(value)], whole=True)
         name = _target_name(where) or f"{value.text}[...]"
-        tools = bool(_TOOLS.search(value.text))
+        tools = bool(TOOLS.search(value.text))
         owner = ir.statement_of(where)
         if isinstance(owner, ir.For) and not tools and frame.code.trains(owner):
             return Counted([value.item(at, name, batch=True) for at in range(self.iterations)])
