@@ -263,9 +263,9 @@ def lasting(value: Unknown | Instance) -> Any:
     root: Any = value
     while isinstance(root, Unknown) and root.origin is None and root.inputs:
         root = root.inputs[0]
-    if isinstance(root, Instance):
-        return root if root.given is not None else value.text
-    return root if isinstance(root, Unknown) and root.origin is not None and not root.fixed else value.identity
+    by_call = isinstance(root, Unknown) and root.origin is not None and not root.fixed
+    is_made = by_call or (isinstance(root, Instance) and root.given is not None)
+    return root if is_made else text_of(value)
 
 
 def text_of(value: Any) -> str | None:

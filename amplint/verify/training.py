@@ -159,9 +159,9 @@ class Verifier:
         except SourceError as error:  # what has no word of a rule's was not read
             return Checked([_broken(path, error.row, str(error))], True) if own else Checked([])
         rows = self.compare(path, data, settings, fixed, progress)
-        looked, failed, row = self._look(_asked_of(path, settings), source.text)
+        looked, failed, at = self._look(_asked_of(path, settings), source.text)
         if failed:
-            return Checked([*rows, _not_run(path, MODULE, row, Verdict(NOT_CHECKABLE, failed))], True)
+            return Checked([*rows, _not_run(path, MODULE, at, Verdict(NOT_CHECKABLE, failed))], True)
         idle = not looked.follow and all(each.kind is Kind.NONE for each in looked.looks)
         for each in looked.looks:
             if each.kind is Kind.HIDDEN or idle:
