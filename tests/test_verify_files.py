@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from amplint.model.imports import module_file
+from amplint.paths import look_again
 from amplint.settings import Settings
 from amplint.verify.judge import RIGHT, WRONG
 from amplint.verify.shows import SHOWS
@@ -242,3 +243,72 @@ def test_only_files_of_the_project_are_read(tmp_path: Path) -> None:
     assert module_file(train, "torch") is None
     assert module_file(train, "missing") is None
     assert module_file("nowhere.py", "link") is None
+
+
+MOVES = """
+def optimizer_to(optim, device):
+    for state in optim.state.values():
+        for key, value in state.items():
+            if key != "step":
+                state[key] = value.to(device)
+    for group in optim.param_groups:
+        for p in group["params"]:
+            p.data = p.data.to(device)
+    for hook in optim.hooks:
+        hook.device = device
+    for other in optim.others:
+        other.device = device
+    for last in optim.lasts:
+        last.device = device
+    return optim
+"""
+STEPS = """
+def optimizer_to(optim, device):
+    for each in optim.others:
+        step_elsewhere(each)
+    train_with(optim)
+    optim.step()
+"""
+MOVED = """
+import torch
+IMPORT
+
+def train(model, loader, device, FREE):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    CALL(optimizer, device)
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = model(x).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+AMP = "import torch\n\ndef half():\n    return torch.autocast('cuda')\n"
+
+
+@pytest.mark.parametrize("own", ["", AMP])
+@pytest.mark.parametrize(
+    ("line", "call"),
+    [
+        ("import utils", "utils.optimizer_to"),
+        ("import utils as U", "U.optimizer_to"),
+        ("from utils import optimizer_to", "optimizer_to"),
+        ("from utils import optimizer_to as move", "move"),
+        ("from utils import *", "optimizer_to"),
+    ],
+)
+@pytest.mark.parametrize(
+    "passed_on",
+    ["from .common import *", "from .common import optimizer_to", "from .other import *\nfrom .more import *"],
+)
+def test_what_a_package_passes_on_is_followed(tmp_path: Path, line: str, call: str, passed_on: str, own: str) -> None:
+    text = MOVED.replace("IMPORT", line).replace("CALL", call)
+    project(tmp_path, train=text, utils__common=own + MOVES, utils__other=AMP, utils__more="from .common import *\n")
+    (tmp_path / "utils" / "__init__.py").write_text(f"{passed_on}\n")
+    found = ran(tmp_path / "train.py")
+    assert (found.judged.state, found.judged.reason) == (RIGHT, "")
+    (tmp_path / "utils" / "common.py").write_text(own + STEPS)
+    look_again()
+    assert ran(tmp_path / "train.py").judged.state != RIGHT

@@ -406,6 +406,132 @@ def test_a_region_in_a_module_is_not_denied_its_step(verifier: Verifier, tmp_pat
     assert names(found) == ["train.py"]
 
 
+LAYERS = """
+import torch
+from torch import nn
+
+class Norm(nn.Module):
+    @torch.autocast("cuda", enabled=False)
+    def forward(self, x):
+        return x / x.norm()
+
+class Scale(nn.Module):
+    @torch.autocast("cuda", enabled=False)
+    def forward(self, x):
+        return x * 2
+
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.scale = Norm(), Scale()
+
+    def forward(self, x):
+        return self.scale(self.norm(x))
+"""
+BLOCK = """
+import torch
+from torch import nn
+from layers import Plain
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Plain() for _ in range(4)])
+
+    AMP
+    def forward(self, x):
+        for each in self.layers:
+            x = each(x)
+        return x
+
+def build_block(cfg):
+    return Block()
+"""
+MAKES = "from block import build_block\nfrom train import train\n\ntrain(build_block(1), 1, 2, [])\n"
+DECORATOR_OFF = "@torch.autocast('cuda', enabled=False)"
+
+
+def layered(folder: Path, amp: str, main: str = MAKES) -> Path:
+    train = STEP.replace("IMPORT", "").replace("SETUP", "pass").replace("LOSS", "model(x).mean()")
+    return project(folder, layers=LAYERS, block=BLOCK.replace("AMP", amp), train=train, main=main)
+
+
+def test_modules_of_a_model_that_a_step_trains_are_one_cause(verifier: Verifier, tmp_path: Path) -> None:
+    (row,) = check(verifier, layered(tmp_path, "") / "layers.py").rows
+    assert (row.name, row.verdict) == ("Norm.forward", "not checkable")
+    assert row.reason == (
+        'line 6 has torch.autocast("cuda", enabled=False), and so has 1 more of the file\'s modules, in a module that '
+        "main.py makes beside a training step: what a module computes isn't interpreted"
+    )
+
+
+def test_a_module_of_one_that_has_amp_is_a_part_of_it(verifier: Verifier, tmp_path: Path) -> None:
+    found = check(verifier, layered(tmp_path, DECORATOR_OFF) / "layers.py")
+    assert (found.rows, names(found)) == ([], ["block.py"])
+    assert {each.why for each in found.looked.looks} == {"a part of Block of block.py"}
+    found = check(verifier, tmp_path / "block.py")
+    assert said(found) == [("Block.forward", "not checkable")]
+    assert "in a module that main.py makes beside a training step" in found.rows[0].reason
+
+
+def test_modules_that_nothing_makes_are_one_cause_too(verifier: Verifier, tmp_path: Path) -> None:
+    (row,) = check(verifier, layered(tmp_path, "", "") / "layers.py").rows
+    assert "and so has 1 more of the file's modules, and the training step that runs it is not in sight" in row.reason
+
+
+BASE_TRAINER = """
+import torch
+
+class BaseTrainer:
+    def __init__(self, config, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        MADE
+
+    def run(self, epochs):
+        for epoch in range(epochs):
+            self.train_one_epoch()
+"""
+OWN_TRAINER = """
+import torch
+from BASE import BaseTrainer
+
+class Trainer(BaseTrainer):
+    def train_one_epoch(self):
+        for x, y in self.loader:
+            self.optimizer.zero_grad()
+            with torch.autocast("cuda"):
+                loss = self.model(x).mean()
+            USE
+"""
+SCALED = """self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()"""
+HELD = 'self.scaler = torch.amp.GradScaler("cuda", enabled=config.amp)'
+
+
+@pytest.mark.parametrize("made", [HELD, f"self.setup(config)\n\n    def setup(self, config):\n        {HELD}"])
+@pytest.mark.parametrize("between", [False, True])
+def test_a_scaler_that_a_subclass_in_another_file_uses(
+    verifier: Verifier, tmp_path: Path, made: str, between: bool
+) -> None:
+    base, middle = "core.base_trainer", "from core.base_trainer import BaseTrainer as Base\n\n"
+    own = OWN_TRAINER.replace("USE", SCALED).replace("BASE", "core.middle" if between else base)
+    middle += "class BaseTrainer(Base):\n    def backward(self, loss):\n        loss.backward()\n"
+    text = BASE_TRAINER.replace("MADE", made)
+    folder = project(tmp_path, core__base_trainer=text, core__own_trainer=own, core__middle=middle if between else "")
+    found = check(verifier, folder / "core" / "base_trainer.py")
+    assert (found.rows, names(found)) == ([], ["own_trainer.py"])
+    assert said(check(verifier, folder / "core" / "own_trainer.py")) == [("Trainer.train_one_epoch", "clean")]
+
+
+def test_a_scaler_that_no_subclass_uses(verifier: Verifier, tmp_path: Path) -> None:
+    use = "loss.backward()\n            self.optimizer.step()"
+    own = OWN_TRAINER.replace("USE", use).replace("BASE", "base_trainer")
+    folder = project(tmp_path, base_trainer=BASE_TRAINER.replace("MADE", HELD), own_trainer=own)
+    assert said(check(verifier, folder / "base_trainer.py")) == [("BaseTrainer.__init__", "not checkable")]
+
+
 # --- fixes that are for one of several lines
 
 

@@ -354,7 +354,7 @@ def test_what_can_t_be_seen_is_not_judged() -> None:
     dead = "if False:\n                loss.backward()\n            scaler.update()"
     (ran,) = interpret(GOOD.replace("scaler.update()", dead))
     assert ran.judged.state == UNKNOWN
-    assert ran.judged.reason == "line 15 is reached only if (i + 1) % accumulate == 0 and False"
+    assert ran.judged.reason == "line 15 is not reached: False holds in no run"
 
 
 @pytest.mark.parametrize(
@@ -420,8 +420,30 @@ def test_files_that_are_no_training_code(amplint: Amplint, tmp_path: Path) -> No
     (tmp_path / "good.py").write_text(GOOD)
     ran = amplint("verify", tmp_path, "--explain")
     assert (ran.code, ran.err) == (2, "")
-    assert "broken.py:1 <module>: not checkable\n  it can't be parsed: invalid syntax" in ran.out
+    assert "broken.py:16 <module>: not checkable\n  it can't be parsed: invalid syntax" in ran.out
     assert "1 clean" in ran.out
     assert "2 not checkable" in ran.out
     assert "good.py:4 train: clean (cuda, simulated)" in ran.out
     assert "scaler is a GradScaler of the bench" in ran.out
+
+
+NO_JSON = '{\n "cells": [\n ],,\n "metadata": {"accelerator": "GPU"}\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "row", "said"),
+    [
+        ("no_json.ipynb", NO_JSON, 3, "not a notebook, which is JSON: "),
+        ("conflict.ipynb", NO_JSON.replace("GPU", "GradScaler"), 3, "not a notebook, which is JSON: "),
+        ("no_cells.ipynb", '{"accelerator": "GPU"}', 1, "not a notebook: it has no list of cells"),
+        ("words.py", "import accelerate\n\ndef f(:\n", 3, "invalid syntax"),
+        ("amp.py", "import torch\nfrom torch.amp import autocast\ndef f(:\n", 3, "invalid syntax"),
+    ],
+)
+def test_what_is_no_program_and_no_notebook(
+    amplint: Amplint, tmp_path: Path, name: str, text: str, row: int, said: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    ran = amplint("verify", tmp_path / name)
+    assert (ran.code, ran.err) == (2, "")
+    assert f"{name}:{row} <module>: not checkable\n  it can't be parsed: {said}" in ran.out

@@ -267,6 +267,28 @@ def offers(filename: str, module: str, name: str) -> bool:
     return of is not None and not name.startswith("_") and (name in of.bound or bool(of.stars))
 
 
+def home(path: str, name: str, depth: int = 5) -> str | None:
+    """The file of the project that makes what a module has as `name`: its own, or one from which it is passed on.
+
+    None where that is in no file of the project.
+    """
+    of = outline(path)
+    if of is None or not depth:
+        return None
+    if name in of.imports and name not in of.units:
+        module, inner = of.imports[name]
+        target = module_file(path, module)
+        if not inner or target is None:
+            return target
+        return home(target, inner, depth - 1) or module_file(
+            path, f"{module}{'' if module.endswith('.') else '.'}{inner}"
+        )
+    if name in of.bound:
+        return path
+    stars = (module_file(path, module) for _, module in reversed(of.stars))
+    return next((found for star in stars if star is not None and (found := home(star, name, depth - 1))), None)
+
+
 def _imports(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
     """The imports at the top of a file, those in `try` and `if` too."""
     for node in body:

@@ -101,7 +101,9 @@ def _shown(finding: Found) -> str:
     if finding.shown is not None:
         return "the run shows it" if finding.shown else "the run doesn't show it"
     shows = SHOWS.get(finding.code)
-    return "its step couldn't be judged" if shows is not None and shows.observables else "no run can show it"
+    if shows is not None and shows.observables:
+        return "its step couldn't be judged"
+    return f"the run can't show it: {shows.why if shows else 'the rule says nothing of runs'}"
 
 
 def _cell(row: StepRow, line: int) -> tuple[int | None, int]:

@@ -45,7 +45,8 @@ class Answers:
         try:
             code = self._code(asked["path"], asked["text"])
         except UnreadableError as error:
-            return {"steps": [], "error": error.finding.message}
+            row = Source(asked["path"], asked["text"]).row(error.finding.start)
+            return {"steps": [], "error": error.finding.message, "row": row}
         steps = code.steps
         device = asked["device"] or trained_on(code, asked["usual"])
         if asked["ask"] == "steps":

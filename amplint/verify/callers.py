@@ -9,6 +9,7 @@ from amplint.model import ir
 from amplint.model.objects import SCALERS, objects
 from amplint.model.scopes import Assigned, Defined, Imported, owner_class
 from amplint.model.unseen import local_function
+from amplint.rules.standing import loop_of
 
 if TYPE_CHECKING:
     from amplint.verify.files import Files, Place
@@ -251,32 +252,50 @@ class Callers:
             self._calls[function.id] = []  # a function that is given its own result comes from elsewhere
             owner = self._files.owner(function)
             wanted = function.cls if function.name == "__init__" and function.cls is not None else function
-            for code in self._may_call(owner, wanted):
+            for code in self.may_use(owner, wanted):
                 found = ((code, call) for call in code.module.calls if self._is_of(code, call, wanted))
                 self._calls[function.id] += found
         return self._calls[function.id]
 
+    def may_repeat(self, function: ir.Function, depth: int = _DEPTH) -> bool:
+        """Whether one run of the program may call a function several times: in a loop, or out of sight.
+
+        What is called nowhere may be called for each batch by a library, but not a test.
+        """
+        code = self._files.owner(function)
+        own = function.cls is not None  # whatever the object is that a method is called of
+        calls = {call.id: call for _, call in self.calls(function)} | {
+            call.id: call
+            for call in (code.module.calls if own else ())
+            if isinstance(call.func, ir.Attribute) and call.func.attr == function.name
+        }
+        if not calls or not depth:
+            return not function.name.startswith("test")
+        around = [ir.function_of(call) for call in calls.values()]
+        return any(map(loop_of, calls.values())) or any(
+            each is not None and each is not function and self.may_repeat(each, depth - 1) for each in around
+        )
+
     def made_in(self, cls: ir.Class) -> list[tuple[Code, ir.Call]]:
-        """The calls that make an instance of a class, or of one that inherits it, in other files that import it."""
+        """The calls that make an instance of a class, or of one that inherits it, in its file and its importers."""
         owner = self._files.owner(cls)
         return [
             (code, call)
-            for code in self._may_call(owner, cls)
-            if code is not owner
+            for code in self.may_use(owner, cls)
             for call in code.module.calls
             if isinstance(what := self.what(code, call.func), ir.Class)
-            and self._derives(self._files.owner(what), what, cls)
+            and self.derives(self._files.owner(what), what, cls)
         ]
 
-    def _may_call(self, owner: Code, wanted: ir.Function | ir.Class) -> list[Code]:
+    def may_use(self, owner: Code, wanted: ir.Function | ir.Class) -> list[Code]:
         """The files in which something can be called: its own, those that import it, or a class that inherits it."""
         found = {id(each): each for each in (owner, *self._files.importing(owner))}
         for code in [*found.values()] if isinstance(wanted, ir.Class) else ():
-            if code is not owner and any(self._derives(code, each, wanted) for each in _classes(code)):
+            if code is not owner and any(self.derives(code, each, wanted) for each in _classes(code)):
                 found |= {id(each): each for each in self._files.importing(code)}
         return [*found.values()]
 
-    def _derives(self, code: Code, cls: ir.Class, base: ir.Function | ir.Class) -> bool:
+    def derives(self, code: Code, cls: ir.Class, base: ir.Function | ir.Class) -> bool:
         """Whether a class is another one, or inherits from it."""
         return any(each is base for _, each in self._files.bases(code, cls))
 
@@ -287,13 +306,13 @@ class Callers:
             around = ir.function_of(call)
             own = around.cls if around is not None else None
             is_super = code.module.names.of(func.base.func) == {"builtins.super"}
-            return is_super and own is not None and own is not cls and self._derives(code, own, cls)
+            return is_super and own is not None and own is not cls and self.derives(code, own, cls)
         what = self.what(code, func) if isinstance(func, (ir.Name, ir.Attribute)) else None
         if not isinstance(what, ir.Class):
             return False
         of = self._files.owner(what)
         made_by = next(self._files.method(of, what, "__init__"), None)
-        return made_by is not None and made_by.cls is cls and self._derives(of, what, cls)
+        return made_by is not None and made_by.cls is cls and self.derives(of, what, cls)
 
     def _is_of(self, code: Code, call: ir.Call, wanted: ir.Function | ir.Class) -> bool:
         func = call.func

@@ -14,7 +14,8 @@ from amplint.model.objects import SCALERS, objects
 from amplint.verify.accelerated import Accelerated
 from amplint.verify.builtin import BUILTINS
 from amplint.verify.lookup import MISSING
-from amplint.verify.roles import SHAPES, text_of
+from amplint.verify.program import TOOLS
+from amplint.verify.roles import SHAPES, lasting, text_of
 from amplint.verify.standins import (
     CannotFollow,
     ClassValue,
@@ -46,8 +47,11 @@ from amplint.verify.whitelist import (
 )
 
 DEPTH, RECURSION = 40, 4  # of calls, and of those of one function
+INNER = 2  # iterations of a loop inside one over batches, and items of a container out of sight
 SHORT = 15  # statements of a function that is run though nothing in it matters to AMP
 _REPLAYED = "a CUDA graph is captured and replayed"
+_VIEWS = ("items", "keys", "values")
+_CONTAINERS = ("torch.nn.ModuleDict", "torch.nn.ModuleList")
 _SCALER_EVENTS = ("scale", "unscale_", "step", "update")
 
 
@@ -155,7 +159,7 @@ class Caller(Accelerated):
             except Raised as raised:  # as it hangs on what is out of sight, or is for subclasses to define
                 if raised.error is not None:
                     raise
-        return self.unseen(site, [called.own, *args, *kwargs.values()], text_of(called.own))
+        return self.unseen(site, [called.own, *args, *kwargs.values()], text_of(called.own), trains=matters)
 
     def _construct(self, cls: ClassValue, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         parent = site.call.parent
@@ -293,6 +297,8 @@ class Caller(Accelerated):
             return self._of_unknown(base, name, args, kwargs, site)
         if any(isinstance(base, of) and name in methods for of, methods in METHODS):
             return self.allowed(base, name, args, kwargs, site)
+        if isinstance(base, (dict, list)) and name in (*OF_PARAMETERS, "zero_grad", *SAME_METHODS):
+            return self._of_container(base, name)
         return self.unseen(site, [base, *args, *kwargs.values()], None)
 
     def _of_own(self, base: Instance, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
@@ -304,10 +310,11 @@ class Caller(Accelerated):
 
     def _of_net(self, base: Unknown | Instance, name: str) -> Any:
         """A method of a model."""
+        net = text_of(base) or ""
         if name in SAME_METHODS:
-            self.stage.convert(base.text, name)
+            self.stage.convert(net, name)
             return base
-        parameters = self.stage.parameters(base.text)
+        parameters = self.stage.parameters(net, lasting(base))
         if name == "zero_grad":
             for each in parameters:
                 each.grad = None
@@ -316,11 +323,24 @@ class Caller(Accelerated):
             [(f"weight{at}", each) for at, each in enumerate(parameters)] if name == "named_parameters" else parameters
         )
 
+    def _of_container(self, base: dict[Any, Any] | list[Any], name: str) -> Any:
+        """A method of a ModuleDict or ModuleList."""
+        found = [
+            self._of_net(each, name)
+            for each in (base.values() if isinstance(base, dict) else base)
+            if isinstance(each, (Unknown, Instance))
+        ]
+        if name in SAME_METHODS or name == "zero_grad":
+            return base if name in SAME_METHODS else None
+        return [parameter for each in found for parameter in each]
+
     def _of_unknown(self, base: Unknown, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         if name in OF_PARAMETERS or name == "zero_grad":
             return self._of_net(base, name)
         if name == "replay" and site.code.module.once(Graphs).is_replay(site.call):
             raise CannotFollow(f"{site.where}: {_REPLAYED}")
+        if name in _VIEWS and base.tensor is None and self._holds_tools(base):
+            return [each if name == "items" else each[name == "values"] for each in base.entries(INNER)]
         if base.tensor is not None:
             if any(name in methods for of, methods in METHODS if of is torch.Tensor):
                 return self.allowed(base.tensor, name, args, kwargs, site)
@@ -330,9 +350,17 @@ class Caller(Accelerated):
             return self._of_net(base, name)
         # Whose gradients are asked for has to be made of its inputs.
         computed = name in SHAPES or (name in OPS and bool(self.stage.knowledge.leaves))
-        forward = not computed and self.stage.may_be_net(base.text)
+        forward = not computed and self.stage.may_be_net(base.identity)
         inputs = [*args, *kwargs.values()] if forward else [base, *args, *kwargs.values()]
-        return self.unseen(site, inputs, base.text, forward=forward)
+        return self.unseen(site, inputs, base.identity, forward=forward)
+
+    def _holds_tools(self, base: Unknown) -> bool:
+        """Whether a container out of sight is one of models, optimizers or scalers: by its name, or as some are asked.
+
+        Then it is a mapping, where a method of one is called.
+        """
+        made = base.origin is not None and ir.last_name(base.origin.func) == "ModuleDict"
+        return made or bool(TOOLS.search(base.text)) or self.stage.has_nets_in(base.identity)
 
     def _dotted(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         event = site.event
@@ -359,7 +387,7 @@ class Caller(Accelerated):
             raise Raised("SystemExit", site.where)
         if name == "functools.partial" and args:
             return Partial(args[0], tuple(args[1:]), kwargs)
-        if name in SAME and args:
+        if (name in SAME and args) or (name in _CONTAINERS and args and isinstance(args[0], (dict, list))):
             return args[0]
         if name == "torch.device" and args:
             if not isinstance(args[0], (str, torch.device)):

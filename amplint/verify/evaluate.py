@@ -22,7 +22,9 @@ from amplint.verify.standins import (
     Counted,
     Dotted,
     Frame,
+    Key,
     Unknown,
+    key_of,
     value_of,
 )
 from amplint.verify.tables import Entry
@@ -115,9 +117,13 @@ class Evaluator(Lookup):
                 return base[index]  # type: ignore[index]
             except (KeyError, IndexError, TypeError):
                 return Unknown(frame.code.text(value))
+        if isinstance(base, dict) and (key := key_of(index)) in base:
+            return base[key]
         if isinstance(base, (dict, list, tuple)):
             return next(iter(base.values() if isinstance(base, dict) else base), Unknown(frame.code.text(value)))
         if isinstance(base, Unknown):
+            if isinstance(index, Unknown) and index.identity != index.text:  # which one of a loop's
+                index = key_of(index)
             return base.child(f"[{index!r}]" if isinstance(index, (int, str)) else f"[{_said(index)}]")
         if isinstance(base, torch.Tensor):
             return Unknown(frame.code.text(value), inputs=(base,), tensor=base)
@@ -235,6 +241,8 @@ class Evaluator(Lookup):
         return found
 
     def _compared(self, left: Any, op: str, right: Any, text: str) -> Any:
+        if isinstance(left, Key) is not isinstance(right, Key):
+            left, right = (Unknown(each) if isinstance(each, Key) else each for each in (left, right))
         if op in ("Is", "IsNot") and not isinstance(left, Unknown) and right is None:
             return COMPARE[op](left, None)
         if op in COMPARES and isinstance(left, (Unknown, int)) and isinstance(right, (Unknown, int)):
@@ -312,8 +320,8 @@ class Evaluator(Lookup):
             inner = self.evaluate(item, frame)
             if key is None and isinstance(inner, dict):
                 found |= inner
-            elif isinstance(known, (str, int, float)):
-                found[known] = inner
+            elif (own := key_of(known)) is not None:
+                found[own] = inner
         return found
 
     def _comprehension(self, value: ir.Comprehension, frame: Frame) -> Any:
@@ -332,8 +340,8 @@ class Evaluator(Lookup):
                     go(at + 1)
 
         go(0)
-        if value.kind == "dict":
-            return {key: item for key, item in found if isinstance(key, (str, int, float))}
+        if value.kind == "DictComp":
+            return {key: item for at, item in found if (key := key_of(at)) is not None}
         return [each[0] for each in found]
 
     def _walrus(self, value: ir.Walrus, frame: Frame) -> Any:

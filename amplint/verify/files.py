@@ -12,6 +12,7 @@ from amplint.analysis import UnreadableError, read_alone
 from amplint.model import ir
 from amplint.model.importers import importers, reaches
 from amplint.model.imports import module_file
+from amplint.model.outline import home
 from amplint.model.scopes import Assigned, Defined, Imported, owner_class
 from amplint.model.unseen import local_class, method
 from amplint.paths import TooLargeError, contents, seen_from
@@ -50,16 +51,26 @@ class Place(NamedTuple):
 
 def _is_plain(code: Code, value: ir.Value) -> bool:
     name = value.base if isinstance(value, ir.Attribute) else value
+    member = value.attr if isinstance(value, ir.Attribute) else ""
     bindings = code.module.names.bindings(name) if isinstance(name, ir.Name) else []
+    if isinstance(value, ir.Name) and not bindings:
+        made_in = home(os.path.abspath(code.module.source.filename), value.name)  # by `from module import *`
+        return made_in is not None and not reaches(made_in, _WORDS.search)
     return bool(bindings) and all(
-        isinstance(each, Imported) and _lies_in_plain(code, each, of_module=name is not value) for each in bindings
+        isinstance(each, Imported) and _lies_in_plain(code, each, member) for each in bindings
     )
 
 
-def _lies_in_plain(code: Code, binding: Imported, *, of_module: bool) -> bool:
-    """Whether an import takes something from a file without AMP, and from nothing that this imports; or is one."""
-    path = _path_of(code, binding, of_module=of_module)
-    return path is not None and not reaches(path, _WORDS.search)
+def _lies_in_plain(code: Code, binding: Imported, member: str) -> bool:
+    """Whether an import takes something from a file without AMP, and from nothing that this imports; or a `member` is.
+
+    What a package passes on is of the file that makes it.
+    """
+    path = _path_of(code, binding, of_module=bool(member))
+    if path is None:
+        return False
+    made_in = home(path, member or binding.alias.name)
+    return not reaches(made_in or path, _WORDS.search)
 
 
 def _path_of(code: Code, binding: Imported, *, of_module: bool) -> str | None:
@@ -112,6 +123,8 @@ class Files:
             return self._in(module.code, value.attr, _DEPTH) if module is not None and not module.name else None
         if not isinstance(value, ir.Name):
             return None
+        if value.scope.home(value.name) is None:
+            return self.passed_on(code, value.name)
         found = [self.imported(code, each) for each in code.module.names.bindings(value) if isinstance(each, Imported)]
         return next((each for each in found if each is not None), None)
 
@@ -213,8 +226,10 @@ class Files:
             of = self._read(code, name)
             return Place(of, "", None) if of is not None else None
         of = self._read(code, module)
+        if of is not None and (place := self._in(of, name, depth)) is not None:
+            return place
         if of is not None and name in of.module.program.scope.bindings:
-            return self._in(of, name, depth)
+            return None
         of = self._read(code, f"{module}{'' if module.endswith('.') else '.'}{name}")
         return Place(of, "", None) if of is not None else None
 
@@ -225,6 +240,15 @@ class Files:
             if isinstance(each, Imported):
                 return self._find(code, each, depth - 1) if depth else None
             return Place(code, name, None) if isinstance(each, Assigned) else None
+        return self.passed_on(code, name, depth)
+
+    def passed_on(self, code: Code, name: str, depth: int = _DEPTH) -> Place | None:
+        """What a file has of another one by `from module import *`."""
+        for each in reversed(code.module.program.scope.stars if depth and not name.startswith("_") else ()):
+            of = self._read(code, each.module or "")
+            place = self._in(of, name, depth - 1) if of is not None else None
+            if place is not None:
+                return place
         return None
 
     def _read(self, code: Code, module: str) -> Code | None:

@@ -47,7 +47,7 @@ class Interpreter(Statements):
         self._class = cls  # whose method the step is run as
         self._entry = step
         self._code = code
-        stage.clears_itself = not step.clears
+        stage.clears_itself = not step.clears or stage.knowledge.cleared
         self.stage = stage
         self.facts = Facts(choices, code.periods, stage.knowledge.there)
         self.iterations = min(_CAP, max(ITERATIONS, stage.knowledge.period * 2))
@@ -69,14 +69,14 @@ class Interpreter(Statements):
         try:
             if function is None:
                 frame = Frame(self._code, self._code.module.program.scope, None)
-                frame.variables["__name__"] = "__main__"
                 self.block(self._code.module.program.body, frame)
                 return
             outer, own = self._around(function)
             closure = Closure(function, outer, own, bound=own is not None)
             known = self._callers_arguments(function, bound=own is not None)
             for at in range(1 if self._entry.has_loop else self.iterations):
-                self._busy, self.tick = False, at
+                self._busy, self.tick, self.scalers.call = False, at, at
+                self.stage.iteration += 1
                 given = self._unknown_arguments(function, bound=own is not None)
                 self.apply(closure, [], given | {name: known[name] for name in given if name in known})
         except Raised as raised:

@@ -21,6 +21,7 @@ _INFERS = re.compile(
 )
 _OF_AMP = re.compile(r"torch\.(\w+\.)?amp\b|torch\.\w*autocast|(?!\.).*\bcustom_[fb]wd$|apex\.amp\b")
 _APEX = "apex.amp."
+_MOST_MAKERS = 40  # modules and functions that one is followed through to who makes it
 _ACCELERATOR = re.compile(r"(?i)accelerator$")
 
 
@@ -53,6 +54,7 @@ class Looker:
         follow = list(dict.fromkeys(self._below())) or list(dict.fromkeys(self._below(hidden=True)))
         leads = bool(follow)
         looks: list[Look] = []
+        causes: dict[str, list[int]] = {}  # of what methods of modules can't be checked for: their looks
         for function in (None, *code.module.functions):
             has = self.has(function) or self._given_away(function)
             row = code.row(function) if function is not None else 1
@@ -67,9 +69,35 @@ class Looker:
                 kind, why = (above.kind, above.why) if above is not None else (kind, why)
                 follow += [each for each in (above.files if above is not None else ()) if each not in follow]
             looks.append(Look(code.name(function), row, kind, why))
+            if kind is Kind.HIDDEN and has is not None and (cause := self._cause(function, has, why)):
+                causes.setdefault(cause, []).append(len(looks) - 1)
+        for cause, places in causes.items():
+            self._join(looks, cause, places)
         own = code.module.source.filename
         read = [each.module.source.filename for each in code.files.codes if each.module.source.filename != own]
         return Looked(self._outermost(looks), follow, read, code.files.unread, self._names_amp())
+
+    def _cause(self, function: ir.Function | None, has: ir.Value, why: str) -> str:
+        """Why a method of a module can't be checked, without the line that says so; "": it is another function."""
+        is_modules = function is not None and function.cls is not None and _is_module(self._code, function.cls)
+        line = self._line(has)
+        return why.removeprefix(line) if is_modules and why.startswith(line) else ""
+
+    @staticmethod
+    def _join(looks: list[Look], cause: str, places: list[int]) -> None:
+        """Say one cause once: by the first of a file's methods that have it."""
+        first, *others = places
+        if others:
+            known = looks[first]
+            line = known.why.removesuffix(cause)
+            more = f"and so {'have' if len(others) > 1 else 'has'} {len(others)} more of the file's modules"
+            looks[first] = known._replace(why=f"{line}, {more}{cause}")
+            for each in others:
+                looks[each] = looks[each]._replace(kind=Kind.PART, why=f"as {known.name}{cause}")
+
+    def _line(self, has: ir.Value) -> str:
+        """The line with what a function has of AMP, in words."""
+        return f"{self._code.where(has)} has {_short(self._code.text(has))}"
 
     def _names_amp(self) -> bool:
         """Whether the file names something of AMP, if only to import it."""
@@ -119,7 +147,7 @@ class Looker:
         if runs is not None:
             owner = code.owner(runs)
             return Kind.PART, f"runs {owner.name(runs)}{'' if owner is code else f' of {_file(code, owner)}'}"
-        what = f"{code.where(has)} has {_short(code.text(has))}"
+        what = self._line(has)
         if self._steps and _makes_scaler(code, has) and not code.own_kinds(function):
             return Kind.PART, what
         kinds = code.kinds_in(code.reach(function))
@@ -289,8 +317,10 @@ class Looker:
         code = self._code
         if function is not None and _is_inference(code, function):
             return None
-        for owner in code.files.importing(code):
-            step = self._step_with(owner, function, has)
+        cls = function.cls if function is not None else None
+        users = code.files.callers.may_use(code, cls) if cls is not None else code.files.importing(code)
+        for owner in users:
+            step = self._step_with(owner, function, has) if owner is not code else None
             if step is not None:
                 why = f"a part of {step.name} of {_file(code, owner)}"
                 return _Above(Kind.PART, why, [owner.module.source.filename])
@@ -307,11 +337,13 @@ class Looker:
         The variable is one of the file itself, which is given what `has` AMP.
         """
         code, looker = self._code, Looker(owner)
-        if function is not None and function.name != "__init__":
-            return looker.step_with(function)
+        if function is not None and (function.name != "__init__" or function.cls is None):
+            step = looker.step_with(function)
+            return step or (self._inheriting_step(owner, function.cls, has) if function.cls is not None else None)
         if function is not None and function.cls is not None:
             methods = [each for each in function.cls.body.statements if isinstance(each, ir.Function)]
-            return next(filter(None, map(looker.step_with, methods)), None)
+            found = next(filter(None, map(looker.step_with, methods)), None)
+            return found or self._inheriting_step(owner, function.cls, has)
         stored = ir.statement_of(has)
         targets = stored.targets if isinstance(stored, ir.Assign) else ()
         names = {each.name for each in targets if isinstance(each, ir.Name)}
@@ -323,6 +355,21 @@ class Looker:
                     return step
         return None
 
+    def _inheriting_step(self, owner: Code, cls: ir.Class, has: ir.Value) -> Step | None:
+        """The step of a class of another file that inherits one, and uses the attribute that is given what has AMP."""
+        stored = ir.statement_of(has)
+        targets = stored.targets if isinstance(stored, ir.Assign) else ()
+        names = {value.attr for each in targets for value in ir.walk_values(each) if isinstance(value, ir.Attribute)}
+        for step in owner.steps if names else ():
+            of = step.function.cls if step.function is not None else None
+            if of is None or not owner.files.callers.derives(owner, of, cls):
+                continue
+            bodies = [each.body for each in step.reach if each is not None and each.cls is not None]
+            used = {each.attr for body in bodies for each in ir.values_below(body) if isinstance(each, ir.Attribute)}
+            if names & used:
+                return step
+        return None
+
     def _beside(self, function: ir.Function, has: ir.Value) -> Iterator[str]:
         """The files with steps that those lead to who run a function; of one that makes a scaler their own as well."""
         code = self._code
@@ -332,20 +379,51 @@ class Looker:
                 yield from Looker(owner)._below()
 
     def _of_module(self, function: ir.Function, has: ir.Value) -> _Above | None:
-        """What a method of a module is to the files that make one, and that have steps or lead to some."""
+        """What a method of a module is to the files that make one, and that have steps or lead to some.
+
+        A part of a module that has AMP, too, and is made of this one.
+        """
         code, cls = self._code, function.cls
         if cls is None or not _is_module(code, cls):
             return None
         files: dict[str, str] = {}  # with the first that makes one
-        for owner, _ in code.files.callers.made_in(cls):
+        for owner, maker in self._makers(cls):
             looker = Looker(owner)
+            if maker is not None and owner is not code and looker.hides_any(maker):
+                why = f"a part of {maker.name} of {_file(code, owner)}"
+                return _Above(Kind.PART, why, [owner.module.source.filename])
             own = [owner.module.source.filename] if owner.steps else list(looker._below())
             files |= {each: _file(code, owner) for each in own if each not in files}
         if not files:
             return None
         made = ", ".join(dict.fromkeys(files.values()))
-        why = f"{code.where(has)} has {_short(code.text(has))}, in a module that {made} makes beside a training step"
+        why = f"{self._line(has)}, in a module that {made} makes beside a training step"
         return _Above(Kind.HIDDEN, f"{why}: what a module computes isn't interpreted", [*files])
+
+    def _makers(self, cls: ir.Class) -> Iterator[tuple[Code, ir.Class | None]]:
+        """The files that make a module, and the modules that are made of it; then those that make these.
+
+        What a function makes, those make who call it.
+        """
+        callers = self._code.files.callers
+        todo: list[ir.Class | ir.Function] = [cls]
+        seen = {cls.id}
+        while todo:
+            wanted = todo.pop(0)
+            calls = callers.made_in(wanted) if isinstance(wanted, ir.Class) else callers.calls(wanted)
+            for owner, call in calls:
+                around = ir.function_of(call)
+                inside = around.cls if around is not None else None
+                maker = inside if inside is not None and _is_module(owner, inside) else None
+                yield owner, maker
+                following = maker or around
+                if following is not None and following.id not in seen and len(seen) < _MOST_MAKERS:
+                    seen.add(following.id)
+                    todo.append(following)
+
+    def hides_any(self, cls: ir.Class) -> bool:
+        """Whether a module has such a method, and so a row itself."""
+        return any(self.hides(each) for each in cls.body.statements if isinstance(each, ir.Function))
 
     def _steps_in(self, function: ir.Function) -> bool:
         """Whether a function is a step, of this file or another."""

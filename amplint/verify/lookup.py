@@ -63,6 +63,8 @@ class Lookup:
     def name(self, value: ir.Name, frame: Frame) -> Any:
         """The value of a variable."""
         home = value.scope.home(value.name)
+        if home is None and value.name == "__name__" and frame.code is frame.code.files.main:
+            return "__main__"  # the file is run, those that it imports are not
         found = frame.find(home) if home is not None else None
         if found is not None:
             if found.lazy:
@@ -72,6 +74,9 @@ class Lookup:
         for each in home.bindings[value.name] if home is not None else ():
             if isinstance(each, Imported) and (foreign := self._imported(frame.code, each)) is not None:
                 return foreign
+        place = frame.code.files.of(frame.code, value) if home is None else None
+        if place is not None:
+            return self._at(place)
         return self.library(frame.code, value) or self._unbound.setdefault((id(home), value.name), Unknown(value.name))
 
     def _imported(self, code: Code, binding: Imported) -> Any:
@@ -171,7 +176,8 @@ class Lookup:
         if isinstance(base, ModuleValue):
             if name in base.frame.scope.bindings:
                 return self._lazy(base.frame, name)
-            return Unknown(frame.code.text(value))
+            place = frame.code.files.passed_on(base.frame.code, name)
+            return self._at(place) if place is not None else Unknown(frame.code.text(value))
         if isinstance(base, ClassValue):
             if _is_enum(base):
                 return Dotted(f"{base.cls.name}.{name}")

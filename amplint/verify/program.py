@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from amplint.model import Module, ir
 from amplint.model.accelerators import LIBRARY
 from amplint.model.calls import Calls
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, region_of
 from amplint.model.events import Event
+from amplint.model.reaching import returned
 from amplint.model.scopes import Assigned
 from amplint.model.unseen import local_class
 from amplint.rules.standing import loops_round, upwards
@@ -24,6 +26,10 @@ COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", 
 STEPS = frozenset(("step", "optimizer_step"))
 OF_SCALER = ("scale", "unscale_", "step", "update")
 MAKES = {SCALER, *OLD_SCALER, AUTOCAST, *OLD_AUTOCAST}
+# Containers whose items are no batches.
+TOOLS = re.compile(
+    r"(?i)(optim(izer)?|opt|scaler|scheduler|model|net|network|module)s(_?dict)?(\.(values|items|keys)\(\))?$"
+)
 REGION, _MADE = "region", "made"  # beside the kinds of events
 
 
@@ -134,6 +140,19 @@ class Code(Texts):
         """Whether it matters to AMP which of several values a variable has: this one makes a scaler, or wraps one."""
         return self.known(_is_tool, value)
 
+    def returns_tool(self, function: ir.Function) -> bool:
+        """Whether it matters to AMP which `return` of a function is come to: one returns a tool, by itself or inside.
+
+        That can be the variable of a tool, too.
+        """
+        return any(
+            self.is_tool(value)
+            or (isinstance(value, ir.Name) and any(map(self.is_tool, _assigned(self.module, value))))
+            for each in returned(function)
+            if each.value is not None
+            for value in ir.walk_values(each.value)
+        )
+
     def only_loops(self, loop: ir.For | ir.While) -> bool:
         """Whether a loop has events only in loops inside it, or in those of functions that it calls: it is over epochs.
 
@@ -146,7 +165,7 @@ class Code(Texts):
 
     def _loops_below(self, block: ir.Block, seen: set[int]) -> bool:
         for statement in ir.walk_statements(block, into=False):
-            if isinstance(statement, (ir.For, ir.While)) and self.matters(statement.body):
+            if _is_over_others(statement) and self.matters(statement.body):
                 return True
         for each in self._called_below(block):
             if each.id not in seen:
@@ -171,7 +190,7 @@ class Code(Texts):
                             seen.add(each.id)
                             if self.owner(each)._events_beside_loops(each.body, seen):
                                 return True
-            if not isinstance(statement, (ir.For, ir.While)):
+            if not _is_over_others(statement):
                 if any(self._events_beside_loops(each, seen) for each in statement.blocks()):
                     return True
         return False
@@ -409,6 +428,14 @@ class Code(Texts):
         return ".".join(reversed(parts)) or "<module>"
 
 
+def _is_over_others(statement: ir.Statement) -> TypeGuard[ir.For | ir.While]:
+    """Whether a loop is one over batches or the like, and not over models, optimizers or scalers."""
+    if isinstance(statement, ir.For):
+        named = (each for each in ir.walk_values(statement.iter) if isinstance(each, (ir.Name, ir.Attribute)))
+        return not any(TOOLS.search(ir.last_name(each)) for each in named)
+    return isinstance(statement, ir.While)
+
+
 def _is_tool(code: Code, value: ir.Value) -> bool:
     if code.value_matters(value) or code.naming(value):
         return True
@@ -430,8 +457,13 @@ def _naming(code: Code, value: ir.Value) -> list[ir.Value]:
         found[one.id] = one
         for each in named:
             if isinstance(each, ir.Name):
-                todo += [bound.value for bound in code.module.names.bindings(each) if isinstance(bound, Assigned)]
+                todo += _assigned(code.module, each)
     return [*found.values()]
+
+
+def _assigned(module: Module, name: ir.Name) -> list[ir.Value]:
+    """What a variable is assigned."""
+    return [each.value for each in module.names.bindings(name) if isinstance(each, Assigned)]
 
 
 def _stores_gradient(statement: ir.Statement) -> bool:

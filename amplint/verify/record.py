@@ -90,6 +90,7 @@ class Recorder(Listener):
         self._pending = False  # an overflow that no update has answered
         self._unscaled: list[Any] = []  # optimizers whose gradients were unscaled since the last update
         self._refused: set[int] = set()  # of these, those of an attempt at a step that is over
+        self.has_cleared = False  # gradients were cleared, or set
         self.clears_in_sight = True  # it can be seen when gradients are cleared
         # What a step has used: by parameter the gradient, and its version behind the step; -1: another one was set.
         self._behind: dict[int, tuple[torch.Tensor, int]] = {}
@@ -160,6 +161,7 @@ class Recorder(Listener):
                     return
 
     def gradients_dropped(self, parameters: Sequence[torch.Tensor], value: torch.Tensor | None = None) -> None:
+        self.has_cleared = True
         dropped = set(map(id, parameters))
         self._overflowed -= dropped
         self._stale -= dropped

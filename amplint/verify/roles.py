@@ -83,7 +83,7 @@ class Roles(Evaluator):
         if known.is_scaler(value) is not None:
             found.role = self.stage.scaler()
         elif known.is_optimizer(value) is not None:
-            found.role = self.stage.optimizer(found.identity, _parameters_in(found.inputs))
+            found.role = self._optimizer(found)
         return found if found.role is None else found.role
 
     def as_scaler(self, value: Unknown, site: Site) -> torch.amp.GradScaler:
@@ -101,10 +101,15 @@ class Roles(Evaluator):
         if not isinstance(value, Unknown):
             raise CannotFollow(f"{site.where}: the optimizer is no object of torch's")
         if value.role is None:
-            value.role = self.stage.optimizer(value.identity, _parameters_in(value.inputs))
+            value.role = self._optimizer(value)
             self.note(site.code, site.call, f"{value.text} is an SGD of the bench")
         found: torch.optim.Optimizer = self._role(value, torch.optim.Optimizer, site)
         return found
+
+    def _optimizer(self, value: Unknown) -> torch.optim.Optimizer:
+        """An optimizer of the bench; what a call has returned that was given something is a new one."""
+        made = value.origin is not None and bool(value.inputs)
+        return self.stage.optimizer(value.identity, _parameters_in(value.inputs), made=made)
 
     def _role(self, value: Unknown, kind: type, site: Site) -> Any:
         if not isinstance(value.role, kind):
@@ -116,9 +121,9 @@ class Roles(Evaluator):
         if isinstance(value, torch.Tensor):
             return [value]
         if isinstance(value, Unknown):
-            return list(self.stage.parameters(value.identity))
+            return list(self.stage.parameters(value.identity, lasting(value)))
         if isinstance(value, Instance):
-            return list(self.stage.parameters(value.text))
+            return list(self.stage.parameters(value.text, lasting(value)))
         if isinstance(value, dict):
             return self.as_parameters(value.get("params"))
         if isinstance(value, (list, tuple)):
@@ -149,7 +154,7 @@ class Roles(Evaluator):
             return False
         if value.origin is None:
             return self._demand_all(value.inputs, what)
-        if value.called or value.role is not None or value.text in self.stage.knowledge.nets or makes(value.origin):
+        if value.called or value.role is not None or value.identity in self.stage.knowledge.nets or makes(value.origin):
             return False
         if ir.last_name(value.origin.func) in _NUMBERS:
             return False
@@ -208,10 +213,15 @@ class Roles(Evaluator):
         known = objects(site.code.module)
         return any(known.is_scaler(each) is not None for each in given(site.call))
 
-    def unseen(self, site: Site, inputs: list[Any], net: str | None, *, forward: bool = False) -> Any:
-        """What a call returns that can't be seen; `net` is what it is a method of, `forward`: it can be a model's."""
+    def unseen(
+        self, site: Site, inputs: list[Any], net: str | None, *, forward: bool = False, trains: bool = True
+    ) -> Any:
+        """What a call returns that can't be seen; `net` is what it is a method of, `forward`: it can be a model's.
+
+        `trains`: whether it can train at all.
+        """
         text = site.text
-        if self._may_train(site, inputs):
+        if trains and self._may_train(site, inputs):
             self.unseen_effects.setdefault(site.where, text)
         born = self.stage.knowledge.born.get(site.call)
         for each in inputs:
@@ -230,6 +240,8 @@ class Roles(Evaluator):
             self.note(site.code, site.call, "a model of the bench")
         elif tensors and not forward and self._shapes(site):
             made = self.stage.output(None, tensors)
+        if made is not None and born is not None and net not in nets and not tensors:
+            self.stage.computed(site.call, made)
         return Unknown(text, origin=site.call, forward=forward, net=net, inputs=tuple(inputs), tensor=made)
 
     def _shapes(self, site: Site) -> bool:
@@ -246,9 +258,21 @@ def _origins(value: Any, depth: int = 5) -> Iterator[ir.Call]:
             yield from _origins(each, depth - 1)
 
 
+def lasting(value: Unknown | Instance) -> Any:
+    """What is the same for as long as an object lives: itself where the run has made it, else how it is written."""
+    root: Any = value
+    while isinstance(root, Unknown) and root.origin is None and root.inputs:
+        root = root.inputs[0]
+    by_call = isinstance(root, Unknown) and root.origin is not None and not root.fixed
+    is_made = by_call or (isinstance(root, Instance) and root.given is not None)
+    return root if is_made else text_of(value)
+
+
 def text_of(value: Any) -> str | None:
-    """How the program writes a value that is out of sight."""
-    return value.text if isinstance(value, (Unknown, Instance)) else None
+    """How the program writes a value that is out of sight, so that it is told from others."""
+    if isinstance(value, Unknown):
+        return value.identity
+    return value.text if isinstance(value, Instance) else None
 
 
 def tensors_in(values: Iterable[Any]) -> Iterable[torch.Tensor]:

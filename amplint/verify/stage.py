@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,9 @@ class Knowledge:
     period: int = 2  # the largest number of micro steps that a condition counts
     exponents: set[ir.Call] = field(default_factory=set)  # unseen calls whose results are exponentiated: no losses
     init_scale: float = INIT_SCALE  # of the scalers
+    constants: set[ir.Call] = field(default_factory=set)  # unseen calls whose results outlive a step: no outputs
+    cleared: bool = False  # on this path whoever calls the step clears gradients, as the step doesn't
+    freezes: bool = True  # whether a parameter that the program freezes is frozen here
     changed: bool = False
     used: set[tuple[str, str]] = field(default_factory=set)  # of nets, optimizers and calls, in the runs since `begin`
 
@@ -55,6 +58,8 @@ class Knowledge:
     def learn_birth(self, call: ir.Call, what: str) -> None:
         """An unseen call returns a loss, or what one is made of."""
         what = "output" if call in self.exponents else what
+        if call in self.constants:
+            return
         if self.born.get(call) != "loss" and self.born.get(call) != what:
             self.born[call] = what
             self.changed = True
@@ -65,6 +70,24 @@ class Knowledge:
         if self.born.get(call) == "loss":
             self.born[call] = "output"
             self.changed = True
+
+    def learn_constants(self, calls: set[ir.Call]) -> bool:
+        """What these unseen calls return is used behind a step: it has no gradients. Whether there are any."""
+        self.constants |= calls
+        for each in calls:
+            self.born.pop(each, None)
+        self.changed = self.changed or bool(calls)
+        return bool(calls)
+
+    def learn_cleared(self) -> None:
+        """On this path the step clears no gradients, so that whoever calls it does."""
+        self.cleared = True
+        self.changed = True
+
+    def learn_unfrozen(self) -> None:
+        """Nothing is left to train: what the program freezes is less than that, or another model than the bench has."""
+        self.freezes = False
+        self.changed = True
 
     def learn_overflow(self) -> bool:
         """A scaler has skipped all steps of a run: the next one begins with a lower scale, unless it is the lowest."""
@@ -118,12 +141,19 @@ class Stage:
         self.knowledge = knowledge
         self.device = device
         self.own: set[int] = set()  # optimizers, by id, that come from out of sight
+        self._trained: dict[torch.optim.Optimizer, Any] = {}  # what says which training it is of
+        self._lasting: dict[int, Any] = {}  # by parameters: what says which model's they were last asked for as
         self.made_here: set[int] = set()  # optimizers, by id, that code which is run has made
         self.protected: set[int] = set()  # optimizers, by id, that a scaler unscales or steps
         self.guessed: set[str] = set()  # models that may be any optimizer's
         self.clears_itself = False  # behind a step, as somebody does whom the step's text doesn't show
         # Is told of what is added to tensors in place.
         self.adding: Callable[[torch.Tensor, torch.Tensor], None] = lambda to, what: None
+        self._whole: dict[int, bool] = {}  # by parameters: they were last asked for with all of their part
+        self.has_frozen = False  # a parameter was frozen
+        self.iteration = 0  # of loops over batches, and calls of the step
+        self.outliving: set[ir.Call] = set()  # unseen calls whose results were used in a later iteration's backward
+        self._made_in: dict[Any, tuple[ir.Call, int]] = {}  # by what has made them in the graph: results, and when
         self._losses: dict[Any, ir.Call] = {}  # by what has made them in the graph: the unseen calls that return them
         self._settled = frozenset(knowledge.nets)
         self._born = 0
@@ -143,7 +173,7 @@ class Stage:
         """The parts that a model consists of."""
         self.knowledge.learn_net(net)
         own = [each for each in self._atoms if _related(each, net)]
-        if own and (net in self._settled or not all(net.startswith(f"{each}.") for each in own)):
+        if own and (net in self._settled or not all(net.startswith((f"{each}.", f"{each}[")) for each in own)):
             return own
         if net not in self._settled:  # what it is to others, only the next run knows
             self._atoms.append(net)
@@ -159,14 +189,31 @@ class Stage:
         self.guessed.add(net)
         return [*self._atoms]
 
-    def parameters(self, net: str) -> list[torch.nn.Parameter]:
-        """The parameters of a model, by its text."""
-        return [each for atom in self.parts_of(net) for each in self.parts[atom].parameters()]
+    def parameters(self, net: str, lasting: Any = None) -> list[torch.nn.Parameter]:
+        """The parameters of a model, by its text; `lasting` is the same for as long as the model is the same."""
+        found: list[torch.nn.Parameter] = []
+        is_part = any(net.startswith((f"{each}.", f"{each}[")) for each in self.knowledge.nets)
+        for atom in self.parts_of(net):
+            own = [*self.parts[atom].parameters()]
+            self._lasting.update(dict.fromkeys(map(id, own), lasting))
+            self._whole.update(
+                dict.fromkeys(map(id, own), not is_part and (atom == net or atom.startswith((f"{net}.", f"{net}["))))
+            )
+            found += own
+        return found
+
+    def may_freeze(self, parameter: torch.nn.Parameter) -> bool:
+        """Whether a parameter was last asked for as one of a whole model, which can be frozen without more."""
+        return self.knowledge.freezes and self._whole.get(id(parameter), False)
 
     def may_be_net(self, text: str) -> bool:
         """Whether a value can be a model: one that was asked for parameters, where any was."""
         nets = self.knowledge.nets
         return not nets or any(_related(each, text) for each in nets)
+
+    def has_nets_in(self, text: str) -> bool:
+        """Whether items of a container were asked for parameters."""
+        return any(each.startswith(f"{text}[") for each in self.knowledge.nets)
 
     def convert(self, net: str, dtype: str) -> None:
         """`model.half()` and the like; the reference keeps float32."""
@@ -182,15 +229,30 @@ class Stage:
         """The parts that parameters belong to."""
         return tuple(dict.fromkeys(self._net_of[id(each)] for each in parameters if id(each) in self._net_of))
 
-    def optimizer(self, text: str, parameters: Sequence[torch.nn.Parameter] = ()) -> torch.optim.Optimizer:
-        """The optimizer that a value out of sight is, of the parameters that it was given."""
+    def optimizer(
+        self, text: str, parameters: Sequence[torch.nn.Parameter] = (), *, made: bool = False
+    ) -> torch.optim.Optimizer:
+        """The optimizer that a value out of sight is, of the parameters that it was given; or one that is `made`."""
         if not parameters and any(self.knowledge.optimizers.values()):
             self.guessed.add(text)  # it can be one more of the same
         self.knowledge.learn_optimizer(text, self.nets_of(parameters) if parameters else None)
         part = self.parts.get(_of(text)) or next(iter(self.parts.values()))
         found = torch.optim.SGD(list(dict.fromkeys(parameters)) or part.parameters(), lr=LEARNING_RATE)
         self.own.add(id(found))
+        if not made:
+            self._trained[found] = text
         return found
+
+    def trained(self, optimizer: torch.optim.Optimizer) -> Any:
+        """What stays the same while one training lasts: the models, as they were asked for their parameters.
+
+        Of an optimizer from out of sight how it is written; of one that a call has made the optimizer itself.
+        """
+        return self._trained.get(optimizer, optimizer)
+
+    def trains(self, optimizer: torch.optim.Optimizer, parameters: Iterable[torch.Tensor]) -> None:
+        """An optimizer was made of these parameters."""
+        self._trained[optimizer] = frozenset(self._lasting.get(id(each)) for each in parameters)
 
     def made_optimizer(self, text: str, parameters: Sequence[torch.Tensor]) -> None:
         """The program has made an optimizer; one that the same line makes once more is another."""
@@ -271,16 +333,33 @@ class Stage:
 
     def exponentiated(self, tensor: torch.Tensor) -> None:
         """A tensor is exponentiated: learn of the unseen calls that it has come from as a loss."""
-        todo, seen = [tensor.grad_fn], set()
-        while todo:
-            node = todo.pop()
-            if node is None or node in seen:
-                continue
-            seen.add(node)
-            if node in self._losses:
-                self.knowledge.learn_exponent(self._losses[node])
-            else:
-                todo += [each for each, _ in node.next_functions]
+        for node in _upstream(tensor, self._losses):
+            self.knowledge.learn_exponent(self._losses[node])
+
+    def computed(self, call: ir.Call, made: torch.Tensor) -> torch.Tensor:
+        """What an unseen call returns that is no model's, given back."""
+        if made.grad_fn is not None:
+            self._made_in[made.grad_fn] = call, self.iteration
+        return made
+
+    def used(self, root: torch.Tensor) -> None:
+        """The gradients of a loss are about to be made: remember which results of earlier iterations it hangs on."""
+        old = {node: call for node, (call, at) in self._made_in.items() if at < self.iteration}
+        self.outliving.update(old[node] for node in (_upstream(root, old) if old else ()))
+
+
+def _upstream(tensor: torch.Tensor, wanted: Container[Any]) -> Iterator[Any]:
+    """The wanted ones among what has made a tensor in the graph, and nothing behind these."""
+    todo, seen = [tensor.grad_fn], set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if node in wanted:
+            yield node
+        else:
+            todo += [each for each, _ in node.next_functions]
 
 
 def _part() -> torch.nn.Sequential:
@@ -297,7 +376,7 @@ def _of(optimizer: str) -> str:
 
 def _related(one: str, other: str) -> bool:
     """Whether one model is the other, or a part of it, by their texts."""
-    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+    return one == other or one.startswith((f"{other}.", f"{other}[")) or other.startswith((f"{one}.", f"{one}["))
 
 
 def _sounds_like(optimizer: str, net: str) -> bool:

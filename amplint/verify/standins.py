@@ -77,6 +77,11 @@ class Unknown:
                 found.fixed, found.tensor = True, None
         return found
 
+    def entries(self, count: int) -> list[tuple[Key, Any]]:
+        """The first keys of a mapping, as a loop over it has them, and what it has by them."""
+        keys = [Key(f"{self.identity}[{at}]") for at in range(count)]
+        return [(each, self.child(f"[{each!r}]")) for each in keys]
+
     def rename(self, text: str) -> None:
         """Give what a call returned a variable's name, once."""
         if self.origin is not None and not self.named:
@@ -88,11 +93,25 @@ class Unknown:
         found = self.children.get(suffix)
         if found is None:
             found = Unknown(self.text + suffix, inputs=(self,), tensor=self.tensor)
+            found.identity = self.identity + suffix
             self.children[suffix] = found
         return found
 
     def __repr__(self) -> str:
         return f"Unknown({self.text})"
+
+
+class Key(str):
+    """A key of a mapping out of sight: what it says is not known."""
+
+    __slots__ = ()
+
+
+def key_of(value: Any) -> str | int | float | None:
+    """What a mapping of the program has an item under; None where that can't be a key."""
+    if isinstance(value, Unknown):
+        return Key(value.identity)
+    return value if isinstance(value, (str, int, float)) else None
 
 
 def value_of(value: Any) -> Any:

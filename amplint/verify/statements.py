@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from amplint.model import ir
-from amplint.verify.calling import Caller
-from amplint.verify.program import Code
-from amplint.verify.standins import CannotFollow, Counted, Frame, Instance, Jumped, Raised, Returned, Unknown, value_of
+from amplint.verify.calling import INNER, Caller
+from amplint.verify.program import TOOLS, Code
+from amplint.verify.standins import (
+    CannotFollow,
+    Counted,
+    Frame,
+    Instance,
+    Jumped,
+    Raised,
+    Returned,
+    Unknown,
+    key_of,
+    value_of,
+)
 from amplint.verify.whitelist import EXITS
 
-INNER = 2  # iterations of a loop inside one over batches
 _FEW = 4  # iterations of a loop without events
 _CAP = 64
-# Containers whose items are no batches.
-_TOOLS = re.compile(r"(?i)(optim(izer)?|opt|scaler|scheduler|model|net)s(\.values\(\))?$")
 
 
 class Statements(Caller):
@@ -110,8 +117,9 @@ class Statements(Caller):
     def _store_item(base: Any, index: Any, value: Any) -> None:
         """Set an item of a container of the program's; what an optimizer keeps of its parameters stays as it is."""
         if isinstance(base, dict):
-            if "params" not in base and isinstance(index, (str, int)):
-                base[index] = value
+            key = key_of(index)
+            if "params" not in base and key is not None:
+                base[key] = value
         elif isinstance(base, list):
             if isinstance(index, int) and -len(base) <= index < len(base):
                 base[index] = value
@@ -174,6 +182,8 @@ class Statements(Caller):
         jumps = self._leaves(statement.then, frame)
         if isinstance(value, Unknown) and jumps == "program" and not matters:
             holds = False  # nothing comes behind it, with AMP or without
+        elif isinstance(value, Unknown) and self._returns_instead(statement.then, frame):
+            holds = self.truth(value, matters=True)
         elif isinstance(value, Unknown) and jumps and not matters:
             # Between events it matters whether the rest of an iteration is left out; how many there are doesn't.
             again = isinstance(last := statement.then.statements[-1], ir.Jump) and last.kind == "continue"
@@ -185,6 +195,13 @@ class Statements(Caller):
             self.block(statement.then, frame)
         elif statement.orelse is not None:
             self.block(statement.orelse, frame)
+
+    @staticmethod
+    def _returns_instead(block: ir.Block, frame: Frame) -> bool:
+        """Whether a suite ends a function that returns a scaler or region elsewhere."""
+        function = frame.function
+        is_return = isinstance(block.statements[-1], ir.Return)
+        return is_return and function is not None and frame.code.known(_returns_tool, function)
 
     @staticmethod
     def _leaves(block: ir.Block, frame: Frame) -> str:
@@ -229,7 +246,7 @@ class Statements(Caller):
         if frame.code.known(_reads_gradients, where):
             return Counted([*self.as_parameters(value)], whole=True)
         name = _target_name(where) or f"{value.text}[...]"
-        tools = bool(_TOOLS.search(value.text))
+        tools = bool(TOOLS.search(value.text))
         owner = ir.statement_of(where)
         if isinstance(owner, ir.For) and not tools and frame.code.trains(owner):
             return Counted([value.item(at, name, batch=True) for at in range(self.iterations)])
@@ -252,6 +269,7 @@ class Statements(Caller):
                     self._busy = False
                 if around and frame.code.trains(statement):
                     self.tick = at
+                    self.stage.iteration += 1
                 self.bind(statement.target, item, frame)
                 try:
                     self.block(statement.body, frame)
@@ -273,6 +291,7 @@ class Statements(Caller):
                 if not isinstance(value, Unknown) and not self.truth(value, matters=False):
                     break
                 self._busy = False
+                self.stage.iteration += count > 1
                 try:
                     self.block(statement.body, frame)
                 except Jumped as jumped:
@@ -300,6 +319,10 @@ def _target_name(where: ir.Value) -> str | None:
     if parent is None and isinstance(owner, ir.For) and isinstance(owner.target, ir.Name):
         return owner.target.name
     return None
+
+
+def _returns_tool(code: Code, function: ir.Function) -> bool:
+    return code.returns_tool(function)
 
 
 def over_parameters(statement: ir.Statement) -> bool:

@@ -15,6 +15,8 @@ from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from amplint.model import ir
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, SCALER
+from amplint.rules.standing import ifs_round, loop_of, upwards
+from amplint.verify.remade import Remade
 from amplint.verify.roles import Roles, is_simple, tensors_in
 from amplint.verify.stage import LEARNING_RATE, LOWEST_RATE
 from amplint.verify.standins import CannotFollow, Closure, Instance, Site, Unknown, value_of
@@ -33,8 +35,7 @@ class TorchCalls(Roles):
 
     def __init__(self) -> None:
         super().__init__()
-        # Of scalers: how often, by the call and the object that it is made for.
-        self.constructions: dict[tuple[ir.Call, str], int] = {}
+        self.scalers = Remade()
         self._scaled: list[torch.Tensor] = []  # what scalers have scaled
 
     def apply(self, closure: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -52,10 +53,13 @@ class TorchCalls(Roles):
                 else self.as_loss(args[0], site)
             )
             found = self.event(site, lambda: scaler.scale(outputs))
+            if scaler.is_enabled():
+                self.scalers.scaled(scaler)
             self._scaled += found if isinstance(found, list) else [found]
             return found
         if name in ("unscale_", "step") and (args or "optimizer" in kwargs):
             optimizer = self.as_optimizer(args[0] if args else kwargs["optimizer"], site)
+            self.scalers.stepped(scaler, self.stage.trained(optimizer))
             if scaler.is_enabled():
                 self.stage.protected.add(id(optimizer))
             if name == "unscale_":
@@ -94,7 +98,7 @@ class TorchCalls(Roles):
                 for each in part.parameters():
                     kept.enter_context(_unsafe_preserve_version_counter(each))
             found = self.event(site, run)
-        if self.stage.clears_itself and id(optimizer) in self.stage.own:
+        if self.stage.clears_itself and (id(optimizer) in self.stage.own or self.stage.knowledge.cleared):
             optimizer.zero_grad()
         return found
 
@@ -153,9 +157,9 @@ class TorchCalls(Roles):
             "torch.cuda.amp.GradScaler": torch.cuda.amp.GradScaler,
             "torch.cpu.amp.GradScaler": torch.cpu.amp.grad_scaler.GradScaler,
         }.get(name, torch.amp.GradScaler)
-        key = site.call, _owner(site)
-        self.constructions[key] = self.constructions.get(key, 0) + 1
-        return self.event(site, lambda: made(**found), of_amp=True)
+        scaler = self.event(site, lambda: made(**found), of_amp=True)
+        self.scalers.made(scaler, (site.call, _owner(site)))
+        return scaler
 
     def made_optimizer(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """An optimizer of torch's, made of the bench's parameters."""
@@ -182,6 +186,7 @@ class TorchCalls(Roles):
             found = made(parameters, **known)
         except (TypeError, ValueError, RuntimeError):
             found = torch.optim.SGD(parameters, lr=LEARNING_RATE)
+        self.stage.trains(found, parameters)
         if not site.frame.lazy:
             self.stage.made_here.add(id(found))
         return found
@@ -216,6 +221,8 @@ class TorchCalls(Roles):
 
     def backward_of(self, roots: list[Any], site: Site) -> Any:
         """The backward of losses."""
+        for each in roots:
+            self.stage.used(each)
         # The graph is kept: two losses that come from one unseen call have one graph here, and two of their own there.
         return self.event(site, lambda: torch.autograd.backward(roots, retain_graph=True))
 
@@ -321,6 +328,10 @@ class TorchCalls(Roles):
         if name in ("exp", "exp_"):
             self._exponentiated(base)
         named = _placed_here(kwargs)
+        if isinstance(base, torch.nn.Parameter) and name == "requires_grad_" and False in (args or named.values()):
+            if not self.stage.may_freeze(base) or _is_chosen(site.call):
+                return base
+            self.stage.has_frozen = True
         if isinstance(base, torch.Tensor) and name in _FILLS:
             return base.copy_(self._noise(base.shape, _deviation(name, [*args, *kwargs.values()])))
         if name in ("add_", "sub_") and args:
@@ -338,6 +349,12 @@ class TorchCalls(Roles):
             return getattr(base, name)(*known, **named)
         except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
             return Unknown(site.text, inputs=(base,), tensor=base if isinstance(base, torch.Tensor) else None)
+
+
+def _is_chosen(call: ir.Call) -> bool:
+    """Whether a call is made for some of the parameters that a loop goes through, by a condition in it."""
+    loop = loop_of(call)
+    return loop is not None and any(loop in upwards(each) for each in ifs_round(call))
 
 
 def _deviation(name: str, given: Sequence[Any]) -> float:

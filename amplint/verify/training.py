@@ -21,7 +21,7 @@ from amplint.model.importers import imports, reaches
 from amplint.model.imports import look_in
 from amplint.rules.legacy import unavoidable
 from amplint.settings import Settings
-from amplint.source import Source, lines_of
+from amplint.source import Source, SourceError, lines_of
 from amplint.verify.judge import UNKNOWN, Fault, Judged
 from amplint.verify.looks import NOTHING, Kind, Look, Looked
 from amplint.verify.run import MEMORY, TIMEOUT, Lost, Runner, need_torch
@@ -151,13 +151,17 @@ class Verifier:
         fixed = fix_bytes(data, path, settings, unsafe=unsafe)
         broken = next((each for each in fixed.before.findings if each.code == INVALID_SYNTAX), None)
         if broken is not None:
-            row = _not_run(path, MODULE, 1, Verdict(NOT_CHECKABLE, f"it can't be parsed: {broken.message}"))
+            known = fixed.before.source
+            row = _broken(path, known.row(broken.start) if known is not None else 1, broken.message)
             return Checked([row], True) if own else Checked([])
-        source = fixed.before.source or Source.from_bytes(data, path)
+        try:
+            source = fixed.before.source or Source.from_bytes(data, path)
+        except SourceError as error:  # what has no word of a rule's was not read
+            return Checked([_broken(path, error.row, str(error))], True) if own else Checked([])
         rows = self.compare(path, data, settings, fixed, progress)
-        looked, failed = self._look(_asked_of(path, settings), source.text)
+        looked, failed, at = self._look(_asked_of(path, settings), source.text)
         if failed:
-            return Checked([*rows, _not_run(path, MODULE, 1, Verdict(NOT_CHECKABLE, failed))], True)
+            return Checked([*rows, _not_run(path, MODULE, at, Verdict(NOT_CHECKABLE, failed))], True)
         idle = not looked.follow and all(each.kind is Kind.NONE for each in looked.looks)
         for each in looked.looks:
             if each.kind is Kind.HIDDEN or idle:
@@ -247,14 +251,16 @@ class Verifier:
         answer = self._ask({**file, "ask": "steps", "text": text})
         return answer.get("steps", []), answer.get("device", "cpu")
 
-    def _look(self, file: dict[str, Any], text: str) -> tuple[Looked, str]:
-        """What was looked at in a text, and why that can't be told."""
+    def _look(self, file: dict[str, Any], text: str) -> tuple[Looked, str, int]:
+        """What was looked at in a text, and why that can't be told, with the line that shows it."""
         answer = self._ask({**file, "ask": "look", "text": text})
         if "looks" not in answer:
-            reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
-            return NOTHING, f"looking for training steps failed: {reason}"
+            if answer.get("error"):
+                return NOTHING, f"it can't be parsed: {answer['error']}", answer["row"]
+            reason = answer.get("failed") or "the worker gave no answer"
+            return NOTHING, f"looking for training steps failed: {reason}", 1
         looks = [Look(name, row, Kind(kind), why) for name, row, kind, why in answer["looks"]]
-        return Looked(looks, answer["follow"], answer["read"], answer["unread"], answer["names_amp"]), ""
+        return Looked(looks, answer["follow"], answer["read"], answer["unread"], answer["names_amp"]), "", 1
 
     def _run(
         self, file: dict[str, Any], text: str, step: dict[str, Any], number: int, answers: Sequence[dict[str, Any]] = ()
@@ -320,6 +326,11 @@ def _not_run(path: str, name: str, row: int, verdict: Verdict, cells: Sequence[t
     """The row of a function that has AMP and that is not run as a step."""
     before = Judged(UNKNOWN, reason=verdict.reason)
     return StepRow(path, name, row, *verdict, "", False, before, None, [], [], [], 0, 0.0, [], [*cells])
+
+
+def _broken(path: str, row: int, why: str) -> StepRow:
+    """The row of a file that is no program, or no notebook."""
+    return _not_run(path, MODULE, row, Verdict(NOT_CHECKABLE, f"it can't be parsed: {why}"))
 
 
 def _with_touched(step: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from amplint.verify.standins import CannotFollow, Impossible, NoneUsedError
 from amplint.verify.watch import watched
 
 _STALE = "modified by an inplace operation"
+_FROZEN = "does not require grad"
 _SAME = {"Is", "IsNot", "Equal", "NotEqual"}
 _MOST_VALUES = 20  # of variables that a condition hangs on
 _MOST_OVERFLOWS = 3  # optimizers of which each has a run
@@ -97,6 +98,7 @@ class _Trial:
         self._switched: list[Any] = []  # what the last reference's regions and scalers would have been
         self._protects = False  # a scaler steps or unscales an optimizer: an overflow is one of those
         self._events = {each.call.id for each in code.covered(step)}
+        self._again = step.function is not None and code.files.callers.may_repeat(step.function)
 
     def path(self, choices: Choices) -> None:
         """All runs with one set of answers; the answers that were asked for are in `choices` then."""
@@ -131,8 +133,14 @@ class _Trial:
             pair = _Pair(right, reference, run, observed, given)
             ends = [each.ended.error for each in (right, run) if each.ended is not None]
             if not self._knowledge.changed and any(_STALE in str(each) for each in ends):
-                self._knowledge.changed = not self._knowledge.stale
-                self._knowledge.stale = True
+                if not self._knowledge.learn_constants(right.stage.outliving - self._knowledge.constants):
+                    self._knowledge.changed = not self._knowledge.stale
+                    self._knowledge.stale = True
+            trains_nothing = bool(reference.observed.idle) or any(_FROZEN in str(each) for each in ends)
+            if not self._knowledge.changed and right.stage.has_frozen and trains_nothing:
+                self._knowledge.learn_unfrozen()
+            if not self._knowledge.changed and self._leaves_clearing(right, reference):
+                self._knowledge.learn_cleared()
             if not self._knowledge.changed and _skips_all(reference, run, observed):
                 self._knowledge.learn_overflow()
             if not self._knowledge.changed:
@@ -145,7 +153,7 @@ class _Trial:
         return pair
 
     def _path(self, choices: Choices) -> None:
-        self._knowledge.init_scale = INIT_SCALE
+        self._knowledge.init_scale, self._knowledge.cleared = INIT_SCALE, False
         right, reference, run, observed, given = self._settled(choices)
         path = Path(choices.path(), observed)
         if right.ended is not None and right.ended.error is not None:
@@ -162,7 +170,7 @@ class _Trial:
         path.of_amp = run.ended is not None and run.ended.of_amp
         path.effects = run.unseen_effects
         path.warned = run.warned
-        path.remade = max((count - 1 for count in run.constructions.values()), default=0)
+        path.remade = run.scalers.most(again=self._again)
         # What a program does itself behind a reuse of gradients, it does without AMP as well.
         observed.reused = max(0, observed.reused - reference.observed.reused)
         self._protects = bool(run.stage.protected)
@@ -199,6 +207,12 @@ class _Trial:
     def _free_losses(self, given: dict[str, Any]) -> list[float]:
         reference = Recorder(leave_out=True)
         return self._observe(Choices(given), reference, off=True)[1].losses
+
+    def _leaves_clearing(self, right: Interpreter, reference: Recorder) -> bool:
+        """Whether a function that makes one step has left its gradients to its caller, by what it was given."""
+        is_called = self._step.function is not None and not self._step.has_loop
+        took = reference.observed.steps > 1 and right.ended is None
+        return is_called and took and not (reference.has_cleared or right.stage.clears_itself)
 
     def _is_bare(self, right: Interpreter, observed: Observed) -> bool:
         """Whether the reference's run is the program's as well: with these answers it has no AMP to switch off."""
@@ -243,7 +257,7 @@ def _skips_all(reference: Recorder, run: Interpreter, observed: Observed) -> boo
 
 def judged(code: Code, step: Step, runs: StepRuns) -> Judged:
     """What the runs of a step say of it."""
-    missing = [_why_not(code, each) for each in _unreached(code, step, runs)]
+    missing = [_why_not(code, each, runs) for each in _unreached(code, step, runs)]
     found = judge(runs.paths, failed=runs.failed, guessed=runs.guessed, missing=missing)
     found.dtypes = sorted({dtype for path in runs.paths for dtype in path.observed.loss_dtypes})
     return found
@@ -289,9 +303,14 @@ def _tests(call: ir.Value) -> list[tuple[ir.If, bool]]:
     return found[::-1]
 
 
-def _why_not(code: Code, call: ir.Value) -> str:
-    """Why a line was not reached, as far as the conditions around it say."""
+def _why_not(code: Code, call: ir.Value, runs: StepRuns) -> str:
+    """Why a line was not reached, as far as the conditions around it say: the outermost that no run has met."""
     code = code.owner(call)
+    for test, needed in _tests(call):
+        known = runs.decided.get(test.id)
+        if known == {not needed}:
+            always = "holds in each run" if not needed else "holds in no run"
+            return f"{code.where(call)} is not reached: {code.text(test.test)} {always}"
     tests = [f"{'' if holds else 'not '}{code.text(owner.test)}" for owner, holds in _tests(call)]
     return f"{code.where(call)} is {'reached only if ' + ' and '.join(tests) if tests else 'not reached'}"
 

@@ -1,0 +1,143 @@
+"""Steps whose models, optimizers, scalers and losses are kept in containers: by comprehensions, in torch's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint.verify.judge import RIGHT, WRONG
+from tests.interpreting import Ran, interpret
+
+HEAD = """
+import torch
+from torch import nn, optim
+from torch.nn import functional as F
+
+def train(nets, models, loader, cfg):
+"""
+LOOP = """
+    for x, y in loader:
+        for EACH:
+            OPT.zero_grad()
+            with torch.autocast("cuda"):
+                loss = F.cross_entropy(m(x), y)
+            SCALER.scale(loss).backward()
+            UNSCALE
+            nn.utils.clip_grad_norm_(m.parameters(), 1.0)
+            SCALER.step(OPT)
+            SCALER.update()
+"""
+UNSCALED = [("SCALER.unscale_(OPT)", RIGHT), ("pass", WRONG)]
+
+
+def ran(text: str, unscale: str, **names: str) -> Ran:
+    for name, value in {"UNSCALE": unscale, **names}.items():
+        text = text.replace(name, value)
+    (found,) = interpret(HEAD + text)
+    return found
+
+
+@pytest.mark.parametrize(("unscale", "state"), UNSCALED)
+@pytest.mark.parametrize(
+    ("kept", "each", "opt", "scaler"),
+    [
+        (
+            "opts = {k: optim.Adam(m.parameters()) for k, m in nets.items()}\n"
+            '    scalers = {k: torch.amp.GradScaler("cuda") for k in nets}',
+            "k, m in nets.items()",
+            "opts[k]",
+            "scalers[k]",
+        ),
+        (
+            "nets = nn.ModuleDict({k: build(k) for k in cfg.names})\n"
+            "    opts = {k: optim.SGD(m.parameters(), lr=0.1) for k, m in nets.items()}\n"
+            '    scalers = {k: torch.amp.GradScaler("cuda") for k in nets}',
+            "k, m in nets.items()",
+            "opts[k]",
+            "scalers[k]",
+        ),
+        (
+            'parts = nn.ModuleDict({"g": make_g(cfg), "d": make_d(cfg)}).to("cuda")\n'
+            "    opts = {k: optim.SGD(m.parameters(), lr=0.1) for k, m in parts.items()}\n"
+            '    scaler = torch.amp.GradScaler("cuda")',
+            "k, m in parts.items()",
+            "opts[k]",
+            "scaler",
+        ),
+        (
+            "opts = [optim.SGD(m.parameters(), lr=0.1) for m in models]\n"
+            '    scalers = [torch.amp.GradScaler("cuda") for _ in models]',
+            "m, o, s in zip(models, opts, scalers)",
+            "o",
+            "s",
+        ),
+        (
+            "opts = {}\n    for k in cfg.names:\n        opts[k] = optim.SGD(nets[k].parameters(), lr=0.1)\n"
+            '    scaler = torch.amp.GradScaler("cuda")',
+            "k, m in [(k, nets[k]) for k in cfg.names]",
+            "opts[k]",
+            "scaler",
+        ),
+    ],
+)
+def test_a_step_of_each(kept: str, each: str, opt: str, scaler: str, unscale: str, state: str) -> None:
+    found = ran(f"    {kept}\n{LOOP}", unscale, EACH=each, OPT=opt, SCALER=scaler)
+    assert (found.judged.state, found.judged.reason) == (state, "")
+    assert found.shown <= {"gradient", "update"}
+
+
+JOINT = """
+    opts = {k: optim.SGD(m.parameters(), lr=0.1) for k, m in nets.items()}
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        LOSSES
+        for o in opts.values():
+            o.zero_grad()
+        scaler.scale(TOTAL).backward()
+        for k, o in opts.items():
+            UNSCALE
+            nn.utils.clip_grad_norm_(nets[k].parameters(), 1.0)
+        for o in opts.values():
+            scaler.step(o)
+        scaler.update()
+"""
+IN_LOOP = """losses = {}
+        with torch.autocast("cuda"):
+            for k, m in nets.items():
+                losses[k] = F.cross_entropy(m(x), y)"""
+IN_DISPLAY = """with torch.autocast("cuda"):
+            losses = {k: F.cross_entropy(m(x), y) for k, m in nets.items()}"""
+
+
+@pytest.mark.parametrize(("unscale", "state"), [("scaler.unscale_(o)", RIGHT), ("pass", WRONG)])
+@pytest.mark.parametrize("losses", [IN_LOOP, IN_DISPLAY])
+@pytest.mark.parametrize("total", ["sum(losses.values())", "sum(losses[k] * cfg.weights[k] for k in losses)"])
+def test_losses_of_each_are_summed(losses: str, total: str, unscale: str, state: str) -> None:
+    found = ran(JOINT, unscale, LOSSES=losses, TOTAL=total)
+    assert (found.judged.state, found.judged.reason) == (state, "")
+
+
+def test_which_key_it_is_is_not_known() -> None:
+    text = JOINT.replace("UNSCALE", 'if k == "head":\n                scaler.unscale_(o)')
+    found = ran(text, "", LOSSES=IN_DISPLAY, TOTAL="sum(losses.values())")
+    assert found.judged.state == WRONG
+    assert len(found.runs.paths) > 1
+
+
+def test_what_a_module_dict_of_criteria_makes_is_a_loss() -> None:
+    text = """
+    opt = optim.SGD(nets.parameters(), lr=0.1)
+    criteria = nn.ModuleDict({"a": nn.CrossEntropyLoss(), "b": nn.MSELoss()})
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        with torch.autocast("cuda"):
+            out = nets(x)
+            parts = {k: c(out[k], y[k]) for k, c in criteria.items()}
+        opt.zero_grad()
+        scaler.scale(sum(parts.values())).backward()
+        UNSCALE
+        nn.utils.clip_grad_norm_(nets.parameters(), 1.0)
+        scaler.step(opt)
+        scaler.update()
+"""
+    assert ran(text, "scaler.unscale_(opt)").judged.state == RIGHT
+    assert ran(text, "pass").judged.state == WRONG

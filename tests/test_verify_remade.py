@@ -1,0 +1,143 @@
+"""A scaler that is made anew counts where it scales for the same training as the one before it."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint.verify.judge import RIGHT, WRONG
+from tests.interpreting import Ran, interpret
+
+USE = """
+    optimizer.zero_grad()
+    with torch.autocast("cuda"):
+        loss = model(x).mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+MADE = '    scaler = torch.amp.GradScaler("cuda")'
+
+
+def ran(text: str) -> Ran:
+    (found,) = interpret("import torch\n\n" + text)
+    return found
+
+
+def is_remade(text: str) -> bool:
+    found = ran(text)
+    assert found.judged.state == (WRONG if found.shown else RIGHT)
+    assert found.shown <= {"scale"}
+    return bool(found.shown)
+
+
+FACTORY = """
+def components(on):
+    return torch.autocast("cuda", enabled=on), torch.amp.GradScaler("cuda", enabled=on)
+
+@torch.no_grad()
+def evaluate(model, loader, on):
+    region, THROWN = components(on)
+    for x, y in loader:
+        with region:
+            model(x)
+
+def fit(model, optimizer, loader, on, epochs):
+    BEFORE
+    for epoch in range(epochs):
+        for x, y in loader:
+            INSIDE
+            evaluate(model, loader, on)
+            with region:
+                loss = model(x).mean()
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+"""
+
+
+@pytest.mark.parametrize("thrown", ["_", "unused"])
+@pytest.mark.parametrize(("before", "inside", "remade"), [("HERE", "pass", False), ("pass", "HERE", True)])
+def test_one_that_scales_nothing_is_no_new_one(thrown: str, before: str, inside: str, remade: bool) -> None:
+    text = FACTORY.replace("THROWN", thrown).replace("BEFORE", before).replace("INSIDE", inside)
+    assert is_remade(text.replace("HERE", "region, scaler = components(on)")) is remade
+
+
+STEP = f"""
+def step(model, optimizer, x):
+{MADE}
+{USE}
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "remade"),
+    [
+        ("", True),  # who calls it is out of sight
+        ("step(net(), sgd(), batch())", False),
+        ("def main():\n    step(net(), sgd(), batch())\n\nmain()", False),
+        ("for each in batches():\n    step(net(), sgd(), each)", True),
+        ("def main(x):\n    step(net(), sgd(), x)\n\nfor each in batches():\n    main(each)", True),
+        ("def main(model):\n    while model.trains():\n        step(model, sgd(), batch())\n\nmain(net())", True),
+    ],
+)
+def test_a_step_that_the_program_calls_once_makes_one(calls: str, remade: bool) -> None:
+    assert is_remade(f"{STEP}\n{calls}\n") is remade
+
+
+@pytest.mark.parametrize(
+    ("given", "remade"),
+    [
+        ("model = net()\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", False),
+        ("model = net()\n    optimizer = build_optimizer(model)", False),
+        ("model, optimizer = state.model, state.optimizer", True),
+        ("model, optimizer = state.model, state.optimizers()", True),
+    ],
+)
+def test_one_of_a_training_of_its_own_is_no_new_one(given: str, remade: bool) -> None:
+    assert is_remade(f"def run(x, state):\n    {given}\n{MADE}\n{USE}") is remade
+
+
+@pytest.mark.parametrize(("name", "remade"), [("test_step", False), ("train_step", True)])
+def test_a_test_is_called_once(name: str, remade: bool) -> None:
+    assert is_remade(STEP.replace("def step", f"def {name}")) is remade
+    of_class = f"class Thing:\n    def {name}(self, model, optimizer, x):\n        {MADE.strip()}"
+    assert is_remade(of_class + USE.replace("\n    ", "\n        ")) is remade
+
+
+def test_a_smoke_test_whose_scaler_is_used_for_nothing() -> None:
+    text = """
+def check(x):
+    model = torch.nn.Linear(32, 32)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(x).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    scaler = torch.amp.GradScaler("cuda")
+    with torch.autocast("cuda"):
+        model(x).mean()
+"""
+    assert not is_remade(text)
+
+
+def test_an_epoch_that_makes_one_step_and_its_own_scaler() -> None:
+    text = f"""
+def epoch(model, optimizer, loader):
+{MADE}
+    total = 0
+    optimizer.zero_grad()
+    for x in loader:
+        with torch.autocast("cuda"):
+            total = total + model(x).mean()
+    scaler.scale(total).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+CALL
+"""
+    assert is_remade(text.replace("CALL", "for _ in range(9):\n    epoch(net(), sgd(), batches())"))
+    assert not is_remade(text.replace("CALL", "epoch(net(), sgd(), batches())"))
+
+
+def test_one_that_is_switched_off_has_no_scale() -> None:
+    assert not is_remade(STEP.replace('GradScaler("cuda")', 'GradScaler("cuda", enabled=False)'))
