@@ -35,25 +35,28 @@ The rules have to be installed, as those who use them have them: `pip install -e
 from __future__ import annotations
 
 import ast
+import atexit
 import difflib
 import os
 import re
 from collections import Counter
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from amplint.api import check, fix
-from amplint.engine import check_bytes
+from amplint.engine import Result, check_bytes, fix_bytes
+from amplint.paths import look_again
 from amplint.rules import all_rules, known
 from amplint.settings import Settings
 from amplint.toml import parse_toml
-from amplint.verify.fixtures import CPU, DEVICES
+from amplint.verify.fixtures import CPU, DEVICES, find_fixtures
 from amplint.verify.proof import CONFIRMED, NOT_EXECUTED, SHOWS
 
 if TYPE_CHECKING:
     from amplint.rules.base import Rule
-    from amplint.verify.run import Row
+    from amplint.verify.run import Row, Runner
 
 __all__ = ["FixtureTests", "Silent", "Variant", "expected_in", "find_silent", "find_variants"]
 
@@ -127,34 +130,46 @@ class Variant(NamedTuple):
         safe: list[bool] = []  # whether the safe fixes are enough, by file
         settings = settings_for(self.code, self.bad)
         for bad, fixed in self.files():
-            before, after = plain(bad.read_text("utf-8")), fixed.read_text("utf-8")
+            before, after = plain(bad.read_text("utf-8")).encode(), fixed.read_text("utf-8").encode()
+            again = fix_bytes(after, str(fixed), settings, unsafe=True)
             if kind == "hand":
-                found = [each for each in check(before, str(bad), settings) if each.code == self.code]
+                found = [each for each in check_bytes(before, str(bad), settings).findings if each.code == self.code]
                 offered = [each for each in found if each.fix and each.fix.edits and not each.withheld]
                 _require(not offered, f"{bad}: fix=hand, and a fix is offered")
             else:
-                unsafe = kind == "unsafe"
-                _same_text(fix(before, str(bad), settings, unsafe=unsafe), after, fixed)
-                _same_text(fix(after, str(bad), settings, unsafe=True), after, fixed)
-                safe.append(fix(before, str(bad), settings) == after)
-            left = sorted(row for _, row, code in _found(fixed, self.code) if code == self.code)
+                _same_text(fix_bytes(before, str(bad), settings, unsafe=kind == "unsafe").data, after, fixed)
+                _same_text(again.data, after, fixed)
+                if self.bad.is_dir():  # beside the other files as they were, too
+                    _same_text(fix_bytes(after, str(bad), settings, unsafe=True).data, after, fixed)
+                safe.append(kind == "safe" or fix_bytes(before, str(bad), settings).data == after)
+            left = sorted(row for _, row, code in _counted(again.before) if code == self.code)
             _require(not left, f"{fixed}: {self.code} is still found on line {', '.join(map(str, left))}")
-            _require("# expect" not in after and "amplint-fixture" not in after, f"{fixed}: it has comments of bad.py")
+            _require(
+                b"# expect" not in after and b"amplint-fixture" not in after, f"{fixed}: it has comments of bad.py"
+            )
         _require(kind != "unsafe" or not all(safe), f"{self.bad}: fix=unsafe, and the safe fixes are enough")
 
     def check_run(self) -> None:
         """The bad half misbehaves as its marker says, and the fixed half doesn't, under the real torch.amp.
 
-        All fixtures of the folder are run when the first one is asked about.
+        The first one that is asked about starts a process that runs them all, one by one, and ends with this one.
 
         Raises:
             AssertionError: it isn't so.
             amplint.verify.run.CannotRun: torch is missing.
         """
-        row = executed(self.bad.parents[2])[str(self)]
+        row = self.run()
         expected = NOT_EXECUTED if row.fixture.shows == "none" else CONFIRMED
         said = f"{row.verdict}: {row.reason}\nbefore: {row.before}\nafter: {row.after}"
         _require(row.verdict == expected, f"{self.bad}: {said}")
+
+    def run(self) -> Row:
+        """What `amplint verify --run` says of it; it is executed once, however often this is asked.
+
+        Raises:
+            amplint.verify.run.CannotRun: torch is missing.
+        """
+        return _executed(self.bad)
 
     def __str__(self) -> str:
         return f"{self.code}-{self.name}"
@@ -237,7 +252,11 @@ class FixtureTests:
 
 
 def find_variants(folder: str | os.PathLike[str]) -> list[Variant]:
-    """All variants below a folder of rules' folders."""
+    """All variants below a folder of rules' folders.
+
+    What the checks see of other files on the disk holds until this is called again: a project may have thousands.
+    """
+    look_again()
     found = []
     for rule in _folders(folder):
         for each in sorted(rule.iterdir()):
@@ -275,11 +294,24 @@ def settings_for(code: str, path: Path) -> Settings:
 
 
 @cache
-def executed(folder: Path) -> dict[str, Row]:
-    """What `amplint verify --run` says of each fixture of a folder."""
-    from amplint.verify.run import verify  # noqa: PLC0415 - most tests run nothing
+def _executed(bad: Path) -> Row:
+    from amplint.verify.run import need_torch, row_of  # noqa: PLC0415 - most tests run nothing
 
-    return {f"{row.fixture.rule}-{row.fixture.name}": row for row in verify([folder])}
+    (fixture,) = find_fixtures([str(bad)])
+    if fixture.shows != "none":
+        need_torch()
+    return row_of(fixture, kept_runner())
+
+
+@cache
+def kept_runner() -> Runner:
+    """What runs the programs of fixtures: one process for all of them, which ends with this one."""
+    from amplint.verify.run import Runner  # noqa: PLC0415 - most tests run nothing
+
+    kept = ExitStack()
+    atexit.register(kept.close)
+    folder = kept.enter_context(TemporaryDirectory(prefix="amplint-", ignore_cleanup_errors=True))
+    return kept.enter_context(Runner(folder))
 
 
 def _folders(folder: str | os.PathLike[str]) -> list[Path]:
@@ -313,9 +345,12 @@ def expected_in(path: Path) -> _Found:
 
 
 def _found(path: Path, code: str) -> _Found:
-    result = check_bytes(path.read_bytes(), str(path), settings_for(code, path))
-    source = result.source
-    return Counter((path.name, source.row(each.start), each.code) for each in result.findings if source is not None)
+    return _counted(check_bytes(path.read_bytes(), str(path), settings_for(code, path)))
+
+
+def _counted(result: Result) -> _Found:
+    source, name = result.source, Path(result.filename).name
+    return Counter((name, source.row(each.start), each.code) for each in result.findings if source is not None)
 
 
 def _same(found: _Found, expected: _Found) -> None:
@@ -326,10 +361,10 @@ def _same(found: _Found, expected: _Found) -> None:
     _require(not lines, "\n".join(lines))
 
 
-def _same_text(found: str, expected: str, path: Path) -> None:
+def _same_text(found: bytes, expected: bytes, path: Path) -> None:
     __tracebackhide__ = True
     if found != expected:
-        before, after = expected.splitlines(), found.splitlines()
+        before, after = expected.decode().splitlines(), found.decode().splitlines()
         lines = difflib.unified_diff(before, after, str(path), "what the fixer makes", lineterm="")
         raise AssertionError("\n".join(lines) or f"{path}: the fixer makes other line ends")
 

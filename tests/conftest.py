@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from amplint.cli import main
 from amplint.paths import look_again
+from amplint.verify import run
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("amplint", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -80,14 +83,65 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[s
     return write
 
 
+_Worker = run._Worker
+
+
+class KeptWorker:
+    """A worker of `amplint verify` that is left to who wants the next one, unless it was lost or has said its last.
+
+    It starts with torch, which takes longer than what most tests ask of it.
+    """
+
+    spare: ClassVar[list[_Worker]] = []
+    number: ClassVar[int] = 0
+
+    def __init__(self, _: str) -> None:
+        self._ready = bool(self.spare)
+        self._worker = self.spare.pop() if self._ready else _Worker(tempfile.gettempdir())
+        self._usable = True
+        KeptWorker.number += 1
+        self._first = KeptWorker.number << 20
+
+    def wait_until_ready(self) -> None:
+        if not self._ready:
+            self._usable = False
+            self._worker.wait_until_ready()
+            self._usable = True
+
+    def ask(self, job: dict[str, Any]) -> dict[str, Any]:
+        usable, self._usable = self._usable, False
+        # What it has seen of files is another's: that they may have changed since is what it is told.
+        answer = self._worker.ask({**job, "changes": self._first + job["changes"]} if "changes" in job else job)
+        self._usable = usable and ("ask" in job or answer.get("last") is False)
+        return answer
+
+    def kill(self) -> None:
+        if self._usable:
+            self.spare.append(self._worker)
+        else:
+            self._worker.kill()
+
+
+@atexit.register
+def _end_spare_workers() -> None:
+    while KeptWorker.spare:
+        KeptWorker.spare.pop().kill()
+
+
+@pytest.fixture
+def kept_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what a test verifies in this process be run by a worker that others have used, and others will."""
+    monkeypatch.setattr(run, "_Worker", KeptWorker)
+
+
 @pytest.fixture
 def amplint(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Ran]:
     """Run the command in this process."""
 
-    def run(*arguments: str | os.PathLike[str]) -> Ran:
+    def run_command(*arguments: str | os.PathLike[str]) -> Ran:
         capfdbinary.readouterr()
         code = main([os.fspath(argument) for argument in arguments])
         out, err = capfdbinary.readouterr()
         return Ran(code, out.decode(), err.decode())
 
-    return run
+    return run_command

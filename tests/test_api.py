@@ -344,11 +344,13 @@ class TestVerify:
         assert [(each.code, each.fixed, each.shown) for each in row.findings] == [("AMP401", True, True)]
         assert pickle.loads(pickle.dumps(row)) == row
 
+    @pytest.mark.usefixtures("kept_worker")
     @pytest.mark.parametrize("text", ["", "x = 1", "# autocast\nx = 1"])
     def test_what_has_no_amp(self, text: str) -> None:
         pytest.importorskip("torch")
         assert amplint.verify(text) == []
 
+    @pytest.mark.usefixtures("kept_worker")
     @pytest.mark.parametrize("text", ["autocast (", "autocast\0", "autocast = '\ud800'", "# coding: x\nautocast()\n"])
     def test_what_can_t_be_parsed(self, text: str) -> None:
         pytest.importorskip("torch")

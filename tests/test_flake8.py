@@ -1,13 +1,17 @@
-"""The plugin in the real flake8, started as a user does, against our own report."""
+"""The plugin in the real flake8, against our own report: started as a user does where that is the question."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from flake8.main.cli import main
 
 from tests.conftest import LEGACY, Ran
 
@@ -25,13 +29,29 @@ def f():
 """
 
 
-def flake8(*arguments: str, stdin: str | None = None) -> list[str]:
-    """The lines that flake8 prints, with nothing configured."""
-    command = [sys.executable, "-m", "flake8", "--isolated", "--select=AMP", *arguments]
+def started(*arguments: str, stdin: str | None = None) -> tuple[int, str, str]:
+    """What a flake8 of its own returns and prints."""
+    command = [sys.executable, "-m", "flake8", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, input=stdin)
-    assert done.stderr == ""
-    assert done.returncode == bool(done.stdout)
-    return done.stdout.splitlines()
+    return done.returncode, done.stdout, done.stderr
+
+
+def here(*arguments: str) -> tuple[int, str, str]:
+    """What flake8 returns and prints in this process, which it need not be loaded for again."""
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()  # flake8 writes bytes
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(["--jobs=1", *arguments])
+        out.flush()
+    out.seek(0)
+    return code, out.read(), err.getvalue()
+
+
+def flake8(*arguments: str, run: Callable[..., tuple[int, str, str]] = here) -> list[str]:
+    """The lines that flake8 prints, with nothing configured."""
+    code, out, err = run("--isolated", "--select=AMP", *arguments)
+    assert err == ""
+    assert code == bool(out)
+    return out.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -54,9 +74,16 @@ def test_same_findings_at_the_same_places(project: Write, amplint: Run, content:
     assert flake8("x.py") == ours
 
 
+def test_a_flake8_of_its_own_says_the_same(project: Write) -> None:
+    project({"x.py": ASTRAL, "y.py": LEGACY, "tests/z.py": LEGACY, "amplint.toml": "extend-select = ['AMP412']\n"})
+    arguments = ("--per-file-ignores=y.py:AMP101", ".")
+    assert flake8(*arguments, run=started) == flake8(*arguments)
+    assert len(flake8(*arguments)) == 3
+
+
 def test_standard_input(project: Write) -> None:
     project({})
-    (line,) = flake8("--stdin-display-name", "shown.py", "-", stdin=LEGACY)
+    (line,) = flake8("--stdin-display-name", "shown.py", "-", run=partial(started, stdin=LEGACY))
     assert line.startswith("shown.py:5:10: AMP101 ")
 
 
@@ -251,10 +278,9 @@ def test_rules_that_amplints_configuration_selects(
 
 def opted_in(*arguments: str) -> str:
     """The codes of ours that a flake8 with this folder's configuration reports."""
-    command = [sys.executable, "-m", "flake8", *arguments, "x.py"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    return " ".join(sorted(code for line in done.stdout.splitlines() if (code := line.split(" ")[1])[:3] == "AMP"))
+    _, out, err = here(*arguments, "x.py")
+    assert err == ""
+    return " ".join(sorted(code for line in out.splitlines() if (code := line.split(" ")[1])[:3] == "AMP"))
 
 
 def test_a_file_without_amp_is_not_parsed(project: Write) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from amplint.guard import with_room
 from amplint.model import Module, ir
 from amplint.source import Source
 from amplint.target import nothing_declared
-from tests.test_lower import LIBRARY, SOURCES
+from tests.test_lower import LIBRARY, SHARE, rest_of_the_package
 
 ODD = {
     "one line": "class A: x = 1; y = 2\ndef f(): pass\nclass B(A): pass\n",
@@ -30,7 +31,11 @@ ODD = {
     "empty": "",
     "comment": "# nothing",
 }
-TEXTS = [*ODD.values(), *(path.read_text("utf-8") for path in (*SOURCES, *LIBRARY))]
+TEXTS: dict[str, Callable[[], str]] = {
+    **{name: text.__str__ for name, text in ODD.items()},
+    **{path.name: partial(path.read_text, "utf-8") for path in (*SHARE, *LIBRARY)},
+    "rest": rest_of_the_package,
+}
 
 
 def read(text: str, fold: bool) -> Module:
@@ -58,8 +63,9 @@ def scopes(module: Module) -> Iterator[tuple[Any, ...]]:
             yield name, [type(each).__name__ for each in bindings]
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=[*ODD, *(path.name for path in (*SOURCES, *LIBRARY))])
-def test_a_text_in_pieces_means_what_it_means_at_once(text: str) -> None:
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_in_pieces_means_what_it_means_at_once(name: str) -> None:
+    text = TEXTS[name]()
     mine, whole = read(text, fold=True), read(text, fold=False)
     shuffled = [each for each in mine.program.body.statements if isinstance(each, (ir.FoldedClass, ir.FoldedFunction))]
     random.Random(len(text)).shuffle(shuffled)

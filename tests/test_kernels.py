@@ -74,7 +74,9 @@ def excused(device: str, op: str, dtype: torch.dtype, other: torch.dtype, real: 
 @pytest.mark.parametrize("device", DEVICES)
 def test_every_op_gives_the_dtype_that_it_gives_on_the_device(device: str, low: torch.dtype) -> None:
     wrong, compared = [], set()
-    for dtype, other in {(a, b) for a in DTYPES for b in (a, torch.float32, torch.float16)}:
+    # All pairs with one half; with the other, which differs from it in its name, each dtype beside float32.
+    every = {(a, b) for a in DTYPES for b in (a, torch.float32, torch.float16)}
+    for dtype, other in every if low is torch.float16 else {(a, torch.float32) for a in DTYPES}:
         with fake_region(device, low):
             real = outcomes(device, dtype, other)
         with simulated(device), torch.autocast(device, low):

@@ -7,6 +7,7 @@ scaler.
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
@@ -100,6 +101,7 @@ def codes(text: str) -> set[str]:
     return {each.code for each in check(text, "program.py", SETTINGS) if "past the scaler" not in each.message}
 
 
+@cache
 def agrees(text: str) -> bool:
     """Whether something is found exactly where the program raises or learns wrongly; returns which."""
     ran, found = run(text), codes(text) & set(ORDER)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -150,17 +148,17 @@ def test_the_same_project_and_the_same_findings(
         assert settings.project(path) == expected
 
 
-def of_flake8(place: Path, *arguments: str) -> list[str]:
-    command = [sys.executable, "-m", "flake8", "--isolated", "--select=AMP", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=place)
-    assert done.stderr == ""
-    return [line.split(" ")[1] for line in done.stdout.splitlines()]
-
-
 @pytest.mark.parametrize("name", ["setup.cfg", "setup.py", "mark in the way", "nothing"])
-def test_flake8_agrees(project: Write, name: str) -> None:
+def test_flake8_agrees(project: Write, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     pytest.importorskip("flake8")
+    from tests.test_flake8 import flake8
+
     root, _ = lay_out(project, name)
+
+    def of_flake8(place: Path, *arguments: str) -> list[str]:
+        monkeypatch.chdir(place)
+        return [line.split(" ")[1] for line in flake8(*arguments)]
+
     found = [] if name == "mark in the way" else FOUND
     for place, path in (("here", "."), ("here", "train/main.py"), ("elsewhere", "../here")):
         assert of_flake8(root / place, path) == found, path
@@ -187,6 +185,7 @@ def test_the_server_agrees(project: Write, name: str) -> None:
     assert seen == [found, [] if name == "nothing" else found]
 
 
+@pytest.mark.usefixtures("kept_worker")
 @pytest.mark.parametrize("name", ["setup.cfg", "nothing"])
 def test_verify_agrees(project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     pytest.importorskip("torch")

@@ -14,6 +14,8 @@ from amplint.verify.shows import SHOWS
 from amplint.verify.training import Verifier
 from tests.interpreting import Ran, interpret, interpret_file
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 SCALER = """
 import torch
 

@@ -19,6 +19,8 @@ from amplint.verify.verdict import NOT_CHECKABLE
 from tests.conftest import Ran
 from tests.interpreting import code_of
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 Amplint = Callable[..., Ran]
 
 MISC = """

@@ -13,6 +13,8 @@ from amplint.api import make_settings
 from amplint.verify.confirm import Confirmation
 from amplint.verify.training import StepRow, Verifier
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 HEAD = """import functools
 import torch
 from dataclasses import dataclass, field

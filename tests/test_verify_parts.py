@@ -27,6 +27,8 @@ from amplint.verify.verdict import decide
 from tests.conftest import Ran
 from tests.interpreting import interpret
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 Amplint = Callable[..., Ran]
 ROOT = Path(__file__).parents[1]
 

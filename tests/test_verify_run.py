@@ -322,6 +322,7 @@ def test_a_missing_path_and_other_files(tmp_path: Path) -> None:
         assert ("no such file" in str(raised.value)) is not path.exists()
 
 
+@pytest.mark.usefixtures("kept_worker")
 def test_progress_is_for_a_terminal(amplint: Amplint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -357,6 +358,7 @@ def test_every_kind_of_path(tmp_path: Path) -> None:
 # --- the command
 
 
+@pytest.mark.usefixtures("kept_worker")
 def test_fixtures_are_run_for_those_only_who_ask_for_it(amplint: Amplint, tmp_path: Path) -> None:
     """A folder of somebody else's code may look like one."""
     fixture(tmp_path / "AMP900_x" / "it", TRACE.replace("TRACE", str(tmp_path / "trace")))
@@ -379,6 +381,7 @@ def test_what_is_not_run_is_neither_confirmed_nor_refuted(amplint: Amplint, tmp_
     assert not trace.exists()
 
 
+@pytest.mark.usefixtures("kept_worker")
 def test_exit_codes_and_formats(amplint: Amplint, tmp_path: Path) -> None:
     for name in ("confirmed", "refuted"):
         fixture(tmp_path / name, "1/0" if name == "confirmed" else "pass")
@@ -390,6 +393,7 @@ def test_exit_codes_and_formats(amplint: Amplint, tmp_path: Path) -> None:
     assert "1 confirmed, 1 refuted" in ran.out
 
 
+@pytest.mark.usefixtures("kept_worker")
 @pytest.mark.parametrize(
     ("program", "device", "expected"),
     [

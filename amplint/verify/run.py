@@ -100,19 +100,30 @@ def verify(
     rows = []
     with TemporaryDirectory(prefix="amplint-", ignore_cleanup_errors=True) as folder, Runner(folder) as runner:
         for each in fixtures:
-            on = None if each.device == CPU else each.device or device
-            if each.shows == "none":
-                reason = f"`amplint rule {each.rule}` says why" if each.rule else "shows=none"
-                rows.append(Row(each, on, NOT_EXECUTED, "", "", reason))
-                continue
-            if progress:
-                progress(done, len(runnable), each)
-            job = {"shows": each.shows, "device": on, "timeout": timeout, "memory": memory}
-            bad = runner.run({**job, "path": str(each.bad)})
-            fixed = runner.run({**job, "path": str(each.fixed), "right": True})
-            rows.append(Row(each, on, *prove(each.shows, bad, fixed), bad, fixed))
-            done += 1
+            if each.shows != "none":
+                if progress:
+                    progress(done, len(runnable), each)
+                done += 1
+            rows.append(row_of(each, runner, device=device, timeout=timeout, memory=memory))
     return rows
+
+
+def row_of(
+    fixture: Fixture, runner: Runner, *, device: str | None = None, timeout: float = TIMEOUT, memory: int = MEMORY
+) -> Row:
+    """The verdict on one fixture, executed by `runner`; the rest is as for `verify`.
+
+    Raises:
+        CannotRun: torch doesn't start.
+    """
+    on = None if fixture.device == CPU else fixture.device or device
+    if fixture.shows == "none":
+        reason = f"`amplint rule {fixture.rule}` says why" if fixture.rule else "shows=none"
+        return Row(fixture, on, NOT_EXECUTED, "", "", reason)
+    job = {"shows": fixture.shows, "device": on, "timeout": timeout, "memory": memory}
+    bad = runner.run({**job, "path": str(fixture.bad)})
+    fixed = runner.run({**job, "path": str(fixture.fixed), "right": True})
+    return Row(fixture, on, *prove(fixture.shows, bad, fixed), bad, fixed)
 
 
 def need_torch() -> None:

@@ -105,11 +105,13 @@ def tried(fault: Fault, package: Path, verdicts: list[Verdict]) -> Outcome:
     )
 
 
-def all_outcomes(faults: Sequence[Fault], programs: int, jobs: int) -> Iterator[Outcome]:
-    """Every fault planted; the programs are observed once."""
+def all_outcomes(
+    faults: Sequence[Fault], programs: int, jobs: int, chosen: Sequence[Program] | None = None
+) -> Iterator[Outcome]:
+    """Every fault planted; the programs, random ones and the `chosen` (else all that are kept), are observed once."""
     tasks = [(seed, "") for seed in range(programs)]
     verdicts = [each.verdict for each in all_tried(tasks, jobs) if each.verdict is not None]
-    verdicts += [compare(program) for program in kept()]
+    verdicts += [compare(program) for program in (kept() if chosen is None else chosen)]
     with tempfile.TemporaryDirectory() as folder:
         # The files may change while this runs: all faults are planted in what they are now.
         package = Path(folder, "amplint")
