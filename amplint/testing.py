@@ -39,7 +39,7 @@ import difflib
 import os
 import re
 from collections import Counter
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -52,6 +52,7 @@ from amplint.verify.fixtures import CPU, DEVICES
 from amplint.verify.proof import CONFIRMED, NOT_EXECUTED, SHOWS
 
 if TYPE_CHECKING:
+    from amplint.findings import Finding
     from amplint.rules.base import Rule
     from amplint.verify.run import Row
 
@@ -129,14 +130,14 @@ class Variant(NamedTuple):
         for bad, fixed in self.files():
             before, after = plain(bad.read_text("utf-8")), fixed.read_text("utf-8")
             if kind == "hand":
-                found = [each for each in check(before, str(bad), settings) if each.code == self.code]
+                found = [each for each in checked(before, str(bad), settings) if each.code == self.code]
                 offered = [each for each in found if each.fix and each.fix.edits and not each.withheld]
                 _require(not offered, f"{bad}: fix=hand, and a fix is offered")
             else:
                 unsafe = kind == "unsafe"
-                _same_text(fix(before, str(bad), settings, unsafe=unsafe), after, fixed)
-                _same_text(fix(after, str(bad), settings, unsafe=True), after, fixed)
-                safe.append(fix(before, str(bad), settings) == after)
+                _same_text(fixed_text(before, str(bad), settings, unsafe), after, fixed)
+                _same_text(fixed_text(after, str(bad), settings, True), after, fixed)
+                safe.append(fixed_text(before, str(bad), settings, False) == after)
             left = sorted(row for _, row, code in _found(fixed, self.code) if code == self.code)
             _require(not left, f"{fixed}: {self.code} is still found on line {', '.join(map(str, left))}")
             _require("# expect" not in after and "amplint-fixture" not in after, f"{fixed}: it has comments of bad.py")
@@ -272,6 +273,19 @@ def settings_for(code: str, path: Path) -> Settings:
         for other in parse_toml((each / "amplint.toml").read_text("utf-8")).get("ignore", ())
     }
     return Settings(frozenset(default - ignored | {code}), isolated=not declares)
+
+
+# A test asks the same of a program more than once.
+@lru_cache(maxsize=16)
+def checked(text: str, path: str, settings: Settings) -> list[Finding]:
+    """What is found in a fixture's text."""
+    return check(text, path, settings)
+
+
+@lru_cache(maxsize=16)
+def fixed_text(text: str, path: str, settings: Settings, unsafe: bool) -> str:
+    """What the fixer makes of a fixture's text."""
+    return fix(text, path, settings, unsafe=unsafe)
 
 
 @cache
