@@ -41,12 +41,12 @@ import os
 import re
 from collections import Counter
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from amplint.engine import Result, check_bytes, fix_bytes
+from amplint.engine import FixResult, Result, check_bytes, fix_bytes
 from amplint.paths import look_again
 from amplint.rules import all_rules, known
 from amplint.settings import Settings
@@ -131,17 +131,17 @@ class Variant(NamedTuple):
         settings = settings_for(self.code, self.bad)
         for bad, fixed in self.files():
             before, after = plain(bad.read_text("utf-8")).encode(), fixed.read_text("utf-8").encode()
-            again = fix_bytes(after, str(fixed), settings, unsafe=True)
+            again = fixed_bytes(after, str(fixed), settings, True)
             if kind == "hand":
                 found = [each for each in check_bytes(before, str(bad), settings).findings if each.code == self.code]
                 offered = [each for each in found if each.fix and each.fix.edits and not each.withheld]
                 _require(not offered, f"{bad}: fix=hand, and a fix is offered")
             else:
-                _same_text(fix_bytes(before, str(bad), settings, unsafe=kind == "unsafe").data, after, fixed)
+                _same_text(fixed_bytes(before, str(bad), settings, kind == "unsafe").data, after, fixed)
                 _same_text(again.data, after, fixed)
                 if self.bad.is_dir():  # beside the other files as they were, too
-                    _same_text(fix_bytes(after, str(bad), settings, unsafe=True).data, after, fixed)
-                safe.append(kind == "safe" or fix_bytes(before, str(bad), settings).data == after)
+                    _same_text(fixed_bytes(after, str(bad), settings, True).data, after, fixed)
+                safe.append(kind == "safe" or fixed_bytes(before, str(bad), settings, False).data == after)
             left = sorted(row for _, row, code in _counted(again.before) if code == self.code)
             _require(not left, f"{fixed}: {self.code} is still found on line {', '.join(map(str, left))}")
             _require(
@@ -291,6 +291,12 @@ def settings_for(code: str, path: Path) -> Settings:
         for other in parse_toml((each / "amplint.toml").read_text("utf-8")).get("ignore", ())
     }
     return Settings(frozenset(default - ignored | {code}), isolated=not declares)
+
+
+@lru_cache(maxsize=16)  # a test asks the same of a program more than once
+def fixed_bytes(data: bytes, path: str, settings: Settings, unsafe: bool) -> FixResult:
+    """What is found in a fixture's text, and what the fixer makes of it."""
+    return fix_bytes(data, path, settings, unsafe=unsafe)
 
 
 @cache

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
+from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.report.rules_doc import proofs
-from amplint.testing import FixtureTests, Silent, Variant, find_silent, find_variants, kept_runner
+from amplint.testing import (
+    FixtureTests,
+    Silent,
+    Variant,
+    find_silent,
+    find_variants,
+    fixed_bytes,
+    kept_runner,
+    plain,
+    settings_for,
+)
 from amplint.verify.fixtures import find_fixtures
 from amplint.verify.run import MEMORY, TIMEOUT
 from tests.proofs import record, without_numbers
+from tests.rendering import FileOfTheRule, rendered_diff, rendered_findings, rendered_variant
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 VARIANTS = find_variants(FIXTURES)
@@ -26,6 +40,44 @@ class TestFixtures(FixtureTests):
         written = [each for each in proofs().get(variant.code, ()) if each["variant"] == variant.name]
         expected = without_numbers({variant.code: written} if written else {})
         assert without_numbers(record([variant.run()])) == expected, "python -m tests.proofs"
+
+    def test_fixed_is_what_the_fixer_makes(self, variant: Variant, snapshot: SnapshotAssertion) -> None:
+        """And what is said of it, and where, is what was accepted."""
+        super().test_fixed_is_what_the_fixer_makes(variant)
+        assert rendered_variant(variant) == snapshot(extension_class=FileOfTheRule)
+
+
+def _shorter(finding: Finding) -> Finding:
+    end = finding.end_location._replace(column=finding.end_location.column - 1)
+    return finding._replace(end=finding.end - 1, end_location=end)
+
+
+CHANGES: dict[str, Callable[[Finding], Finding]] = {
+    "message": lambda finding: finding._replace(message=finding.message + "!"),
+    "span": _shorter,
+    "severity": lambda finding: finding._replace(severity=Severity.NOTE),
+    "rule": lambda finding: finding._replace(code="AMP999"),
+    "name": lambda finding: finding._replace(name="another-name"),
+    "refusal": lambda finding: finding._replace(withheld="another reason"),
+    "fix": lambda finding: finding._replace(fix=Fix(Applicability.DISPLAY, "another fix")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_what_is_said_is_noticed(change: str) -> None:
+    variant = next(each for each in VARIANTS if str(each) == "AMP401-method")
+    text = plain(variant.bad.read_text("utf-8"))
+    settings = settings_for(variant.code, variant.bad)
+    findings = fixed_bytes(text.encode(), str(variant.bad), settings, False).before.findings
+    said = rendered_findings(text, findings)
+    assert said
+    assert said in rendered_variant(variant)
+    assert rendered_findings(text, [CHANGES[change](each) for each in findings]) != said
+
+
+def test_a_change_of_what_the_fixer_makes_is_noticed() -> None:
+    assert rendered_diff("--fix", "a\nb\n", "a\nc\n") == "--fix\n@@ -2 +2 @@\n-b\n+c\n"
+    assert rendered_diff("--fix", "a\n", "a\n") == ""
 
 
 # They leave out a step whose gradients overflowed by a test of their own, where the reference has no overflow.
