@@ -98,3 +98,72 @@ def test_how_many_items_an_iterable_has(iterable: str, least: float, most: float
     module = build(Source("x.py", CODE.format(iterable=iterable)), nothing_declared())
     (loop,) = (each for each in module.statements if isinstance(each, ir.For))
     assert how_many(module, loop.iter) == (least, most)
+
+
+COUNTED = """
+import torch
+
+
+def train(model, optimizer, scaler, loader, batch):
+    with torch.autocast("cuda"):
+        {before}
+        while {test}:
+            optimizer.zero_grad()
+            loss = model(batch)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            {end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "test", "end", "once"),
+    [
+        ("i = 0", "i < 1", "i += 1", True),
+        ("i = 0", "1 > i", "i = i + 1", True),
+        ("i = 1", "i <= 1", "i += 1", True),
+        ("i = 0", "i != 1", "i += 1", True),
+        ("i = 1", "i > 0", "i -= 1", True),
+        ("i = 1", "i", "i -= 1", True),
+        ("i = 0", "i < 2", "i += 2", True),
+        ("i, n = 0, 1", "i < n", "i += 1", True),
+        ("again = True", "again", "again = False", True),
+        ("done = False", "not done", "done = True", True),
+        ("done = False", "not done", "done = not done", True),
+        ("i = 0", "i < 2", "i += 1", False),
+        ("i = 0", "i != 3", "i += 1", False),
+        ("i = 5", "i", "i -= 1", False),
+        ("i = 0", "i < len(loader)", "i += 1", False),
+        ("i = 0", "i < 1", "if loss < 1:\n                i += 1", False),
+        ("i = 0", "i < 1", "if loss > 1:\n                continue\n            i += 1", False),
+        ("i = 0", "i < 1", "i += 1\n            i = 0", False),
+        ("done = False", "not done", "done = loss < 0.1", False),
+        ("done = False", "not done", "done = done", False),
+        ("i = len(loader)", "i > 0", "i -= 1", False),
+        ("pass", "batch", "batch = 0", False),  # what it is before can't be told
+    ],
+)
+def test_a_counter_or_flag_that_lets_a_loop_run_once(before: str, test: str, end: str, once: bool) -> None:
+    settings = Settings(frozenset({"AMP309"}), isolated=True)
+    assert bool(check(COUNTED.format(before=before, test=test, end=end), "train.py", settings)) is not once
+
+
+def test_what_stands_behind_a_loop_that_runs_once_is_reached() -> None:
+    clip = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    text = f"""
+import torch
+
+
+def train(model, optimizer, scaler, loader):
+    for x in loader:
+        i = 0
+        while i < 1:
+            optimizer.zero_grad()
+            scaler.scale(model(x)).backward()
+            i += 1
+        {clip}
+        scaler.step(optimizer)
+        scaler.update()
+"""
+    assert [each.code for each in check(text, "train.py", Settings(frozenset({"AMP401"}), isolated=True))] == ["AMP401"]

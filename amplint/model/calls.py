@@ -228,6 +228,8 @@ class Calls:
         if key is None or not self._module.whole.defines(name):
             return None
         cls = known.frame.classes.get(key) or known.instance(key) or known.instance(known.original(key))
+        if cls is None and (own := known.own_class(key)) is not None and not self._is_overridden(own, name):
+            cls = own  # `self`, handed to a helper
         return self._of_class(cls, name, key) if cls is not None else None
 
     def _of_class(self, cls: ir.Class, name: str, instance: str) -> Callee | None:

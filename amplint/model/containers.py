@@ -41,6 +41,9 @@ class Containers:
                 [each for each in body if isinstance(each, ir.Name) and each.name in bound],
             )
         names, values = self._in_loops[target.id]
+        indexes = self._indexes(target, source, values)
+        if indexes is not None:
+            return indexes
         used = any(self._is_used(name, values) for name in names)
         used = used or (self._in_sight(source) and any(self._is_passed_on(name, values) for name in names))
         return self._aligned(target, source) if used and all(map(self._is_loops, names)) else None
@@ -60,6 +63,56 @@ class Containers:
                     if self._objects.is_optimizer(value) is not None or ir.last_name(parent.func) in _USES:
                         return True
         return False
+
+    def _indexes(self, target: ir.Value, source: ir.Value, values: Sequence[ir.Name]) -> list[dict[str, str]] | None:
+        """What the variable of a loop over a container's indexes or keys is, where it only asks for optimizers there:
+        `for i in range(len(optimizers)): scaler.step(optimizers[i])`.
+        """
+        asked = [each for each in values if not each.bound]
+        items = [each.parent for each in asked]
+        if not isinstance(target, ir.Name) or not asked or not self._is_loops(target):
+            return None
+        if not all(isinstance(up, ir.Subscript) and up.index is each for up, each in zip(items, asked, strict=True)):
+            return None
+        table = self._indexed(source)
+        base = self._objects.key(table) if table is not None else None
+        used = (each for each in items if isinstance(each, ir.Subscript) and self._objects.key(each.base) == base)
+        if table is None or base is None or not any(map(self._is_optimizers, used)):
+            return None
+        display = self._display(table)
+        places = [str(number) for number in range(_SOME)]
+        if isinstance(display, (ir.Sequence, ir.Mapping)) and 0 < len(display.items) <= _MANY:
+            if isinstance(display, ir.Mapping):
+                rendered = [self._objects.render(key) if key is not None else None for key, _ in display.items]
+                held = [value for _, value in display.items]
+            else:
+                rendered, held = [str(number) for number in range(len(display.items))], list(display.items)
+            if None in rendered or any(isinstance(each, ir.Starred) for each in held):
+                return None
+            places = [each for each in rendered if each is not None]
+            for place, value in zip(places, held, strict=True):
+                if (key := self._objects.key(value)) is not None:
+                    self._objects.name_item(f"{base}[{place}]", key)
+        own = self._objects.raw_variable(target.scope, target.name)
+        return [{own: place} for place in places]
+
+    def _is_optimizers(self, item: ir.Value) -> bool:
+        """Whether an item is used as a scaler or optimizer."""
+        up = item.parent
+        if isinstance(up, ir.Attribute):
+            return up.attr in _USES
+        return isinstance(up, ir.Call) and up.func is not item and ir.last_name(up.func) in _USES
+
+    def _indexed(self, source: ir.Value) -> ir.Value | None:
+        """The container whose indexes or keys a loop runs over."""
+        if isinstance(source, ir.Call) and self._module.names.of(source.func) == {"builtins.range"}:
+            length = source.positional[0] if len(source.positional) == 1 else None
+            if isinstance(length, ir.Call) and self._module.names.of(length.func) == {"builtins.len"}:
+                return length.positional[0] if length.positional else None
+            return None
+        if isinstance(source, ir.Call) and isinstance(source.func, ir.Attribute) and source.func.attr == "keys":
+            return source.func.base
+        return source if isinstance(source, (ir.Name, ir.Attribute)) else None
 
     def _is_passed_on(self, name: ir.Name, values: Sequence[ir.Name]) -> bool:
         """Whether a function of this file is given a loop's variable."""

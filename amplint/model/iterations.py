@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model import ir
 from amplint.model.deciding import is_changed
 from amplint.model.evident import number
+from amplint.model.operators import COMPARES, COMPUTES
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -34,13 +35,92 @@ _ANY = Items(0, math.inf)
 
 
 def runs_once(module: Module, loop: ir.For | ir.While) -> bool:
-    """Whether a loop has one iteration: `for _ in range(1)`, or one that breaks at its end whatever happens."""
+    """Whether a loop has one iteration: `for _ in range(1)`, one that breaks at its end whatever happens, or one whose
+    counter or flag lets it have no other: `while i < 1:`.
+    """
     ends = loop.body.statements[-1]
     if isinstance(ends, ir.Return) or (isinstance(ends, ir.Jump) and ends.kind == "break"):
         return not any(
             isinstance(each, ir.Jump) and each.kind == "continue" for each in ir.walk_statements(loop.body, into=False)
         )
-    return isinstance(loop, ir.For) and how_many(module, loop.iter).most <= 1
+    if isinstance(loop, ir.While):
+        return _counts_to_one(module, loop)
+    return how_many(module, loop.iter).most <= 1
+
+
+def _counts_to_one(module: Module, loop: ir.While) -> bool:
+    """Whether the test of a loop asks for a number or flag that is set beside the loop, and changed at its end so that
+    it doesn't hold.
+    """
+    statements = ir.walk_statements(loop.body, into=False)
+    if any(isinstance(each, ir.Jump) and each.kind == "continue" for each in statements):
+        return False
+    names = [each for each in ir.walk_values(loop.test) if isinstance(each, ir.Name)]
+    for name in names:
+        bound = [ir.statement_of(each) for each in _bound(module, name)]
+        before = [each for each in bound if each.block is loop.block and each.id < loop.id]
+        inside = [each for each in bound if each.block is loop.body]
+        if len(bound) == 2 and len(before) == len(inside) == 1:
+            start = _value(module, before[0], name.name, None)
+            then = _value(module, inside[0], name.name, start)
+            return then is not None and _outcome(module, loop.test, name.name, then) is False
+    return False
+
+
+def _bound(module: Module, name: ir.Name) -> list[ir.Name]:
+    """Where a variable is bound."""
+    home = name.scope.home(name.name)
+    near = module.whole.near(name.name).values
+    own = (
+        each
+        for each in near
+        if isinstance(each, ir.Name) and each.name == name.name and each.scope.home(each.name) is home
+    )
+    return [each for each in own if each.bound]
+
+
+def _value(module: Module, statement: ir.Statement, name: str, before: float | None) -> float | None:
+    """What a statement makes of a variable: a number, a flag as one; `before` is what it is till then."""
+    if isinstance(statement, ir.AugAssign):
+        amount, compute = number(module, statement.value), COMPUTES.get(statement.op)
+        return compute(before, amount) if compute and before is not None and amount is not None else None
+    value = statement.value if isinstance(statement, ir.Assign) else None
+    if isinstance(statement, ir.Assign) and len(statement.targets) == 1 and isinstance(value, ir.Sequence):
+        return next(
+            (
+                _number(module, each, name, before)
+                for one, each in ir.pairs(statement.targets[0], value)
+                if ir.last_name(one) == name
+            ),
+            None,
+        )
+    return _number(module, value, name, before) if value is not None else None
+
+
+def _number(module: Module, value: ir.Value, name: str, before: float | None) -> float | None:
+    """A number or flag that is made of literals and of what a variable is."""
+    if isinstance(value, ir.Name) and value.name == name:
+        return before
+    if isinstance(value, ir.Constant) and isinstance(value.value, bool):
+        return float(value.value)
+    if isinstance(value, ir.Unary) and value.op == "Not":
+        operand = _number(module, value.operand, name, before)
+        return float(not operand) if operand is not None else None
+    if isinstance(value, ir.Binary):
+        left, right = _number(module, value.left, name, before), _number(module, value.right, name, before)
+        compute = COMPUTES.get(value.op)
+        return compute(left, right) if compute and left is not None and right is not None else None
+    return number(module, value)
+
+
+def _outcome(module: Module, test: ir.Value, name: str, value: float) -> bool | None:
+    """How a test comes out where a variable has a value; None where that can't be told."""
+    if isinstance(test, ir.Compare):
+        left, right = _number(module, test.left, name, value), _number(module, test.rights[0], name, value)
+        compare = COMPARES.get(test.ops[0]) if len(test.ops) == 1 else None
+        return bool(compare(left, right)) if compare and left is not None and right is not None else None
+    found = _number(module, test, name, value)
+    return bool(found) if found is not None else None
 
 
 def is_repeated(module: Module, loop: ir.For | ir.While) -> bool:

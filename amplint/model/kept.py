@@ -49,6 +49,10 @@ class Kept:
         self._own[key] = cls
         return key
 
+    def own_class(self, key: str) -> ir.Class | None:
+        """The class whose objects have a key in its own methods."""
+        return self._own.get(key)
+
     def resolved(self, key: str) -> str:
         """The key of the object that an attribute was made with, by its key; of anything else the same."""
         if key not in self._resolved:

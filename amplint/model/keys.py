@@ -17,6 +17,7 @@ from amplint.model import ir
 from amplint.model.frames import Frame, Recognised
 from amplint.model.kept import Kept, kept_parameters
 from amplint.model.scopes import Assigned, Binding, Imported, Other, Scope, class_of_self, owner_class
+from amplint.model.tables import item_at
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -37,6 +38,13 @@ class Keys:
         self._keys: dict[int, str | None] = {}
         self._kept_by: dict[int, dict[str, str]] = {}  # constructor -> what it keeps, see `_kept`
         self._kept_objects = Kept(module, self)
+        self._named_items: dict[
+            str, str
+        ] = {}  # items of containers, as a loop's variable asks for them -> what they are
+
+    def name_item(self, item: str, key: str) -> None:
+        """Say what the item of a container is, by the key that it has with a number or literal."""
+        self._named_items[item] = key
 
     @contextmanager
     def within(self, frame: Frame) -> Iterator[None]:
@@ -56,9 +64,14 @@ class Keys:
         if key is None or not self.frame.aliases:
             return key
         found = self._kept_objects.resolved(self.frame.translate(key))
+        found = self._named_items.get(found, found)
         if found != key:
             self._origins.setdefault(found, key)
         return found
+
+    def own_class(self, key: str) -> ir.Class | None:
+        """The class of the file whose `self` a key is the one of."""
+        return self._kept_objects.own_class(key)
 
     @property
     def recognised(self) -> Recognised:
@@ -94,6 +107,9 @@ class Keys:
             attr = self._property(owner, value.attr) if owner is not None else value.attr
             return self._kept_objects.resolved(f"{base}.{attr}") if base is not None else None
         if isinstance(value, ir.Subscript):
+            item = item_at(self._module, value) if depth else None
+            if isinstance(item, (ir.Name, ir.Attribute)) and (key := self._raw(item, depth - 1)) is not None:
+                return key
             base, index = self._raw(value.base, depth), self._rendered(value.index)
             return f"{base}[{index}]" if base is not None and index is not None else None
         if (

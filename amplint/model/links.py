@@ -63,6 +63,21 @@ def link(module: Module) -> None:
             _bind(other, program.scope, taken)
 
 
+def is_idle(module: Module, value: ir.Value) -> bool:
+    """Whether what is called is a function of another file of the project that has nothing to do with gradients."""
+    attribute = value.attr if isinstance(value, ir.Attribute) else ""
+    name = value.base if isinstance(value, ir.Attribute) else value
+    bindings = module.names.bindings(name) if isinstance(name, ir.Name) else []
+    path, only = os.path.abspath(module.source.filename), bindings[0] if len(bindings) == 1 else None
+    if not isinstance(only, Imported) or not module.is_own(only.statement) or not os.path.isfile(path):
+        return False
+    meaning = outline.imported(only.statement.module, only.alias.name, only.alias.asname)
+    found = outline.find(path, *meaning) if meaning is not None else None
+    if attribute:
+        found = outline.within(found, attribute) if isinstance(found, str) else None
+    return isinstance(found, Place) and not outline.is_class(found) and not outline.matters(found)
+
+
 def _imports(tree: ast.Module) -> _Imports:
     """What a file's imports, those in functions too, make of names."""
     imports: _Imports = {}

@@ -86,7 +86,7 @@ class Loops:
             todo = [_at(state.forget(assigned).next_iteration(loop.id), counter, first=False) for state in left]
             if drives:
                 todo = [state.unknown() for state in todo]
-        paths.then(self._block, loop.orelse, joined(done))
+        paths.then(self._block, loop.orelse, joined([*done, *(_behind_its_round(loop, todo) if once else ())]))
         paths.normal = joined(paths.normal)
         return paths
 
@@ -237,6 +237,11 @@ class Loops:
         inside = [each for each in ir.walk_statements(loop.body, into=False) if isinstance(each, ir.For)]
         names = (name for each in inside for name in ir.walk_values(each.target) if isinstance(name, ir.Name))
         return {self._objects.raw_variable(name.scope, name.name) for name in names}
+
+
+def _behind_its_round(loop: ir.For | ir.While, left: list[State]) -> list[State]:
+    """The states behind a `while` that runs once, of those at the end of its round."""
+    return [state.behind_loop(loop.id) for state in left] if isinstance(loop, ir.While) else []
 
 
 def _asks_for_neighbours(module: Module) -> bool:

@@ -1,4 +1,4 @@
-"""Dicts that the file writes out and keeps: what they have at a key."""
+"""Dicts and lists that the file writes out and keeps: what they have at a key."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.reaching import reaching
-from amplint.model.scopes import Assigned, owner_class
+from amplint.model.scopes import Assigned, Other, owner_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from amplint.model import Module
 
-_ADDS = ("update", "setdefault", "pop", "clear")
+_ADDS = ("update", "setdefault", "pop", "clear", "insert", "remove", "reverse", "sort", "popitem")
 
 
 def sources(module: Module, value: ir.Value) -> Iterator[ir.Value]:
@@ -34,6 +34,35 @@ def items_at(module: Module, table: ir.Value, key: object) -> list[ir.Value]:
         return []
     known = [each for each in tables if each is not None]
     return [each[key] for each in known if key in each] if len(known) == len(tables) else []
+
+
+def item_at(module: Module, value: ir.Subscript) -> ir.Value | None:
+    """The variable or attribute that a container surely has at a literal: it is written out, and bound once."""
+    key, table = value.index, value.base
+    if not isinstance(key, ir.Constant) or not isinstance(table, (ir.Name, ir.Attribute)):
+        return None
+    display: ir.Value | None
+    if isinstance(table, ir.Name):
+        bound = module.names.bound_once(table)
+        display = bound.value if bound is not None else None
+    else:
+        stored = list(module.names.stored(table))
+        display = stored[0] if len(stored) == 1 else None
+    if isinstance(display, ir.Sequence) and not any(isinstance(each, ir.Starred) for each in display.items):
+        items = dict[object, ir.Value](enumerate(display.items))
+    else:
+        items = (_written(module, display) if display is not None else None) or {}
+    item = items.get(key.value) if not isinstance(key.value, bool) else None
+    if isinstance(item, ir.Name) and module.names.bound_once(item) is None and not _is_parameter(module, item):
+        return None  # the container has what it was then
+    if isinstance(item, ir.Attribute) and len(list(module.names.stored(item))) != 1:
+        return None
+    return item if isinstance(item, (ir.Name, ir.Attribute)) and not _is_added_to(module, table) else None
+
+
+def _is_parameter(module: Module, name: ir.Name) -> bool:
+    bindings = module.names.bindings(name)
+    return len(bindings) == 1 and isinstance(bindings[0], Other) and isinstance(bindings[0].node, ir.Function)
 
 
 def _is_added_to(module: Module, table: ir.Value) -> bool:

@@ -25,7 +25,7 @@ _HARMLESS = {
     "item", "detach", "backward", "append", "size", "mean", "sum", "float",
 }  # fmt: skip
 # Methods that leave gradients as they are, whoever has them.
-_QUIET = {
+QUIET = {
     "item", "append", "parameters", "named_parameters", "log", "info", "debug", "add_scalar", "set_postfix",
     "get_last_lr", "get_scale", "is_enabled", "update", "train", "eval", "to", "cuda", "cpu", "float", "state_dict",
     "detach", "set_epoch", "size", "view", "mean", "sum", "format", "write", "set_description", "dim", "items",
@@ -92,7 +92,7 @@ class Unseen:
         names = self._module.names.of(func)
         if names and all(name.startswith(("torch.", "builtins.", "contextlib.", "time.", "math.")) for name in names):
             return True
-        if isinstance(func, ir.Attribute) and (func.attr in _QUIET or ir.last_name(func.base) == "grad"):
+        if isinstance(func, ir.Attribute) and (func.attr in QUIET or ir.last_name(func.base) == "grad"):
             return True
         return self._is_a_module(func)
 
@@ -131,10 +131,12 @@ class Unseen:
         """Whether who is given a value can get at a scaler or optimizer: one itself, or `self` of a class with one."""
         if self._objects.is_scaler(value) is not None or self._objects.is_optimizer(value) is not None:
             return True
-        if isinstance(value, ir.Name):
-            cls = owner_class(ir.Attribute(value.id, value.node, value.parent, value, ""))
-            return cls is not None and any(key.startswith(f"self{cls.id}.") for key in self._objects.scalers)
-        return False
+        key = self._objects.key(value) if isinstance(value, ir.Name) else None  # of an alias of `self`, too
+        return (
+            key is not None
+            and key.startswith("self")
+            and any(each.startswith(f"{key}.") for each in self._objects.every_scaler())
+        )
 
     def _reaches_holder(self, func: ir.Value) -> bool:
         """Whether a call goes to an object that was given a scaler when it was made."""

@@ -11,8 +11,8 @@ _ARGUMENTS = 2_000  # characters of a call that are looked at
 _MOST_TEXTS = 64  # of which is remembered what is asked more than once
 # What a call that is out of sight may do something to, by its name.
 _HANDED = re.compile(r"(?i)optim|^opt$|scaler|loss")
-# What a text has in which such a name stands.
-MAY_BE_HANDED = re.compile(r"(?i)opt|scaler|loss")
+# What a text has in which such a name stands, or a method hands on its object.
+MAY_BE_HANDED = re.compile(r"(?i)opt|scaler|loss|\bself\s*[,)]")
 # A name, with its attribute, that is read, and what only looks like one: texts and comments, without those few texts
 # in which something is escaped.
 _MENTION = re.compile(r"(?<![\w.])([^\W\d]\w*)(?:[ \t]*\.[ \t]*([^\W\d]\w*))?(?![\w.]|[ \t]*=(?!=))")
@@ -68,7 +68,7 @@ def _second(text: str, start: int) -> str:
 
 
 def handed_to(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """What is called with an optimizer, a scaler or a loss."""
+    """What is called with an optimizer, a scaler or a loss, or with the object that keeps them."""
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and is_handed(call):
             for each in ast.walk(call.func):
@@ -90,6 +90,8 @@ def may_hand(text: str, mentioned: Collection[tuple[str, str]]) -> bool:
 def is_handed(call: ast.Call) -> bool:
     """Whether a call is given what it may do something to."""
     given = (*call.args, *(keyword.value for keyword in call.keywords))
+    if any(isinstance(arg, ast.Name) and arg.id == "self" for arg in given):
+        return True  # what keeps them
     return any(_HANDED.search(last_word(value)) for arg in given for value in ast.walk(arg))
 
 

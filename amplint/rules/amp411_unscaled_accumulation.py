@@ -45,9 +45,12 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Finding, Severity
 from amplint.model import ir
+from amplint.model.calls import Calls, callers
 from amplint.model.events import is_grad
 from amplint.model.flow import Flow
-from amplint.model.objects import objects
+from amplint.model.links import is_idle
+from amplint.model.objects import given, objects
+from amplint.model.unseen import QUIET
 from amplint.rules.base import Rule
 from amplint.rules.boundaries import only_with_several
 from amplint.rules.clips import FINITE, in_this_file_only
@@ -106,7 +109,9 @@ def _several(module: Module, each: Found) -> str | None:
 
 
 def _stays_in_sight(module: Module, each: Found) -> bool:
-    """Whether the gradients are cleared nowhere out of sight: the flow shows a clear, or all that has the optimizer."""
+    """Whether the gradients are cleared nowhere out of sight: the flow shows a clear, or all that has the optimizer,
+    and all that is given its model in each iteration.
+    """
     flow, issue = each.flow, each.issue
     events = {event.call.id for event in flow.events}
     values = module.whole.near("grad").values
@@ -137,7 +142,34 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
         ir.last_name(call.func) == "zero_grad" and (not flow.follows(call) or exclusive(call, step))
         for call in module.whole.near("zero_grad").calls
     )
-    return bool(torchs) and not elsewhere and in_this_file_only(module, issue.scaler)
+    if elsewhere or any(_may_clear(module, call, issue.optimizer) for call in _beside(module, step)):
+        return False
+    return bool(torchs) and in_this_file_only(module, issue.scaler)
+
+
+def _beside(module: Module, step: ir.Value) -> list[ir.Call]:
+    """The calls in the loop of a step, or of the call of its function."""
+    found = []
+    for place in (step, *callers(module, ir.function_of(step))):
+        loop = loop_of(place)
+        if loop is not None:
+            found += [
+                each for each in ir.values_below(loop.body) if isinstance(each, ir.Call) and loop_of(each) is loop
+            ]
+    return found
+
+
+def _may_clear(module: Module, call: ir.Call, optimizer: str) -> bool:
+    """Whether a call that can't be seen is given a model that the optimizer trains."""
+    known = objects(module)
+    models = known.owns.get(optimizer, set()) | known.owns.get(known.original(optimizer), set())
+    if not any(known.key(value) in models for value in given(call)):
+        return False
+    if any(name.startswith(("torch.", "builtins.")) for name in module.names.of(call.func)):
+        return False
+    if isinstance(call.func, ir.Attribute) and call.func.attr in QUIET:
+        return False
+    return module.once(Calls).run_by(call) is None and not is_idle(module, call.func)
 
 
 def _is_at_the_boundary(flow: Flow, clear: ir.Node, step: ir.Value) -> bool:

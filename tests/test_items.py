@@ -1,0 +1,75 @@
+"""Optimizers that are items of lists and dicts: which one an item is, by a literal, or by the index of a loop."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint import check
+
+PROGRAM = """\
+import torch
+
+def train(model_a, model_b, loader):
+    a = torch.optim.SGD(model_a.parameters(), lr=0.1)
+    b = torch.optim.Adam(model_b.parameters(), lr=0.1)
+    {held}
+    scaler = torch.amp.GradScaler("cuda")
+    for x in loader:
+        {clear}
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model_b(model_a(x)).mean()
+        scaler.scale(loss).backward()
+        {step}
+"""
+CLEAR = "a.zero_grad()\n        b.zero_grad()"
+LIST, DICT = "held = [a, b]", 'held = {"a": a, "b": b}'
+
+
+def found(held: str, clear: str, *step: str) -> set[str]:
+    text = PROGRAM.format(held=held, clear=clear, step="\n        ".join(step))
+    return {each.code for each in check(text)}
+
+
+@pytest.mark.parametrize(("held", "one", "other"), [(LIST, "0", "1"), (DICT, '"a"', '"b"'), ("held = a, b", "0", "1")])
+def test_an_item_is_what_was_put_there(held: str, one: str, other: str) -> None:
+    first, second = f"scaler.step(held[{one}])", f"scaler.step(held[{other}])"
+    assert not found(held, CLEAR, first, second, "scaler.update()")
+    assert found(held, CLEAR, first, "scaler.update()", second, "scaler.update()") == {"AMP410"}
+    assert "AMP411" in found(held, "a.zero_grad()", first, second, "scaler.update()")
+
+
+def test_an_item_may_have_been_replaced() -> None:
+    held = f"{LIST}\n    held[1] = make(model_b)"
+    assert "AMP410" not in found(held, CLEAR, "scaler.step(held[0])", "scaler.step(b)", "scaler.update()")
+
+
+@pytest.mark.parametrize(
+    ("held", "loop"),
+    [
+        (LIST, "for i in range(len(held)):"),
+        ("held = [a, b]\n    del a, b", "for i in range(len(held)):"),
+        (DICT, "for i in held:"),
+        (DICT, "for i in held.keys():"),
+    ],
+)
+def test_a_loop_over_indexes_is_one_over_what_is_there(held: str, loop: str) -> None:
+    clear = f"{loop}\n            held[i].zero_grad()"
+    each = f"{loop}\n            scaler.step(held[i])\n            scaler.update()"
+    once = f"{loop}\n            scaler.step(held[i])\n        scaler.update()"
+    assert found(held, clear, each) == {"AMP410"}
+    assert not found(held, clear, once)
+    if "del" not in held:
+        assert found(held, CLEAR, each) == {"AMP410"}
+        assert not found(held, CLEAR, once)
+
+
+def test_a_loop_with_a_backward_for_each() -> None:
+    each = (
+        "for i in range(len(held)):\n            held[i].zero_grad()\n"
+        '            with torch.autocast("cuda", dtype=torch.float16):\n                loss = losses[i](model_a(x))\n'
+        "            scaler.scale(loss).backward()\n            scaler.step(held[i])\n            scaler.update()"
+    )
+    text = PROGRAM.format(held=LIST, clear="pass", step=each).replace(
+        "        scaler.scale(loss).backward()\n        for", "        for"
+    )
+    assert not {each.code for each in check(text)}
