@@ -35,6 +35,11 @@ class FileOfTheRule(AmberSnapshotExtension):
         rule = _RULE.search(test_location.snapshot_name)
         return f"{name}/{rule[1]}" if rule else name
 
+    @classmethod
+    def matches_test_location(cls, *, test_location: PyTestLocation, snapshot_location: str) -> bool:
+        """Whether a file is the one of a test's rule."""
+        return snapshot_location == cls.get_location(test_location=test_location, index=0)
+
 
 def rendered_variant(variant: Variant) -> str:
     """What is said of the bad half of a fixture, file by file, and what the safe and the unsafe fixes make of it."""
