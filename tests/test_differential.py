@@ -1,6 +1,7 @@
 """The differential test: what is found in random programs is what torch shows of them.
 
-First the observer is tried by hand on programs whose misuse is known, and on templates that have none.
+First the observer is tried by hand on programs whose misuse is known, and on templates that have none. Of all that is
+random these are samples; thousands are tried by `python -m tests.differential`, with `--fix` and `.scrambled` too.
 """
 
 from __future__ import annotations
@@ -312,7 +313,7 @@ def test_what_no_code_is_about_is_refused() -> None:
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_templates_are_right(family: str) -> None:
-    for seed in range(25):
+    for seed in range(12):
         made = generate(seed, family, mutations=0)
         assert not observe(made).observed, made.numbered()
 
@@ -371,7 +372,7 @@ def test_a_run_of_which_nothing_is_observed_learns_what_it_learns_without_a_scal
 ) -> None:
     """The observer misses nothing that changes a weight or raises."""
     clean = 0
-    for verdict in (each.verdict for each in random_programs[:200]):
+    for verdict in (each.verdict for each in random_programs[:100]):
         if verdict is None:
             continue
         told = {label for each, labels in verdict.seen.observed.items() if not silent(each) for label in labels}
@@ -382,7 +383,7 @@ def test_a_run_of_which_nothing_is_observed_learns_what_it_learns_without_a_scal
                 assert without is not None, str(verdict)
                 assert all(map(torch.equal, with_scaler, without)), (str(verdict), flags)
                 clean += 1
-    assert clean > 200
+    assert clean > 100
 
 
 def silent(each: Observed) -> bool:
@@ -392,21 +393,21 @@ def silent(each: Observed) -> bool:
 
 def test_fixes_leave_nothing_new() -> None:
     changed = 0
-    for seed in range(150):
+    for seed in range(75):
         made = generate(seed)
         with contextlib.suppress(UnsuitableError):
             result = fixed(made)
             changed += result is not None
             assert result is None or not result.new, str(result)
-    assert changed > 20
+    assert changed > 10
 
 
 def test_fixed_programs_learn_what_they_learn_without_a_scaler() -> None:
-    every = list(map(scrambled.tried, range(100, 160)))
+    every = list(map(scrambled.tried, range(100, 130)))
     bad = [str(each) for each in every if each.bad]
     assert not bad, "\n".join(bad)
     fixed = [each for each in every if any(not attempt.left for attempt in each.attempts)]
-    assert len(fixed) > 10
+    assert len(fixed) > 5
 
 
 def test_no_order_of_calls_is_fixed_into_a_silent_error() -> None:
@@ -414,10 +415,10 @@ def test_no_order_of_calls_is_fixed_into_a_silent_error() -> None:
     programs = scrambled.orders()
     calls = ("clip_grad_norm_(", "unscale_(", "update(", "step(", "zero_grad(")
     known = next(each for each in programs if "backward" not in each and _order(each, calls) == calls)
-    every = list(map(scrambled.tried_text, [known, *programs[::23]]))
+    every = list(map(scrambled.tried_text, [known, *programs[::47]]))
     bad = [str(each) for each in every if each.bad]
     assert not bad, "\n".join(bad)
-    assert sum(bool(each.attempts) for each in every) > 20
+    assert sum(bool(each.attempts) for each in every) > 10
 
 
 def _order(text: str, calls: tuple[str, ...]) -> tuple[str, ...]:

@@ -47,7 +47,8 @@ def test_no_fix_of_a_fixture_is_refuted_and_what_a_run_can_show_is_shown_by_one(
 
 @pytest.fixture(scope="module")
 def programs() -> list[Interpreted]:
-    return [interpreted(generate(seed, "")) for seed in range(40)] + [interpreted(each) for each in kept()]
+    """Of random ones a sample; thousands are tried by `python -m tests.differential.interpreted`."""
+    return [interpreted(generate(seed, "")) for seed in range(20)] + [interpreted(each) for each in kept()]
 
 
 def test_no_fix_of_a_random_program_is_refuted(programs: list[Interpreted]) -> None:
@@ -58,4 +59,4 @@ def test_random_programs_do_interpreted_what_they_do_executed(programs: list[Int
     random = [each for each in programs if each.program.seed or not each.program.chosen]
     assert [str(each.program) for each in random if each.accuses] == []
     executed = [each for each in random if each.observed and each.state in (RIGHT, WRONG)]
-    assert sum(each.state == WRONG for each in executed) >= 0.9 * len(executed) > 15
+    assert sum(each.state == WRONG for each in executed) >= 0.9 * len(executed) > 7
