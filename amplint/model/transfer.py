@@ -29,14 +29,16 @@ _NO_CHECKS = "No inf checks were recorded"
 
 
 # What raises where the optimizer is None.
-_ASKS_FOR_IT = {"unscale_", "step", "optimizer_step", "zero_grad"}
+_NEEDS_ONE = {"unscale_", "step", "optimizer_step", "zero_grad"}
 
 
 class Transfer:
     """Takes states through the events of one function, and of those that it calls."""
 
     def __init__(self, module: Module, conditions: Conditions, tensors: Tensors, several: bool) -> None:
+        self._module = module
         self._objects = objects(module)
+        self._asked: dict[int, bool] = {}
         self.ownership = module.once(Ownership, several)
         self._tensors = tensors
         self.switches = Switches(self._objects, conditions)
@@ -85,11 +87,12 @@ class Transfer:
     def _after(self, event: Event, state: State) -> State | None:
         if event.scaler is not None and event.kind != "opaque":
             state = state.with_fact(f"present({event.scaler})", True)
-        if event.optimizer and event.kind in _ASKS_FOR_IT:
+        if event.optimizer and event.kind in _NEEDS_ONE:
             there = f"present({event.optimizer})"
             if state.known(there) is False:
                 return None  # None has no such method, and no parameters: it raises
-            state = state.with_fact(there, True)
+            if self._is_asked_for(event):
+                state = state.with_fact(there, True)
         if event.kind == "backward":
             return self._after_backward(event, state)
         if event.kind == "opaque":
@@ -112,6 +115,18 @@ class Transfer:
             machine, _ = state.machine(event.scaler).after(Call("scale"))
             return state.with_machine(event.scaler, machine)
         return state
+
+    def _is_asked_for(self, event: Event) -> bool:
+        """Whether the code asks somewhere whether there is such an optimizer: else no paths are told apart by it."""
+        if event.call.id not in self._asked:
+            call = event.call
+            value = call.func.base if isinstance(call, ir.Call) and isinstance(call.func, ir.Attribute) else None
+            if event.kind in ("unscale_", "step") and isinstance(call, ir.Call):
+                value = call.args[0].value if call.args else None
+            word = ir.last_name(value) if value is not None else ""
+            near = self._module.whole.near(word).values if word else ()
+            self._asked[event.call.id] = any(ir.last_name(each) == word and _is_tested(each) for each in near)
+        return self._asked[event.call.id]
 
     # --- backward, clear, clip --------------------------------------------------------------------------------------
 
@@ -500,3 +515,11 @@ class Transfer:
         if self._objects.is_optimizers(key) and self.ownership.is_construction(value):
             return state.with_gradients(key, Gradients("none"))
         return state
+
+
+def _is_tested(value: ir.Value) -> bool:
+    """Whether a value is compared with None, or is a test by itself."""
+    up = value.parent
+    if isinstance(up, ir.Compare):
+        return up.ops in (("Is",), ("IsNot",))
+    return isinstance(up, (ir.If, ir.Bool, ir.Unary)) or (isinstance(up, ir.Conditional) and up.test is value)

@@ -110,7 +110,8 @@ def check(module: Module) -> Iterator[Finding]:
             message = f"autocast is for {device} ({where}), and `GradScaler` without a device for cuda"
             message += ": without CUDA it switches itself off"
         if other is not None:
-            message += f", and the region on {module.line(other)} can run in float16 on another device"
+            where = "" if device is not None else " on another device"
+            message += f", and the region on {module.line(other)} can run in float16{where}"
         fix, withheld = _fix(module, call)
         yield rule.finding(
             module.span(call),
@@ -231,7 +232,7 @@ def _doubt(module: Module, device: str) -> str | None:
     for call in module.whole.near("load_state_dict", "step").calls:  # an empty state, saved while it was off; a closure
         if isinstance(call.func, ir.Attribute) and objects(module).is_scaler(call.func.base):
             if call.func.attr == "load_state_dict" or (call.func.attr == "step" and len(call.args) > 1):
-                return f"{module.line(call)} may raise with a scaler that is on"
+                return f"with a scaler that is on, {module.line(call)} may raise"
     return None
 
 

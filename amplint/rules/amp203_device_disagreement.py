@@ -132,9 +132,9 @@ def _on_cpu(module: Module, found: list[Region]) -> Iterator[Finding]:
             device = _device(module, region)
             yield rule.finding(
                 module.span(region.call),
-                f"autocast is for {device}, and nothing moves the model made on {module.line(made)} off the CPU, which "
-                f"{module.line(named)} names: there it does nothing; move model and data to {device}, or make it for "
-                "cpu",
+                f"autocast is for {device}, but nothing moves the model made on {module.line(made)} off the CPU, which "
+                f"{module.line(named)} names: there the region does nothing; move model and data to {device}, or make "
+                "the region for cpu",
                 withheld="where the code is meant to run can't be told",
             )
 

@@ -200,7 +200,8 @@ def _joined(module: Module, item: ir.Item) -> Iterator[Finding]:
         withheld = "write the contexts with commas"
     yield rule.finding(
         module.span(regions[0]),
-        "`and` enters only the last context; separate them by commas",
+        f"`and` enters only the last context: `{module.on_one_line(context.left)}` is never entered; separate them by "
+        "commas",
         fix=fix,
         withheld=withheld,
     )

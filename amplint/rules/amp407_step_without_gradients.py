@@ -151,10 +151,15 @@ def _judge(module: Module, each: Found) -> Finding | None:
         return None
     span = module.span(each.visit.event.call)
     if clear is not None and any(state.gradients_of(optimizer).origin for state in each.states):
-        offered, withheld = fix_at_home(module, each, _fix, "they stand in different functions")
+        offered, withheld = fix_at_home(module, each, _fix, "the clear and the step stand in different functions")
+        left = (
+            "so that it steps with zeros"
+            if each.issue.how == "zeros"
+            else "so that there are none, and its step raises"
+        )
         return rule.finding(
             span,
-            f"the gradients were cleared on {module.line(clear.call)}, behind their backward; clear them "
+            f"the gradients were cleared on {module.line(clear.call)}, behind their backward: {left}; clear them "
             f"after the step{where(module, each)}",
             fix=offered,
             withheld=withheld,

@@ -105,10 +105,10 @@ def _judge(module: Module, each: Found) -> Finding | None:
         apart = stepped_apart(module, each.flow, each.issue.scaler) if _is_carried(each, step) else None
         if apart is not None:
             twice = any(one.issue.at == each.issue.at and _comes_twice_anyway(one) for one in found(module, "AMP410"))
-            return None if twice else _said_of_two(module, each, apart, _said(each, module.line(step.call)))
+            return None if twice else _said_of_two(module, each, apart, _said(each, _when(module, each, step)))
         own = own if own is not None and own.contains(step.call) else None
         offered, withheld = _fix_early(module, own, own.visits[each.issue.at], step) if own else (None, _ELSEWHERE)
-        said = _said(each, module.line(step.call))
+        said = _said(each, _when(module, each, step))
         return rule.finding(
             module.span(each.issue_node),
             f"{said}; call it once, behind the last step",
@@ -166,18 +166,20 @@ def _comes_twice_anyway(each: Found) -> bool:
     return before is not None and not _uses_since(each)
 
 
+def _when(module: Module, each: Found, step: Event) -> str:
+    """The step that an update comes before: where the text has it first, the one that comes round next."""
+    update, line = each.issue_node, module.line(step.call)
+    pairs = side_by_side(each.flow, step.call, update)
+    return f"the next step on {line}" if pairs and all(one.id < two.id for one, two in pairs) else f"the step on {line}"
+
+
 def _said(each: Found, step: str) -> str:
-    """What an update does that comes before a step, by the step's line."""
+    """What an update does that comes before a step, which is told by its line."""
     if each.issue.how == "unchecked":
-        return (
-            f"update() comes before the step on {step}, with nothing unscaled or stepped since the last one: it raises"
-        )
+        return f"update() comes before {step}, with nothing unscaled or stepped since the last one: it raises"
     if each.issue.how in ("unscaled", "unknown"):
-        return (
-            f"update() forgets that the gradients are unscaled, and the step on {step} divides them by the scale "
-            "once more"
-        )
-    return f"update() changes the scale before the step on {step}, whose gradients were scaled with the old one"
+        return f"update() forgets that the gradients are unscaled, and {step} divides them by the scale once more"
+    return f"update() changes the scale before {step}, whose gradients were scaled with the old one"
 
 
 def _is_early(module: Module, update: int) -> bool:
