@@ -436,3 +436,161 @@ def test_a_scaler_that_may_be_missing_is_called_that() -> None:
         'torch.amp.GradScaler("cuda")', 'torch.amp.GradScaler("cuda") if args.amp else None'
     )
     assert "where the scaler may be missing: it is made under a condition (line 8)" in str(only(text).withheld)
+
+
+STAGES = """\
+import torch
+
+
+def save(model, optimizer, path):
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+
+
+def first(args, model, loader):
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for epoch in range(3):
+        for x in loader:
+            with torch.autocast("cuda", dtype=torch.float16FIRST):
+                loss = model(x).mean()
+            opt.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.step(opt)
+            scaler.update()
+        SAVE_FIRST
+
+
+def second(args, model, loader):
+    opt_b = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    if args.resume:
+        state = torch.load(args.resume)
+        model.load_state_dict(state["model"])
+        opt_b.load_state_dict(state["KEY"])
+    for epoch in range(3):
+        for x in loader:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(x).mean()
+            opt_b.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.step(opt_b)
+            scaler.update()
+        SAVE_SECOND
+"""
+DICT = 'torch.save({"model": model.state_dict(), "KEY": OPT.state_dict()}, args.out)'
+
+
+def stages(first: str, second: str, key: str, *, off: bool = False) -> list[tuple[int, Severity]]:
+    text = STAGES.replace("SAVE_FIRST", first).replace("SAVE_SECOND", second).replace("KEY", key)
+    text = text.replace("FIRST", ", enabled=False" if off else "")
+    found = [each for each in check(text) if each.code == "AMP413"]
+    return [(text.count("\n", 0, each.start) + 1, each.severity) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("key", "first"),
+    [
+        ("opt_b", Severity.NOTE),  # no such key in what the first stage saves
+        ("opt", Severity.WARNING),  # the second may go on from the first
+    ],
+)
+def test_a_stage_that_nothing_resumes_is_a_note_beside_one_that_is_resumed(key: str, first: Severity) -> None:
+    one, other = (DICT.replace("KEY", each).replace("OPT", name) for each, name in (("opt", "opt"), (key, "opt_b")))
+    assert [severity for _, severity in stages(one, other, key)] == [first, Severity.WARNING]
+
+
+@pytest.mark.parametrize("off", [False, True])
+def test_one_function_that_saves_for_two_scalers_is_marked_once(off: bool) -> None:
+    found = stages("save(model, opt, args.out)", "save(model, opt_b, args.out)", "optimizer", off=off)
+    assert found == [(5, Severity.WARNING)]
+
+
+@pytest.mark.parametrize("off", [False, True])
+def test_a_scaler_of_losses_from_a_region_that_is_off_keeps_its_scale(off: bool) -> None:
+    found = stages(DICT.replace("KEY", "opt").replace("OPT", "opt"), "pass", "opt", off=off)
+    assert len(found) == (not off)
+
+
+PAIR = """\
+import torch
+from saving import load, save
+
+
+def train(loader, gen, disc, opt_g, opt_d, scaler_g, scaler_d):
+    for x in loader:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss_d = disc(gen(x).detach()).mean()
+        opt_d.zero_grad()
+        scaler_d.scale(loss_d).backward()
+        scaler_d.step(opt_d)
+        scaler_d.update()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss_g = disc(gen(x)).mean()
+        opt_g.zero_grad()
+        scaler_g.scale(loss_g).backward()
+        scaler_g.step(opt_g)
+        scaler_g.update()
+
+
+def main(loader, gen, disc):
+    opt_g = torch.optim.SGD(gen.parameters(), lr=0.1)
+    opt_d = torch.optim.SGD(disc.parameters(), lr=0.1)
+    load("gen.pt", gen, opt_g)
+    load("disc.pt", disc, opt_d)
+    scaler_g = torch.amp.GradScaler("cuda")
+    scaler_d = torch.amp.GradScaler("cuda")
+    for epoch in range(3):
+        train(loader, gen, disc, opt_g, opt_d, scaler_g, scaler_d)
+        save("gen.pt", gen, opt_g)
+        save("disc.pt", disc, opt_d)
+"""
+SAVING = """\
+import torch
+
+
+def save(path, model, optimizer):
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+
+
+def load(path, model, optimizer):
+    state = torch.load(path)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+"""
+
+
+def marked(text: str, filename: Path) -> list[str]:
+    filename.write_text(text)
+    found = [each for each in check(text, filename=str(filename)) if each.code == "AMP413"]
+    return [text[each.start : each.end] for each in found]
+
+
+def test_of_two_scalers_each_is_missing_beside_the_optimizer_that_it_steps(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "saving.py").write_text(SAVING)
+    assert marked(PAIR, tmp_path / "main.py") == ['save("gen.pt", gen, opt_g)', 'save("disc.pt", disc, opt_d)']
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        ("def build():\n    return torch.nn.Linear(2, 2)\n", False),
+        ("def build():\n    return torch.nn.Linear(2, 2).half()\n", True),
+        ('def run(model, x):\n    with torch.autocast("cuda"):\n        return model(x)\n', True),
+        ("", True),  # not in sight
+    ],
+)
+def test_in_float32_alone_no_step_is_skipped(tmp_path: Path, other: str, found: bool) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    if other:
+        (tmp_path / "other.py").write_text(f"import torch\n\n{other}")
+    text = function(after=LOAD).replace(
+        '        with torch.autocast("cuda", dtype=torch.float16):\n', "        if True:\n"
+    )
+    assert "autocast" not in text
+    text = f"import other\n{text}"
+    name = tmp_path / "main.py"
+    if other:
+        assert len(marked(text, name)) == found
+    else:
+        assert len([each for each in check(text, filename=str(name)) if each.code == "AMP413"]) == found

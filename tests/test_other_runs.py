@@ -119,6 +119,71 @@ def test_the_load_is_asked_for_or_the_state_is_never_empty(text: str) -> None:
     assert not found(text)
 
 
+MADE = 'scaler = torch.amp.GradScaler("cuda", enabled=args.amp)'
+
+
+def made(by: str) -> str:
+    load = f'if scaler is not None and "scaler" in ckpt:\n    {LOADED}'
+    text = script(load, UNDER_A_TEST.format("scaler is not None"))
+    assert MADE in text
+    return text.replace(MADE, textwrap.indent(by, " " * 4).strip())
+
+
+@pytest.mark.parametrize(
+    ("by", "codes"),
+    [
+        (f"{MADE} if args.amp else None", []),
+        (f"scaler = None\nif args.amp:\n    {MADE}", []),
+        (f"{MADE} if args.amp and args.scale else None", []),
+        (f"{MADE} if args.resume else None", ["AMP423"]),
+        (f"{MADE} if torch.cuda.is_available() else None", ["AMP423"]),
+        (f"{MADE} if args.amp or args.scale else None", ["AMP423"]),
+        (f"scaler = None\nif scaler is None:\n    {MADE}", ["AMP423"]),
+    ],
+)
+def test_a_scaler_that_is_only_made_where_it_is_on_saves_no_empty_state(by: str, codes: list[str]) -> None:
+    assert [each.code for each in found(made(by))] == codes
+
+
+ON_DEMAND = """\
+import torch
+
+class Trainer:
+    def __init__(self, model, amp):
+        self.amp, self.model = amp, model
+        self.opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.scaler = None
+
+    def fit(self, loader):
+        if {asked}:
+            self.scaler = torch.amp.GradScaler("cuda", enabled=self.amp)
+        for x in loader:
+            with torch.autocast("cuda", dtype=torch.float16, enabled=self.amp):
+                loss = self.model(x).mean()
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.opt)
+            self.scaler.update()
+
+    def save(self, path):
+        torch.save({{"model": self.model.state_dict(), "scaler": self.scaler.state_dict()}}, path)
+
+    def resume(self, path):
+        state = torch.load(path)
+        if self.scaler is not None:
+            self.scaler.load_state_dict(state["scaler"])
+"""
+
+
+@pytest.mark.parametrize(("asked", "codes"), [("self.scaler is None", ["AMP423"]), ("self.amp", [])])
+def test_a_scaler_that_is_made_where_there_is_none_yet_may_be_off(asked: str, codes: list[str]) -> None:
+    assert [each.code for each in found(ON_DEMAND.format(asked=asked))] == codes
+
+
+def test_a_switch_that_equals_one_value_is_said_once() -> None:
+    (only,) = found(script(enabled='args.dtype not in ("bf16", "bfloat16")'))
+    assert "is empty where `args.dtype == 'bf16'`, and a run" in only.message
+
+
 CLASS = """\
 import torch
 

@@ -68,6 +68,19 @@ def programs_of(path: str) -> frozenset[str]:
     return frozenset(_with_imports(found))
 
 
+def surely_lack(filename: str, words: re.Pattern[bytes]) -> bool:
+    """Whether no file of the programs that a file is a part of has some words: all of them are there, and were read.
+
+    Of a notebook it is asked of its whole project.
+    """
+    path = os.path.abspath(filename)
+    if not os.path.isfile(path):
+        return False
+    files = programs_of(path) if path.endswith(".py") else python_files(root_of(os.path.dirname(path)))
+    data = [_data(each) for each in files if each != path]
+    return len(data) <= _MOST_FILES and all(each is not None and not words.search(each) for each in data)
+
+
 def _with_imports(files: set[str]) -> set[str]:
     """Some files, and all that they import, or that what they import does."""
     seen, todo = set(files), [*files]

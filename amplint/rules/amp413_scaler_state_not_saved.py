@@ -6,13 +6,15 @@ reached, and its own state is saved nowhere; and `optimizer.load_state_dict(...)
 never loaded.
 
 It is a note where nothing resumes from the checkpoint: no file of the programs that this one is a part of, by imports,
-loads an optimizer's state. Silent there for the file of the best model or the final one.
+loads an optimizer's state, or only that of other optimizers, under keys that this checkpoint lacks. Silent there for
+the file of the best model or the final one.
 
 It is silent unless the scaler's whole life is in sight: made and, by one of the file's own names, saved there; not
 returned, kept in a container or given to code elsewhere. It is silent as well about a scaler that nothing scales or
 steps with. Of an object that keeps a scaler as an attribute the states may also be taken by a function that is given
 the object; where code takes all of its attributes, or one by a name that may be the scaler's, and can get at the state
-so, it is silent. Silent too where all regions are bfloat16 or off, where the scaler is switched off or made anew in a
+so, it is silent. Silent too where all regions are bfloat16 or off, or those that the scaler's losses come out of, where
+no file of these programs has a region or anything in half precision, where the scaler is switched off or made anew in a
 loop, where the scale is kept by hand, and for states that stay in memory.
 
 ## Why is this bad?
@@ -53,7 +55,8 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model import ir
-from amplint.model.importers import importers
+from amplint.model.dtypes import is_false, regions
+from amplint.model.importers import importers, surely_lack
 from amplint.model.objects import objects
 from amplint.model.unseen import local_function
 from amplint.rules.base import Rule
@@ -73,9 +76,11 @@ from amplint.rules.guards import unit
 from amplint.rules.kept import near_kept
 from amplint.rules.lives import Life, asks, float16_possible, in_reach, linked, lives, text_at, trains_off, why_not_at
 from amplint.rules.order import used_by_others
+from amplint.rules.other_runs import entries as entries_read
 from amplint.rules.resumes import handed_over, is_last_of_all, is_resumed, loaded_elsewhere, loads_in_sight, usual_first
 from amplint.rules.standing import loop_of
 from amplint.rules.statements import line_behind, own_statement
+from amplint.rules.switching import scaled_by
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -87,6 +92,10 @@ _MODEL = re.compile(r"(?i)model|net|ema|weight|module|param|state_dict")
 _OTHERS = re.compile(r"(?i)optim|^opt|_opt$|sched|scal|sampler|loader")
 # By these the scale comes to matter.
 _MATTERS = {"scale", "step", "unscale_", "update"}
+# Without these nothing computes in half precision.
+_HALF = re.compile(
+    rb"(?i)autocast|half|float16|fp16|bf16|apex|precision|accelerat|deepspeed|lightning|dtype\s*=\s*[\"']auto"
+)
 # With these the scale is kept by hand.
 _BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
 
@@ -94,24 +103,51 @@ _BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each scaler whose state is missing in a checkpoint, or never comes back."""
-    if not lives(module) or not float16_possible(module) or trains_off(module):
+    if not lives(module) or not float16_possible(module) or trains_off(module) or _is_float32(module):
         return
+    said = set[tuple[int, int]]()  # two scalers may have one function save
     for life in lives(module):
-        if (
-            life.unseen
-            or life.methods & _BY_HAND
-            or not _is_used(module, life)
-            or _scale_is_saved(module, life)
-            or loop_of(life.made.call) is not None
-            or states_unclear(module, life)
-        ):
-            continue
-        saved = _own_states(module, life, "state_dict")
-        if "load_state_dict" not in life.methods:
-            if "state_dict" not in life.methods:
-                yield from _not_saved(module, life)
-            elif any(is_saved(module, each.call) for each in saved):
-                yield from _not_loaded(module, life, saved)
+        for each in _of_one(module, life):
+            if (each.start, each.end) not in said:
+                said.add((each.start, each.end))
+                yield each
+
+
+def _of_one(module: Module, life: Life) -> Iterator[Finding]:
+    """The findings of one scaler."""
+    if (
+        life.unseen
+        or life.methods & _BY_HAND
+        or not _is_used(module, life)
+        or _scale_is_saved(module, life)
+        or loop_of(life.made.call) is not None
+        or states_unclear(module, life)
+        or _scales_float32(module, life)
+    ):
+        return
+    saved = _own_states(module, life, "state_dict")
+    if "load_state_dict" not in life.methods:
+        if "state_dict" not in life.methods:
+            yield from _not_saved(module, life)
+        elif any(is_saved(module, each.call) for each in saved):
+            yield from _not_loaded(module, life, saved)
+
+
+def _is_float32(module: Module) -> bool:
+    """Whether nothing in the programs that the file is a part of computes in half precision, by the words in them."""
+    text = module.source.text.encode()
+    return not regions(module) and not _HALF.search(text) and surely_lack(module.source.filename, _HALF)
+
+
+def _scales_float32(module: Module, life: Life) -> bool:
+    """Whether each loss that the scaler is seen to scale comes out of regions that are literally off."""
+    scaled = scaled_by(module, life.made.call)
+    if not scaled or used_by_others(module, life.scaler, "scale"):
+        return False
+    return all(
+        each.entered and not each.unseen and all(is_false(one.region.enabled) for one in each.entered)
+        for each in scaled
+    )
 
 
 def _is_used(module: Module, life: Life) -> bool:
@@ -180,7 +216,7 @@ def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
         return
     # What else is saved, for a display or of the model alone, is not what a run is resumed from.
     entries = [(state, place) for state, place in entries if _holds_a_model(module, state.call)] or entries
-    resumed = is_resumed(module)
+    resumed = _resumes(module, life, entries)
     if not resumed and all(is_last_of_all(module, state.call, place) for state, place in entries):
         return
     entries.sort(key=lambda each: _rank(module, each[0].call))
@@ -192,7 +228,7 @@ def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
         if ir.function_of(state.call) is first and (whole is None or _dict_of(module, state.call) is whole)
     ][-1]
     place = next(place for state, place in entries if state is last)
-    offered, withheld = _fix(module, life, entries)
+    offered, withheld = _fix(module, life, entries, resumed)
     said = "a resumed run starts at the initial scale and skips steps until it fits again"
     if not resumed:
         said = "nothing in sight resumes from it, and a run that did would start at the initial scale and skip steps"
@@ -204,6 +240,27 @@ def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
         withheld=withheld,
         severity=None if resumed else Severity.NOTE,
     )
+
+
+def _resumes(module: Module, life: Life, entries: list[tuple[State, ir.Node]]) -> bool:
+    """Whether something may resume from a checkpoint: not what loads another optimizer, under a key that it lacks."""
+    loads = loads_in_sight(module)
+    if not is_resumed(module) or not loads or handed_over(module) or loaded_elsewhere(module):
+        return is_resumed(module)
+    slots = [slot_of(module, state.call) for state, _ in entries]
+    keys = {slot.key if slot is not None else None for slot in slots}
+    return None in keys or any(not _is_of_others(module, life, each, keys) for each in loads)
+
+
+def _is_of_others(module: Module, life: Life, load: ir.Call, keys: set[str | None]) -> bool:
+    """Whether a load gives its state to optimizers that the scaler doesn't step, and reads none of the keys."""
+    known = objects(module)
+    key = known.key(load.func.base) if isinstance(load.func, ir.Attribute) else None
+    optimizers = {each for each, _ in optimizer_at(module, State(load, key))} if key is not None else set()
+    if not optimizers or any(each not in known.constructed or linked(module, life, each) for each in optimizers):
+        return False
+    read = {each.key for each in entries_read(module, load)}
+    return bool(read) and not read & keys
 
 
 def _rank(module: Module, call: ir.Call) -> tuple[bool, bool, bool]:
@@ -289,7 +346,9 @@ def _is_called_model(name: str | None) -> bool:
 # --- the fix ---------------------------------------------------------------------------------------------------------
 
 
-def _fix(module: Module, life: Life, entries: list[tuple[State, ir.Node]]) -> tuple[Fix | None, str | None]:
+def _fix(
+    module: Module, life: Life, entries: list[tuple[State, ir.Node]], resumed: bool
+) -> tuple[Fix | None, str | None]:
     """An entry in each dict, behind the last optimizer's, and the loads."""
     slots: dict[int, Slot] = {}  # the last of each dict
     keys = set()
@@ -320,15 +379,16 @@ def _fix(module: Module, life: Life, entries: list[tuple[State, ir.Node]]) -> tu
     loads = _loads(module, life)
     loading = _load_edits(module, life, loads, own, keys)
     if not loading:
-        loading = f"{_why_no_load(module, life)}: save `{own}.state_dict()` too, and load it where the run is resumed"
+        why = _why_no_load(module, life, resumed)
+        loading = f"{why}: save `{own}.state_dict()` too, and load it where the run is resumed"
     if isinstance(loading, str):
         return None, loading
     return Fix(Applicability.UNSAFE, "Save the scaler's state, and load it", tuple(sorted((*edits, *loading)))), None
 
 
-def _why_no_load(module: Module, life: Life) -> str:
+def _why_no_load(module: Module, life: Life, resumed: bool) -> str:
     """Why no load of an optimizer's state is one behind which the scaler's can be loaded."""
-    calls = sorted(loads_in_sight(module), key=lambda call: not module.is_own(call))
+    calls = [] if not resumed else sorted(loads_in_sight(module), key=lambda call: not module.is_own(call))
     if calls:
         why = why_not_at(module, life, calls[0])
         loaded = f"an optimizer's state is loaded ({module.line(calls[0])})"

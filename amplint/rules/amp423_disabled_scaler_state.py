@@ -46,7 +46,9 @@ from typing import TYPE_CHECKING
 
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
+from amplint.model.decided import decided
 from amplint.model.dtypes import is_false
+from amplint.model.formulas import contradict, negated
 from amplint.model.objects import objects
 from amplint.model.scopes import Assigned, Other
 from amplint.model.unseen import local_class, local_function, method
@@ -56,7 +58,7 @@ from amplint.rules.guards import guarded
 from amplint.rules.keepers import reads
 from amplint.rules.kept import near_definition, near_kept
 from amplint.rules.lives import Life, argument_of, asks, every_life
-from amplint.rules.other_runs import Entry, entries, is_asked_for, is_of_another_run, off_in_another_run
+from amplint.rules.other_runs import Entry, entries, is_asked_for, is_of_another_run, off_in_another_run, where_made
 from amplint.rules.standing import conditions, ifs_round
 from amplint.rules.statements import own_statement
 from amplint.rules.switching import said
@@ -130,7 +132,7 @@ def _empty_state(module: Module, life: Life, load: State) -> ir.Call | None:
         if owners == [life] and direct is None and _goes_on_with_the_flag(module, life, load, save):
             return save.call
         # Where the loading one saves its own state under the same key, the file may be one of its own.
-        if life not in owners and _is_on(life) and any(not _is_on(each) for each in owners):
+        if life not in owners and _is_on(life) and any(_may_be_off(module, each) for each in owners):
             if direct is not None or not _saves_itself(module, life):
                 return save.call
     return None
@@ -149,6 +151,12 @@ def _keys(module: Module, save: ir.Call) -> set[str]:
 def _is_on(life: Life) -> bool:
     enabled = life.made.enabled
     return enabled is None or (isinstance(enabled, ir.Constant) and enabled.value is True)
+
+
+def _may_be_off(module: Module, life: Life) -> bool:
+    """Whether a scaler may be made switched off: not where it is only made where its flag is set."""
+    on = decided(module).of(life.made.enabled)
+    return not _is_on(life) and not contradict(negated(on), where_made(module, life))
 
 
 def _saves_itself(module: Module, life: Life) -> bool:

@@ -216,9 +216,26 @@ def linked(module: Module, life: Life, optimizer: str) -> bool:
                 if optimizer in given:
                     return True
                 together = together and not str(given[0]).startswith(f"{owner}.")
-        elif optimizer in given and life.keys & set(given) and function_named(module, ir.last_name(call.func)):
-            return True
+        elif optimizer in given and life.keys & set(given):
+            function = function_named(module, ir.last_name(call.func))
+            if function is not None and not _steps_another(module, life, function, call, optimizer):
+                return True
     return together
+
+
+def _steps_another(module: Module, life: Life, function: ir.Function, call: ir.Call, optimizer: str) -> bool:
+    """Whether a function that is given the scaler and an optimizer steps others of its parameters with it, not this."""
+    known = objects(module)
+    params = {known.variable(function.scope, each.name) for each in function.params}
+    stepped = {
+        known.key(each.args[0].value)
+        for each in near_kept(module, life.keys).calls
+        if isinstance(each.func, ir.Attribute) and each.func.attr == "step" and each.args
+        if known.key(each.func.base) in life.keys and ir.function_of(each) is function
+    }
+    taken = [parameter_of(function, call, arg.value) for arg in call.args if known.key(arg.value) == optimizer]
+    own = {known.variable(function.scope, each) for each in taken if each is not None}
+    return bool(own and stepped) and stepped <= params and not stepped & own
 
 
 def in_reach(module: Module, life: Life, place: ir.Node) -> bool:

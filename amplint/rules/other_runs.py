@@ -10,7 +10,7 @@ from amplint.model import ir
 from amplint.model.calls import Calls, callers, passed
 from amplint.model.decided import ON_CUDA, decided
 from amplint.model.deciding import conditions_round, taken_from
-from amplint.model.formulas import Formula, World, negated, possible
+from amplint.model.formulas import TRUE, Formula, World, both, negated, possible
 from amplint.model.objects import objects
 from amplint.model.reaching import reaching, returned
 from amplint.model.scopes import Assigned, Other, owner_class
@@ -138,14 +138,25 @@ def off_in_another_run(module: Module, life: Life, save: ir.Call, load: ir.Call)
     enabled, known = life.made.enabled, decided(module)
     if enabled is None:
         return None
-    on = known.of(enabled)
+    on, made = known.of(enabled), where_made(module, life)
     if not on.facts() - ON_CUDA.facts() or not _differs(module, enabled):
         return None
-    if _asks_for_switch(module, life, save) or possible(on, known.around(load)) is None:
+    if _asks_for_switch(module, life, save) or possible(on, made, known.around(load)) is None:
         return None
-    saved = known.around(save)
+    saved = both(made, known.around(save))
     world = possible(negated(on), saved, ON_CUDA) or possible(negated(on), saved)
     return (world, on) if world is not None else None
+
+
+def where_made(module: Module, life: Life) -> Formula:
+    """What has to hold for a scaler to be made: where it isn't, it has no state to save or load.
+
+    Tests whether it is there already say nothing of later: by then it is.
+    """
+    tests = [test for test, _ in conditions_round(life.made.call)]
+    if any(flags_in(module, test) & life.keys for test in tests):
+        return TRUE
+    return decided(module).around(life.made.call)
 
 
 def _asks_for_switch(module: Module, life: Life, save: ir.Call) -> bool:

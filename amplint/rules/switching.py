@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _SAID = 2
+_EQUALS = " == "
 _MANY = 16
 _OPTIONS = (ir.Attribute, ir.Subscript)
 _SIMPLE = (ir.Name, ir.Attribute, ir.Constant, ir.Compare, ir.Bool, ir.Unary)
@@ -95,12 +96,16 @@ def said(module: Module, world: World, formula: Formula) -> str:
     """How a world's facts that a formula hangs on come out, in words; at most two."""
     known = decided(module)
     found = []
+    equal = {name.partition(_EQUALS)[0] for name in formula.facts() if _EQUALS in name and world[name]}
     for name in sorted(formula.facts()):
+        path, other, _ = name.partition(_EQUALS)
+        if not world[name] and other and path in equal:
+            continue  # what equals one literal equals no other
         if name in ON_CUDA.facts():
             found.append("on cuda" if world[name] else "on another device than cuda")
         elif name in known.tests:
             text = module.on_one_line(known.tests[name])
-            value = name.partition(" == ")[2]
+            value = name.partition(_EQUALS)[2]
             if name in known.dtypes:
                 value = f"torch.{value[1:-1]}"
             if value:
