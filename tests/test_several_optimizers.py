@@ -596,3 +596,53 @@ def test_no_scaler_is_named_where_either_may_have_scaled_the_gradients() -> None
     assert "by_c" not in found.message
     assert "by_g" not in found.message
     assert found.fix is None
+
+
+UPDATED_WITHOUT_STEP = """\
+import torch
+from torch import nn
+
+
+def train(loader, model, optimizer, settings, steps, CLIP):
+    scaler = torch.amp.GradScaler("cuda")
+    # SETTING
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        if TEST:
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        if steps:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            scaler.update()
+"""
+
+
+@pytest.mark.parametrize("test", ["clip > 0", "clip and clip > 0", "clip is not None and clip > 0"])
+@pytest.mark.parametrize(
+    ("parameter", "setting", "severity"),
+    [
+        ("clip=0.5", "", Severity.WARNING),
+        ("clip=0.0", "", Severity.ERROR),
+        ("clip", "", Severity.ERROR),
+        ("_", 'clip = float(settings.get("clip", 0.5))', Severity.WARNING),
+        ("_", 'clip = getattr(settings, "clip", 1)', Severity.WARNING),
+        ("_", 'clip = settings["clip"]', Severity.ERROR),
+    ],
+)
+def test_an_update_that_has_only_an_unscale_before_it_is_said_with_its_condition(
+    parameter: str, setting: str, severity: Severity, test: str
+) -> None:
+    text = UPDATED_WITHOUT_STEP.replace("CLIP", parameter).replace("# SETTING", setting).replace("TEST", test)
+    (found,) = [each for each in check(text) if each.code == "AMP410"]
+    assert found.severity == severity
+    assert f"(where not `{test}`" in found.message
+
+
+def test_an_update_with_an_unscale_before_it_on_every_path_is_right() -> None:
+    text = UPDATED_WITHOUT_STEP.replace("CLIP", "clip").replace("TEST", "True")
+    assert "AMP410" not in {each.code for each in check(text)}
