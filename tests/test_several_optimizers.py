@@ -513,3 +513,136 @@ def test_two_optimizers_stepped_apart_with_a_scaler_each_are_right() -> None:
     text = text.replace("scaler.scale(loss_g)", "own.scale(loss_g)").replace("scaler.step(opt_g)", "own.step(opt_g)")
     made = 'scaler = torch.amp.GradScaler("cuda")'
     assert check(text.replace(made, f"{made}\n    {made.replace('scaler', 'own', 1)}")) == []
+
+
+SCALER_EACH = """\
+import torch
+from networks import Critic, Decoder
+
+
+def train(loader, rebuild, judge, epochs, start, every):
+    by_g = torch.amp.GradScaler("cuda")
+    by_c = torch.amp.GradScaler("cuda")
+    gen = Decoder().cuda()
+    critic = Critic().cuda()
+    opt_g = torch.optim.Adam(gen.parameters())
+    opt_c = torch.optim.Adam(critic.parameters())
+    seen = 0
+    for _ in range(epochs):
+        opt_g.zero_grad()
+        opt_c.zero_grad()
+        for x in loader:
+            seen += 1
+            with torch.autocast("cuda"):
+                made = gen(x)
+                loss = rebuild(made, x) / every
+                # ADVERSARIAL
+            by_g.scale(loss).backward()
+            # BEFORE
+            if seen > start:
+                with torch.autocast("cuda"):
+                    loss_c = judge(critic(made.detach())) / every
+                by_c.scale(loss_c).backward()
+                # EARLY
+                if seen % every == 0:
+                    by_c.step(opt_c)
+                    by_c.update()
+                    opt_c.zero_grad()
+            if seen % every == 0:
+                by_g.step(opt_g)
+                by_g.update()
+                opt_g.zero_grad()
+        # REST
+"""
+TERMS = {
+    "none": "",
+    "added": "loss = loss + judge(critic(made)) / every",
+    "in place": "loss += judge(critic(made)) / every",
+    "under a condition": "if seen >= start:\n                    loss += judge(critic(made)) / every",
+    "unknown": "loss += rebuild.term(seen)",
+}
+
+
+def with_a_scaler_each(term: str = "", **lines: str) -> list[Finding]:
+    text = SCALER_EACH.replace("# ADVERSARIAL", term)
+    for mark, line in lines.items():
+        text = text.replace(f"# {mark}\n", f"{line}\n")
+    return [each for each in check(text) if each.code in ("AMP402", "AMP410")]
+
+
+@pytest.mark.parametrize("term", TERMS.values(), ids=TERMS)
+def test_an_update_does_not_concern_gradients_scaled_by_another_scaler(term: str) -> None:
+    assert with_a_scaler_each(term) == []
+
+
+@pytest.mark.parametrize("term", TERMS.values(), ids=TERMS)
+@pytest.mark.parametrize(("mark", "update"), [("BEFORE", "by_g.update()"), ("EARLY", "by_c.update()")])
+def test_an_update_before_the_step_of_its_own_scaler_is_found(mark: str, update: str, term: str) -> None:
+    assert {each.code for each in with_a_scaler_each(term, **{mark: update})} == {"AMP410"}
+
+
+@pytest.mark.parametrize("term", TERMS.values(), ids=TERMS)
+@pytest.mark.parametrize(("optimizer", "scaler"), [("opt_g", "by_g"), ("opt_c", "by_c")])
+def test_a_direct_step_is_told_the_scaler_of_its_own_loss(optimizer: str, scaler: str, term: str) -> None:
+    (found,) = with_a_scaler_each(term, REST=f"{optimizer}.step()")
+    assert found.code == "AMP402"
+    assert f"call `{scaler}.step({optimizer})`" in found.message
+
+
+def test_no_scaler_is_named_where_either_may_have_scaled_the_gradients() -> None:
+    text = SCALER_EACH.replace("gen.parameters()", "critic.trained()").replace("critic.parameters()", "gen.head()")
+    text = text.replace("by_g.step(opt_g)", "pass").replace("by_g.update()", "pass").replace("# REST", "opt_g.step()")
+    (found,) = [each for each in check(text) if each.code == "AMP402"]
+    assert "by_c" not in found.message
+    assert "by_g" not in found.message
+    assert found.fix is None
+
+
+UPDATED_WITHOUT_STEP = """\
+import torch
+from torch import nn
+
+
+def train(loader, model, optimizer, settings, steps, CLIP):
+    scaler = torch.amp.GradScaler("cuda")
+    # SETTING
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        if TEST:
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        if steps:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            scaler.update()
+"""
+
+
+@pytest.mark.parametrize("test", ["clip > 0", "clip and clip > 0", "clip is not None and clip > 0"])
+@pytest.mark.parametrize(
+    ("parameter", "setting", "severity"),
+    [
+        ("clip=0.5", "", Severity.WARNING),
+        ("clip=0.0", "", Severity.ERROR),
+        ("clip", "", Severity.ERROR),
+        ("_", 'clip = float(settings.get("clip", 0.5))', Severity.WARNING),
+        ("_", 'clip = getattr(settings, "clip", 1)', Severity.WARNING),
+        ("_", 'clip = settings["clip"]', Severity.ERROR),
+    ],
+)
+def test_an_update_that_has_only_an_unscale_before_it_is_said_with_its_condition(
+    parameter: str, setting: str, severity: Severity, test: str
+) -> None:
+    text = UPDATED_WITHOUT_STEP.replace("CLIP", parameter).replace("# SETTING", setting).replace("TEST", test)
+    (found,) = [each for each in check(text) if each.code == "AMP410"]
+    assert found.severity == severity
+    assert f"(where not `{test}`" in found.message
+
+
+def test_an_update_with_an_unscale_before_it_on_every_path_is_right() -> None:
+    text = UPDATED_WITHOUT_STEP.replace("CLIP", "clip").replace("TEST", "True")
+    assert "AMP410" not in {each.code for each in check(text)}

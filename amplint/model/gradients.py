@@ -71,13 +71,15 @@ def after_scaled(before: Gradients, scaler: str, call: int, sure: bool) -> Gradi
         return before._replace(used=0)
     if kind == "plain":
         return before._replace(kind="mixed", scaler=scaler, used=0) if sure and before.sure else UNKNOWN
-    if kind == "scaled" and before.scaler != scaler:
+    if kind == "scaled" and before.scaler != scaler and before.sure is sure:
         return Gradients("mixed", scaler, told=before.told)
+    if kind == "scaled" and before.scaler != scaler and not sure:
+        return before  # it may be another optimizer's loss that the other scaler scales
     if kind == "unscaled":
         if not sure or not before.by:
             return UNKNOWN._replace(told=before.told)
         return before._replace(kind="over", scaler=scaler, origin=call, updated=0)
-    kept = before.updated if kind == "scaled" and before.sure else 0
+    kept = before.updated if kind == "scaled" and before.sure and before.scaler == scaler else 0
     sure = sure or (kind == "scaled" and before.sure)
     return Gradients("scaled", scaler, call, updated=kept, told=_told(before), sure=sure)
 

@@ -89,10 +89,14 @@ class Ownership:
 
     def reach(self, value: ir.Value, state: State) -> Abstract | None:
         """The models that a tensor comes from; None where that tells nothing apart."""
+        return self.reach_of_all([value], state)
+
+    def reach_of_all(self, values: list[ir.Value], state: State) -> Abstract | None:
+        """The models that some tensors come from, taken together."""
         if not self._roots:
             return None
         roots: set[str] = set()
-        whole = self._collect(value, state, roots)
+        whole = self._collect_all(values, state, roots)
         return Abstract("made", roots="|".join(sorted(roots)), whole=whole)
 
     def _collect(self, value: ir.Value, state: State, roots: set[str]) -> bool:

@@ -197,6 +197,9 @@ class Statements:
         key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
         by = self._objects.render(statement.value)
         bound = self._expressions.assign(target, None, state)
+        sources = self._transfer.ownership.reach_of_all([target, statement.value], state)
+        if key is not None and sources is not None and sources.roots:
+            bound = bound.bind(key, sources)  # `loss += term`
         if key is None or by is None or statement.op not in ("Add", "Subtract"):
             return bound
         if statement.op == "Subtract":

@@ -389,11 +389,11 @@ class Transfer:
         """The scaler divides gradients, and looks for inf: what is wrong with them."""
         call = event.call.id
         found: list[Issue] = []
+        if held.scaler != scaler:
+            held = held._replace(updated=0)  # by another scaler, whose scale this one doesn't divide by
         if held.kind == "entry":
             if event.kind == "unscale_":
                 self._came_scaled(call, scaler, optimizer, state)
-            if held.scaler != scaler:
-                held = held._replace(updated=0)  # by another scaler
         if held.is_empty():
             if held.kind == "none" or held.origin:
                 found.append(Issue("AMP407", call, held.cleared, call, scaler, optimizer, held.kind))

@@ -64,6 +64,7 @@ from amplint.rules.order import (
     Found,
     asked_apart,
     calls_of,
+    found,
     home,
     methods_used,
     one_for_each,
@@ -102,11 +103,19 @@ def _judge(module: Module, each: Found) -> Finding | None:
     misuse = _misuse(module, each)
     if misuse is None:
         return None
-    flow, visit = each.flow, each.visit
+    flow, visit, optimizer = each.flow, each.visit, module.text(receiver(each.visit.event))
+    scaler = _scaler_of_its_loss(module, each)
+    if scaler is None:
+        return rule.finding(
+            module.span(visit.event.call),
+            f"{optimizer} {misuse.what}; step it by the scaler that scales its loss{where(module, each)}",
+            withheld="which of the scalers that is can't be seen here",
+        )
+    misuse = misuse._replace(scaler=scaler)
     offered, withheld = (
         _fix(module, flow, visit, misuse) if each.here else (None, "the loss is scaled in another function")
     )
-    name, optimizer = module.text(_scaler_value(module, flow, misuse.scaler)), module.text(receiver(visit.event))
+    name = module.text(_scaler_value(module, flow, scaler))
     only = " only" if misuse.what is _AGAIN else ""
     return rule.finding(
         module.span(visit.event.call),
@@ -114,6 +123,21 @@ def _judge(module: Module, each: Found) -> Finding | None:
         fix=offered,
         withheld=withheld,
     )
+
+
+def _scaler_of_its_loss(module: Module, each: Found) -> str | None:
+    """The scaler whose scale the gradients have, or by which the optimizer is stepped elsewhere if several have a part
+    in them; None where that doesn't tell.
+    """
+    flow, issue = each.flow, each.issue
+    here = [other.issue for other in found(module, "AMP402") if other.flow is flow and other.issue.at == issue.at]
+    scalers = {other.scaler for other in here}
+    if any(other.how == "mixed" and not other.cause for other in here):  # of two, of which the last is known
+        scalers |= {str(visit.event.scaler) for visit in visits(flow, "scale")}
+    if len(scalers) > 1:
+        uses = visits(flow, "unscale_", "step")
+        scalers &= {str(visit.event.scaler) for visit in uses if visit.event.optimizer == issue.optimizer}
+    return scalers.pop() if len(scalers) == 1 else None
 
 
 class _Misuse(NamedTuple):

@@ -9,6 +9,8 @@ Where one optimizer is stepped in each iteration and another by the same scaler 
 no place of the update is right for both: the second needs a scaler of its own. With a window of one iteration nothing
 is wrong; it is a warning where that is the default.
 
+It is a warning, too, where nothing is checked only if an `unscale_` is left out that is there by default.
+
 It is silent where each optimizer has a backward of its own before its step, for `update(new_scale)`, and where a step
 may be out of sight.
 
@@ -61,6 +63,7 @@ from amplint.model.objects import objects
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
 from amplint.rules.boundaries import Apart, stepped_apart
+from amplint.rules.by_default import holds_by_default
 from amplint.rules.order import (
     Found,
     asked,
@@ -69,6 +72,7 @@ from amplint.rules.order import (
     found,
     guards,
     home,
+    in_words,
     one_for_each,
     places,
     side_by_side,
@@ -125,12 +129,26 @@ def _judge(module: Module, each: Found) -> Finding | None:
             module, each, apart, "nothing was unscaled or stepped since the last update(), which raises"
         )
     offered, withheld = _fix_again(module, own, each) if own else (None, _ELSEWHERE)
+    left_out = _unscale_left_out(each)
+    is_unusual = left_out is not None and holds_by_default(module, left_out[0]) is left_out[1]
+    when = in_words(module.on_one_line(left_out[0]), not left_out[1]) if left_out is not None else None
     return rule.finding(
         module.span(each.issue_node),
-        f"{_NOTHING}; call it once, behind the last step{where(module, each)}",
+        f"{_NOTHING}; call it once, behind the last step{where(module, each, when)}",
         fix=offered,
         withheld=withheld,
+        severity=Severity.WARNING if is_unusual else None,
     )
+
+
+def _unscale_left_out(each: Found) -> tuple[ir.Value, bool] | None:
+    """The test, and how it comes out for it, of an `unscale_` without which alone the update has nothing checked."""
+    flow, update = each.flow, each.issue_node
+    used = [use for use in _uses_since(each) if not exclusive(use, update)]
+    tests = asked(flow, used[0], update) if len(used) == 1 else []
+    if len(tests) != 1 or used[0] not in [event.call for event in calls_of(flow, each.issue.scaler, "unscale_")]:
+        return None
+    return next(((test, holds) for test, holds in guards(flow, used[0]) if test is tests[0]), None)
 
 
 def _said_of_two(module: Module, each: Found, apart: Apart, said: str) -> Finding:

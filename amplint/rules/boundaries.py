@@ -10,9 +10,8 @@ from amplint.model import ir
 from amplint.model.decided import decided
 from amplint.model.events import Event
 from amplint.model.flow import Flow
-from amplint.model.options import option
-from amplint.model.reaching import only_assignment, reaching
-from amplint.model.scopes import Other
+from amplint.model.reaching import only_assignment
+from amplint.rules.by_default import number_by_default
 from amplint.rules.order import calls_of, side_by_side
 from amplint.rules.standing import loops_round, skipping
 
@@ -61,7 +60,7 @@ def stepped_apart(module: Module, flow: Flow, scaler: str) -> Apart | None:
         period = periods[0] if len(periods) == 1 and step.optimizer != other.optimizer else None
         if period is not None:
             when = _open(module, period)
-            return Apart(step, f"`{when} > 1`" if when else None, bool(when) and _is_one_by_default(module, period))
+            return Apart(step, f"`{when} > 1`" if when else None, bool(when) and number_by_default(module, period) == 1)
     return None
 
 
@@ -70,18 +69,6 @@ def _open(module: Module, period: ir.Value | None) -> str | None:
     if period is None or all(isinstance(each.value, ir.Constant) for each in decided(module).alternatives(period)):
         return None
     return module.on_one_line(period)
-
-
-def _is_one_by_default(module: Module, period: ir.Value) -> bool:
-    """Whether a period is one where nothing else is given: the default of a parameter, or of an option."""
-    defaults: list[ir.Value | None] = []
-    if isinstance(period, ir.Attribute) and (found := option(module, period)) is not None:
-        defaults.append(found.default)
-    if isinstance(period, ir.Name):
-        functions = [each.node for each in reaching(module.names, period) if isinstance(each, Other)]
-        params = [each.param(period.name) for each in functions if isinstance(each, ir.Function)]
-        defaults += [each.default if each is not None else None for each in params]
-    return bool(defaults) and all(isinstance(each, ir.Constant) and each.value == 1 for each in defaults)
 
 
 def _period(module: Module, call: ir.Node, often: ir.Node) -> ir.Value | None:

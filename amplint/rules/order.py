@@ -129,13 +129,14 @@ def where(module: Module, each: Found, also: str | None = None) -> str:
     for key, truth in sorted(telling, key=lambda fact: ("(" in fact[0], fact[0])):  # the user's flags first
         test, meant = flow.conditions.asked.get(key, (None, True))
         if test is not None:
-            found.append(_said(module.on_one_line(test), truth is meant))
+            found.append(in_words(module.on_one_line(test), truth is meant))
     if also is not None and also not in found and not any(" % " in text for text in found):
         found.insert(0, also)
     return f" (where {' and '.join(found[:2])})" if found else ""
 
 
-def _said(text: str, holds: bool) -> str:
+def in_words(text: str, holds: bool) -> str:
+    """A condition in words: as the program asks for it, or negated."""
     if holds:
         return f"`{text}`"
     negated = next((text.replace(one, other) for one, other in _NEGATED.items() if text.count(one) == 1), None)
