@@ -91,11 +91,21 @@ def _conditions(module: Module) -> Conditions:
     return Conditions(module)
 
 
-def said(module: Module, world: World, formula: Formula) -> str:
-    """How a world's facts that a formula hangs on come out, in words; at most two."""
+def turning(world: World, *formulas: Formula) -> set[str]:
+    """The facts on which formulas hang in a world: with one of them the other way, a formula would come out otherwise."""
+    whole = {**dict.fromkeys(frozenset[str]().union(*(each.facts() for each in formulas)), False), **world}
+    return {
+        name
+        for name in whole
+        if any(each.holds(whole) is not each.holds({**whole, name: not whole[name]}) for each in formulas)
+    }
+
+
+def said(module: Module, world: World, formula: Formula, about: set[str] | None = None) -> str:
+    """How a world's facts that a formula hangs on come out, in words; at most two, of those that it is `about`."""
     known = decided(module)
     found = []
-    for name in sorted(formula.facts()):
+    for name in sorted(formula.facts() & about if about is not None else formula.facts()):
         if name in ON_CUDA.facts():
             found.append("on cuda" if world[name] else "on another device than cuda")
         elif name in known.tests:
