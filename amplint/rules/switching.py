@@ -92,7 +92,7 @@ def _conditions(module: Module) -> Conditions:
 
 
 def turning(world: World, *formulas: Formula) -> set[str]:
-    """The facts on which formulas hang in a world: with one of them the other way, a formula would come out otherwise."""
+    """The facts on which formulas hang in a world: with one the other way, a formula comes out otherwise."""
     whole = {**dict.fromkeys(frozenset[str]().union(*(each.facts() for each in formulas)), False), **world}
     return {
         name
