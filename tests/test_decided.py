@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amplint.findings import Severity
 from amplint.model import ir
 from amplint.model.decided import decided, is_vague
 from amplint.model.formulas import (
@@ -23,6 +24,7 @@ from amplint.model.formulas import (
     present,
     worlds,
 )
+from amplint.rules import amp210_enabled_disagreement as amp210
 from amplint.source import Source
 from amplint.verify.files import lowered
 
@@ -138,3 +140,40 @@ def test_tests_of_tests_end_somewhere() -> None:
     chain = "\n".join(f"v{n} = a{n} if v{n - 1} else b{n} and v{n - 1}" for n in range(1, 60))
     first, _ = switches(f"v0 = args.amp\n{chain}\ncompare(v59, args.amp)")
     assert is_vague(first)
+
+
+EPOCH = """
+def epoch(model, batches, optimizer, use_amp=False, scaler=None):
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", enabled=use_amp):
+            loss = torch.nn.functional.mse_loss(model(inputs), targets)
+        if torch.isinf(loss):
+            continue
+        if use_amp and scaler is not None:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            loss.backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "severity"),
+    [
+        ("", Severity.NOTE),
+        ("epoch(model, data, optimizer, True, GradScaler('cuda'))", None),
+        ("epoch(model, data, optimizer, amp, GradScaler('cuda') if amp else None)", None),
+        ("epoch(model, data, optimizer, True)", Severity.ERROR),
+        ("epoch(model, data, optimizer, amp, GradScaler('cuda') if big else None)", Severity.ERROR),
+    ],
+)
+def test_a_scaler_that_callers_give_is_there_where_they_give_it(call: str, severity: Severity | None) -> None:
+    module = lowered(Source("train.py", f"import torch\nfrom torch.amp import GradScaler\n{EPOCH}\n{call}\n"))
+    found = list(amp210.check(module))
+    assert [each.severity for each in found] == ([severity] if severity is not None else [])
+    for each in found:
+        assert "`scaler` is None" in each.message or call
+        assert "isinf" not in each.message

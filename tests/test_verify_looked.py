@@ -839,6 +839,43 @@ def test_all_functions_of_a_table_are_run(
     assert said(check(verifier, folder / "run.py")) == [("fit", verdict)]
 
 
+IN_REGIONS = """
+import torch
+from contextlib import nullcontext
+
+def fit(model, opt, loader, name):
+    regions = {"fp32": nullcontext(), "bf16": torch.autocast("cuda", dtype=torch.bfloat16)}
+    dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16}
+    for x, y in loader:
+        opt.zero_grad()
+        with TAKEN:
+            loss = torch.nn.functional.mse_loss(model(x), y)
+            WITHIN
+        BEHIND
+        opt.step()
+"""
+
+
+@pytest.mark.parametrize(("within", "verdict"), [(False, "clean"), (True, "confirmed")])
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "regions[name]",
+        "regions.get(name)",
+        'torch.autocast("cuda", dtype=dtypes[name], enabled=name != "fp32")',
+        '{"fp32": nullcontext(), "bf16": torch.autocast("cuda", dtype=torch.bfloat16)}[name]',
+    ],
+)
+def test_all_regions_of_a_table_are_run(
+    verifier: Verifier, tmp_path: Path, taken: str, within: bool, verdict: str
+) -> None:
+    """The first one is no region: a backward within it is right."""
+    backward, nothing = "loss.backward()", "print(x)"
+    run = IN_REGIONS.replace("TAKEN", taken).replace("WITHIN", backward if within else nothing)
+    run = run.replace("BEHIND", nothing if within else backward)
+    assert said(check(verifier, project(tmp_path, run=run) / "run.py")) == [("fit", verdict)]
+
+
 @pytest.mark.parametrize(("unscale", "verdict"), [("scaler.unscale_(opt)", "clean"), ("pass", "misbehaves")])
 def test_functions_that_a_decorator_registers_are_run(
     verifier: Verifier, tmp_path: Path, unscale: str, verdict: str

@@ -31,6 +31,7 @@ from amplint.model.operators import ORDERS, ordered
 from amplint.model.precision import BY_QUALIFIED, Dtype, dtypes, region_dtypes
 from amplint.model.reaching import reaching, returned
 from amplint.model.scopes import Assigned, Binding, Other, owner_class
+from amplint.model.tables import Taken, taken, tells
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -99,6 +100,8 @@ class Decided:
             ]
         if isinstance(value, ir.Walrus):
             return self.alternatives(value.value, depth - 1)
+        if (found := taken(self._module, value)) is not None:
+            return self._of_table(found, depth)
         if isinstance(value, ir.Call):
             return self._returned(value, depth)
         if isinstance(value, ir.Name) and not value.bound:
@@ -112,6 +115,21 @@ class Decided:
                 return []
             return self._last_of([(each, ir.statement_of(each)) for each in known], depth)
         return []
+
+    def _of_table(self, found: Taken, depth: int) -> list[Alternative]:
+        """What a dict has at an index, each under the condition that it is that key."""
+        asked = [
+            (item, self._test(found.asked, key) if tells(key) else _vague(item)) for key, item in found.items.items()
+        ]
+        if found.other is not None:
+            asked.append((found.other, negated(either(*(when for _, when in asked)))))
+        if isinstance(found.asked, ir.Constant):
+            asked = [(item, TRUE) for item, _ in asked]
+        return [
+            Alternative(each.value, both(when, each.when))
+            for item, when in asked
+            for each in self.alternatives(item, depth - 1)
+        ]
 
     def _returned(self, call: ir.Call, depth: int) -> list[Alternative]:
         """What a function of this file returns, where that is all it can do."""

@@ -13,7 +13,7 @@ from amplint.model import ir
 from amplint.model.dtypes import DEFAULT_DTYPE, OLD_AUTOCAST, Region, region_devices, region_of
 from amplint.model.reaching import function_named, reaching, returned
 from amplint.model.scopes import Assigned, Imported, Other, owner_class
-from amplint.model.tables import items_at, sources
+from amplint.model.tables import items_at, sources, tells
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -109,14 +109,9 @@ def _items(module: Module, base: ir.Value, index: ir.Value, depth: int) -> Itera
         for key, item in table.items:
             if isinstance(key, ir.Constant) and isinstance(index, ir.Constant) and key.value != index.value:
                 continue
-            told = isinstance(key, ir.Constant) and not isinstance(index, ir.Constant) and _tells(key.value)
+            told = isinstance(key, ir.Constant) and not isinstance(index, ir.Constant) and tells(key.value)
             for each in _dtypes(module, item, depth - 1):
                 yield _under(each, index, key.value) if told and isinstance(key, ir.Constant) else each
-
-
-def _tells(key: object) -> bool:
-    """Whether a key can be compared with what else is asked of an index; numbers are asked for their size."""
-    return key is None or isinstance(key, (bool, str))
 
 
 def _called(module: Module, call: ir.Call, depth: int) -> Iterator[Dtype]:

@@ -10,6 +10,7 @@ from amplint.model.conditions import Conditions
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, is_false, region_of
 from amplint.model.objects import objects
 from amplint.model.state import Abstract, Opened, State
+from amplint.model.tables import Taken, taken
 from amplint.model.unseen import local_function
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class Regions:
         return not made or any(region_of(self._module, each) is not None for each in made)
 
     def _opened(self, value: ir.Value, state: State, conditions: Conditions) -> Opened | None:
+        if (found := taken(self._module, value)) is not None:
+            return self._of_table(found, state, conditions)
         if isinstance(value, ir.Call):
             region = region_of(self._module, value)
             if region is None and (inside := self._in_manager(value) or self._of_partial(value)) is not None:
@@ -101,6 +104,15 @@ class Regions:
                 )
             return self._stored(value, state, conditions)
         return None
+
+    def _of_table(self, found: Taken, state: State, conditions: Conditions) -> Opened | None:
+        """The region that a dict of contexts has: it is open for sure where all that it can have are."""
+        items = [*found.items.values(), *([found.other] if found.other is not None else [])]
+        opened = [self._opened(each, state, conditions) for each in items]
+        first = next((each for each in opened if each is not None and each.enabled is not False), None)
+        if first is None or all(each is not None and each.enabled for each in opened):
+            return first or next(filter(None, opened), None)
+        return Opened(first.call, None)
 
     def _in_manager(self, call: ir.Call) -> Opened | None:
         """The region round the one `yield` of a function of this file that is a `@contextmanager`.
@@ -160,8 +172,12 @@ class Regions:
         """The region that a variable bound to `value` holds."""
         if isinstance(value, ir.Call) and region_of(self._module, value) is not None:
             return Abstract("region", str(value.id))
+        table = taken(self._module, value)
+        arms = tuple(table.items.values()) if table is not None else ()
         if isinstance(value, ir.Conditional):
-            for arm in (value.then, value.other):
+            arms = value.then, value.other
+        if arms:
+            for arm in arms:
                 held = self.held(arm, state)
                 if held is not None:
                     return held._replace(flag=False)

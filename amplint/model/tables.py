@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.reaching import reaching
@@ -28,12 +28,55 @@ def sources(module: Module, value: ir.Value) -> Iterator[ir.Value]:
 
 def items_at(module: Module, table: ir.Value, key: object) -> list[ir.Value]:
     """What a dict can have at a key, where all that it can be is written out and nothing is put in later."""
+    return [each[key] for each in _whole(module, table) if key in each]
+
+
+def _whole(module: Module, table: ir.Value) -> list[dict[object, ir.Value]]:
+    """What a dict can be, where all of that is written out and nothing is put in later."""
     tables = [_written(module, each) for each in sources(module, table)]
     bound = reaching(module.names, table) if isinstance(table, ir.Name) else tables
     if len(bound) != len(tables) or _is_added_to(module, table):
         return []
     known = [each for each in tables if each is not None]
-    return [each[key] for each in known if key in each] if len(known) == len(tables) else []
+    return known if len(known) == len(tables) else []
+
+
+class Taken(NamedTuple):
+    """What can be taken from a dict: the index that is asked for, what there is by key, and what is given else."""
+
+    asked: ir.Value
+    items: dict[object, ir.Value]
+    other: ir.Value | None
+
+
+def taken(module: Module, value: ir.Value) -> Taken | None:
+    """What `table[index]` or `table.get(index, other)` can be, of the objects that one dict is made with.
+
+    A literal index leaves its own item. Dicts of settings are left alone: what they hold is a setting's default.
+    """
+    other: ir.Value | None = None
+    if isinstance(value, ir.Subscript):
+        table, index = value.base, value.index
+    elif isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr == "get":
+        given = value.positional
+        if not 1 <= len(given) <= 2 or len(given) != len(value.args) or value.unpacks("*"):
+            return None
+        table, index, other = value.func.base, given[0], given[1] if len(given) == 2 else None
+    else:
+        return None
+    known = _whole(module, table)
+    if len(known) != 1 or not any(isinstance(each, ir.Call) for each in known[0].values()):
+        return None
+    if not isinstance(index, ir.Constant):
+        return Taken(index, known[0], other)
+    if index.value in known[0]:
+        return Taken(index, {index.value: known[0][index.value]}, None)
+    return Taken(index, {}, other) if other is not None else None
+
+
+def tells(key: object) -> bool:
+    """Whether a key can be compared with what else is asked of an index; numbers are asked for their size."""
+    return key is None or isinstance(key, (bool, str))
 
 
 def item_at(module: Module, value: ir.Subscript) -> ir.Value | None:
@@ -68,6 +111,8 @@ def _is_parameter(module: Module, name: ir.Name) -> bool:
 def _is_added_to(module: Module, table: ir.Value) -> bool:
     """Whether the file may put something into a dict, going by its name: `AMP["dtype"] = ...`, `AMP.update(...)`."""
     name = ir.last_name(table)
+    if not name:
+        return False  # a display, that nothing else has
     near = module.whole.near(name or "**")
     stored = (target for each in near.statements if isinstance(each, ir.Assign) for target in each.targets)
     changed = [target.base for target in stored if isinstance(target, ir.Subscript)]

@@ -54,9 +54,10 @@ from typing import TYPE_CHECKING
 from amplint.findings import Applicability, Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.around import around
+from amplint.model.calls import passed
 from amplint.model.decided import decided, is_vague
 from amplint.model.dtypes import Region
-from amplint.model.formulas import FALSE, TRUE, Formula, both, likely, negated, possible
+from amplint.model.formulas import FALSE, TRUE, Formula, World, both, likely, negated, possible, present
 from amplint.model.training import Entered, Trained, may_be_region, runs_in, trained
 from amplint.model.unseen import bases_in_sight
 from amplint.rules.base import Rule
@@ -72,6 +73,7 @@ from amplint.rules.switching import (
     said,
     set_enabled,
     spelled,
+    turning,
 )
 
 if TYPE_CHECKING:
@@ -139,7 +141,8 @@ def _plain(module: Module, found: Trained, entered: Entered) -> Finding | None:
     if found.scaled or not can_be_float16(module, entered.region):
         return None
     arm = known.inside(found.event.call)
-    if not any(_is_other_arm(module, each, found, arm) for each in trained(module)):
+    others = [each for each in trained(module) if _is_other_arm(module, each, found, arm)]
+    if not others:
         return None
     runs = runs_in(module, entered, "float16")
     region = both(runs, known.around(found.event.call))
@@ -150,13 +153,46 @@ def _plain(module: Module, found: Trained, entered: Entered) -> Finding | None:
     world = possible(region)
     if world is None:
         return None
+    about = turning(world, runs, *(known.inside(each.event.call) for each in others))
+    given = [each for each in map(receiver, (each.event for each in others)) if _is_given_none(module, each, world)]
+    if given and all(_has_scaler(module, each, entered.region) for each in given):
+        return None
+    severity = Severity.NOTE if given and not any(_callers_give(module, each) for each in given) else None
     return rule.finding(
         module.span(entered.region.call),
-        f"{said(module, world, arm)} this region is on, in float16, and the backward of "
+        f"{said(module, world, arm, about)} this region is on, in float16, and the backward of "
         f"{module.line(found.event.call)} is not scaled, so that small gradients become zero; {_BOTH}",
         withheld="which of the two is meant can't be told",
-        severity=_severity(module, found),
+        severity=severity or _severity(module, found),
     )
+
+
+def _is_given_none(module: Module, scaler: ir.Value, world: World) -> bool:
+    """Whether a scaler is a parameter, and what is wrong in a world is that it is None."""
+    known, function = decided(module), ir.function_of(scaler)
+    path = known.path(scaler)
+    is_param = isinstance(scaler, ir.Name) and function is not None and function.param(scaler.name) is not None
+    return is_param and path is not None and world.get(present(path).name) is False
+
+
+def _callers_give(module: Module, scaler: ir.Value) -> list[ir.Value | None]:
+    """What the calls in sight give for a parameter."""
+    function = ir.function_of(scaler)
+    if function is None or not isinstance(scaler, ir.Name):
+        return []
+    return list(passed(module, function, scaler.name))
+
+
+def _has_scaler(module: Module, scaler: ir.Value, region: Region) -> bool:
+    """Whether each call in sight gives a scaler wherever it switches the region on."""
+    known, given = decided(module), _callers_give(module, scaler)
+    flags = _callers_give(module, region.enabled) if isinstance(region.enabled, ir.Name) else []
+    if not given or (flags and len(flags) != len(given)):
+        return False
+    for value, flag in zip(given, flags or [None] * len(given), strict=True):
+        if value is None or possible(known.of(flag), negated(known.present(value))) is not None:
+            return False
+    return True
 
 
 def _severity(module: Module, found: Trained) -> Severity | None:

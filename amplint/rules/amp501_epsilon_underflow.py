@@ -23,13 +23,14 @@ with torch.autocast("cuda", dtype=torch.float16):
 ```python
 with torch.autocast("cuda", dtype=torch.float16):
     weight = torch.relu(head(features)).detach()
-    weight = weight / (weight.mean().float() + 1e-8)
+    weight = weight.float() / (weight.mean().float() + 1e-8)
 ```
 
 ## Fix safety
-The fix computes the sum or the clamp in float32. It is unsafe: results behind it become float32 too, and a gradient
-through `1 / epsilon` may still be beyond float16's range; where there is one, a larger epsilon is better. There is no
-fix for operations in place.
+The fix computes the sum or the clamp in float32, and the division too where the divisor has no dimensions: float16
+over such a number is float16, in which the epsilon is 0 again. It is unsafe: results behind it become float32 too, and
+a gradient through `1 / epsilon` may still be beyond float16's range; where there is one, a larger epsilon is better.
+There is no fix for operations in place, and for a number without dimensions that isn't seen to divide something.
 
 ## Proof
 The fixtures train with values of 0: a loss of NaN or inf before, the reference's losses after.
@@ -43,12 +44,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.findings import Finding, Severity
+from amplint.findings import Finding, Fix, Severity
 from amplint.model import ir
 from amplint.model.half_values import Given, Seen
 from amplint.model.kinds import NUMBER
 from amplint.rules.base import Rule
-from amplint.rules.halves import ZERO_FLOAT16, met, shown, up
+from amplint.rules.halves import ZERO_FLOAT16, divided_by, is_one_number, met, shown, up
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -72,14 +73,28 @@ def check(module: Module) -> Iterator[Finding]:
         done.add(seen.node.id)
         tensor, epsilon = found
         does = "clamping to it" if seen.spelling in _CLAMPS else "adding it"
-        in_place = seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary))
+        fix, withheld = _fix(module, seen, tensor)
         yield rule.finding(
             module.span(seen.node),
             f"{epsilon:g} is 0 in float16, and {shown(module, tensor)} is float16 here: {does} guards against nothing; "
             "compute it in float32 with .float()",
-            fix=None if in_place else up(module, [tensor]),
-            withheld="it changes a half tensor in place" if in_place else None,
+            fix=fix,
+            withheld=withheld,
         )
+
+
+def _fix(module: Module, seen: Seen, tensor: ir.Value) -> tuple[Fix | None, str | None]:
+    """The cast of the tensor; of what it divides as well, where it has no dimensions: float16 over that is float16."""
+    if seen.spelling.endswith("_") or not isinstance(seen.node, (ir.Call, ir.Binary)):
+        return None, "it changes a half tensor in place"
+    if not is_one_number(module, tensor):
+        return up(module, [tensor]), None
+    divided = divided_by(seen.node)
+    if divided is None:
+        return None, "it has no dimensions: a float16 tensor would stay float16 beside it, cast that one too"
+    if isinstance(divided, ir.Constant) or is_one_number(module, divided):
+        return up(module, [tensor]), None
+    return up(module, [divided, tensor]), None
 
 
 def _guarded(seen: Seen) -> tuple[ir.Value, float] | None:

@@ -9,6 +9,8 @@ from amplint.findings import Applicability, Edit, Fix
 from amplint.model import ir
 from amplint.model.half import half
 from amplint.model.kinds import HALF, Kind
+from amplint.model.reaching import reaching
+from amplint.model.scopes import Assigned
 from amplint.rules.editing import insert
 
 if TYPE_CHECKING:
@@ -55,3 +57,49 @@ def up(module: Module, values: Iterable[ir.Value], *, safe: bool = False) -> Fix
     edits = [edit for value in values for edit in casting_up(module, value)]
     applicability = Applicability.SAFE if safe else Applicability.UNSAFE
     return Fix(applicability, "Compute it in float32", tuple(sorted(edits)))
+
+
+# What gives one number of a tensor where no dimension is given, and what leaves a tensor's dimensions as they are.
+_REDUCES = ("amax", "amin", "max", "min", "mean", "sum", "std", "var", "norm", "median", "prod", "nanmean", "nansum")
+_KEEPS = (
+    "abs", "sqrt", "rsqrt", "exp", "log", "square", "neg", "detach", "clone", "float", "half", "to", "add", "sub",
+    "mul", "clamp", "clamp_min", "clamp_max", "clip", "item",
+)  # fmt: skip
+_FOLLOWED = 6
+
+
+def is_one_number(module: Module, value: ir.Value, depth: int = _FOLLOWED) -> bool:
+    """Whether a tensor has no dimensions, going by the reductions that it is made by: its dtype doesn't promote."""
+    if depth == 0:
+        return False
+    if isinstance(value, ir.Name):
+        made = [each.value for each in reaching(module.names, value) if isinstance(each, Assigned)]
+        return any(is_one_number(module, each, depth - 1) for each in made)
+    if isinstance(value, ir.Unary):
+        return is_one_number(module, value.operand, depth - 1)
+    if isinstance(value, ir.Binary):
+        parts = [each for each in (value.left, value.right) if not isinstance(each, ir.Constant)]
+        return bool(parts) and all(is_one_number(module, each, depth - 1) for each in parts)
+    if not isinstance(value, ir.Call) or not isinstance(value.func, ir.Attribute):
+        return False
+    name, given = value.func.attr, [value.func.base, *value.positional]
+    if any(each.startswith("torch.") for each in module.names.of(value.func)):
+        given = given[1:]
+    if name in _REDUCES:
+        at_most = 2 if name == "norm" else 1
+        return len(given) <= at_most and not any(each.keyword in ("dim", "axis", "keepdim") for each in value.args)
+    return name in _KEEPS and bool(given) and is_one_number(module, given[0], depth - 1)
+
+
+def divided_by(value: ir.Value) -> ir.Value | None:
+    """What a value divides, directly or behind such as `.sqrt()`."""
+    node: ir.Node | None = value
+    while node is not None:
+        up = node.parent
+        if isinstance(up, ir.Binary):
+            return up.left if up.op == "Divide" and up.right is node else None
+        arg = up.parent if isinstance(up, (ir.Attribute, ir.Arg)) else up
+        if not isinstance(arg, ir.Call) or ir.last_name(arg.func) not in _KEEPS:
+            return None
+        node = arg
+    return None

@@ -92,12 +92,23 @@ def _conditions(module: Module) -> Conditions:
     return Conditions(module)
 
 
-def said(module: Module, world: World, formula: Formula) -> str:
-    """How a world's facts that a formula hangs on come out, in words; at most two."""
+def turning(world: World, *formulas: Formula) -> set[str]:
+    """The facts on which formulas hang in a world: with one the other way, a formula comes out otherwise."""
+    whole = {**dict.fromkeys(frozenset[str]().union(*(each.facts() for each in formulas)), False), **world}
+    return {
+        name
+        for name in whole
+        if any(each.holds(whole) is not each.holds({**whole, name: not whole[name]}) for each in formulas)
+    }
+
+
+def said(module: Module, world: World, formula: Formula, about: set[str] | None = None) -> str:
+    """How a world's facts that a formula hangs on come out, in words; at most two, of those that it is `about`."""
     known = decided(module)
     found = []
-    equal = {name.partition(_EQUALS)[0] for name in formula.facts() if _EQUALS in name and world[name]}
-    for name in sorted(formula.facts()):
+    facts = formula.facts() if about is None else formula.facts() & about
+    equal = {name.partition(_EQUALS)[0] for name in facts if _EQUALS in name and world[name]}
+    for name in sorted(facts):
         path, other, _ = name.partition(_EQUALS)
         if not world[name] and other and path in equal:
             continue  # what equals one literal equals no other

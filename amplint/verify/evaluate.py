@@ -130,7 +130,7 @@ class Evaluator(Lookup):
         return Unknown(frame.code.text(value), inputs=(base,))
 
     def taken(self, value: ir.Value, base: Any, index: Any, frame: Frame) -> Any:
-        """The function that is taken from a table: a choice, where the key is out of sight. `MISSING`: it is none.
+        """The function or region that is taken from a table: a choice, where the key is out of sight; else `MISSING`.
 
         What has nothing to do with scaler, gradients or regions is left to others, and so is a key that is in sight.
         """
@@ -143,13 +143,15 @@ class Evaluator(Lookup):
                 held = {repr(key): item for key, item in items}
         if not held:
             held = {each.key: self._of_entry(each) for each in frame.code.files.tables.entries(frame.code, value)}
-        if not any(isinstance(each, Closure) and self._matters(each) for each in held.values()):
+        if not any(map(self._matters, held.values())):
             return MISSING
         return held[self.facts.choices.ask(f"{frame.code.text(value)} is", (*held,), matters=True)]
 
     @staticmethod
-    def _matters(closure: Closure) -> bool:
-        return closure.frame.code.function_matters(closure.function)
+    def _matters(held: Any) -> bool:
+        if isinstance(held, Closure):
+            return held.frame.code.function_matters(held.function)
+        return isinstance(held, (torch.autocast, torch.amp.GradScaler, torch.dtype))
 
     def _of_entry(self, entry: Entry) -> Any:
         frame = self.variables_of(entry.code)
