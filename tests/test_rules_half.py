@@ -91,7 +91,7 @@ def test_a_fill_is_safe_straight_into_softmax(lines: str, applicability: Applica
 @pytest.mark.parametrize(
     ("line", "fixed"),
     [
-        ("h / (h.mean() + 1e-8)", "h / (h.mean().float() + 1e-8)"),
+        ("h / (h.mean() + 1e-8)", "h.float() / (h.mean().float() + 1e-8)"),
         ("x / (1e-8 + h.std(-1))", "x / (1e-8 + h.std(-1).float())"),
         ("x / (h - h.amin() + self.eps)", "x / ((h - h.amin()).float() + self.eps)"),
         ("h.clamp(min=1e-12)", "h.float().clamp(min=1e-12)"),
