@@ -133,7 +133,11 @@ class Variant(NamedTuple):
             before, after = plain(bad.read_text("utf-8")).encode(), fixed.read_text("utf-8").encode()
             again = fixed_bytes(after, str(fixed), settings, True)
             if kind == "hand":
-                found = [each for each in check_bytes(before, str(bad), settings).findings if each.code == self.code]
+                found = [
+                    each
+                    for each in fixed_bytes(before, str(bad), settings, False).before.findings
+                    if each.code == self.code
+                ]
                 offered = [each for each in found if each.fix and each.fix.edits and not each.withheld]
                 _require(not offered, f"{bad}: fix=hand, and a fix is offered")
             else:

@@ -47,8 +47,7 @@ class Arms:
             for target in each.targets if isinstance(each, ir.Assign) else ():
                 if is_grad(target) or self._is_kept(target):
                     return True
-        below = (each for each in ir.values_below(arm) if isinstance(each, ir.Call))
-        return calls.trains(arm) or any(calls.callee(each) is not None for each in below)
+        return calls.trains(arm) or any(calls.callee(each) is not None for each in ir.calls_below(arm))
 
     def _is_kept(self, value: ir.Value) -> bool:
         """Whether a value is what keeps a scaler or an optimizer."""

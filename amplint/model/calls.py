@@ -346,6 +346,16 @@ class Calls:
         return given_to(params, values, (*(before.args if before is not None else ()), *call.args))
 
 
+def parameter_for(module: Module, value: ir.Value) -> tuple[ir.Function, str] | None:
+    """The function, and the name of its parameter, that take a value which is an argument; None: out of sight."""
+    call, calls = value.parent, module.once(Calls)
+    callee = calls.find(call) if isinstance(call, ir.Call) and call.func is not value else None
+    if not isinstance(call, ir.Call) or callee is None:
+        return None
+    arguments = calls.arguments(call, callee) or {}
+    return next(((callee.function, name) for name, each in arguments.items() if each is value), None)
+
+
 def callers(module: Module, function: ir.Function | None) -> list[ir.Call]:
     """The file's calls that surely run a function."""
     return module.once(_callers, function) if function is not None else []

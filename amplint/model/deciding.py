@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from amplint.model import ir
 from amplint.model.scopes import Assigned
 
+# What ends the program.
+EXITS = {"builtins.exit", "builtins.quit", "sys.exit", "os._exit", "os.abort"}
+
 
 def conditions_round(node: ir.Node, within: ir.Node | None = None) -> list[tuple[ir.Value, bool]]:
     """The tests that decide whether a node is run, and how they have to come out, within its function.

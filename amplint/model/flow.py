@@ -239,7 +239,7 @@ def _amp_in_sight(module: Module) -> bool:
 
 def _only_starts(module: Module, calls: Calls) -> bool:
     """Whether all that the file's own body does is to call functions without arguments, each looked at by itself."""
-    for call in (each for each in ir.values_below(module.program.body) if isinstance(each, ir.Call)):
+    for call in ir.calls_below(module.program.body):
         callee = calls.callee(call)
         if callee is not None and calls.trains(callee.function.body):
             up = call.parent.parent if isinstance(call.parent, ir.Expr) else None

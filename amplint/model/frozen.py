@@ -41,7 +41,7 @@ def _may_freeze(body: ir.Block) -> bool:
         if isinstance(each, ir.Assign) and any(ir.last_name(target) == "requires_grad" for target in each.targets):
             if not _is_true(each.value):
                 return True
-    calls = (each for each in ir.values_below(body) if isinstance(each, ir.Call) and each.positional)
+    calls = (each for each in ir.calls_below(body) if each.positional)
     return any(
         ir.last_name(each.func) in ("requires_grad_", "setattr") and not _is_true(each.positional[-1]) for each in calls
     )

@@ -118,6 +118,7 @@ def importers(path: str) -> Iterator[str]:
                     yield each
 
 
+@remembered
 def loader_of_optimizers(filename: str) -> str | None:
     """Another file of the programs that a file is a part of, that loads an optimizer's state, by the names in its text.
 

@@ -496,6 +496,16 @@ def values_below(block: Block) -> Iterator[Value]:
             yield from walk_values(root)
 
 
+def calls_below(block: Block) -> Iterator[Call]:
+    """Every call below `block`, nested functions and classes left out."""
+    return (each for each in values_below(block) if isinstance(each, Call))
+
+
+def is_none(value: Value | None) -> bool:
+    """Whether a value is the literal None."""
+    return isinstance(value, Constant) and value.value is None
+
+
 def statement_of(node: Node) -> Statement:
     """The statement that `node` belongs to (itself, if it is one).
 

@@ -38,9 +38,8 @@ class Keys:
         self._keys: dict[int, str | None] = {}
         self._kept_by: dict[int, dict[str, str]] = {}  # constructor -> what it keeps, see `_kept`
         self._kept_objects = Kept(module, self)
-        self._named_items: dict[
-            str, str
-        ] = {}  # items of containers, as a loop's variable asks for them -> what they are
+        # Items of containers, as a loop's variable asks for them -> what they are.
+        self._named_items: dict[str, str] = {}
 
     def name_item(self, item: str, key: str) -> None:
         """Say what the item of a container is, by the key that it has with a number or literal."""

@@ -72,10 +72,8 @@ def is_idle(module: Module, value: ir.Value) -> bool:
     if not isinstance(only, Imported) or not module.is_own(only.statement) or not os.path.isfile(path):
         return False
     meaning = outline.imported(only.statement.module, only.alias.name, only.alias.asname)
-    found = outline.find(path, *meaning) if meaning is not None else None
-    if attribute:
-        found = outline.within(found, attribute) if isinstance(found, str) else None
-    return isinstance(found, Place) and not outline.is_class(found) and not outline.matters(found)
+    found = _place(path, name.name, attribute, {name.name: {meaning}}) if isinstance(name, ir.Name) else None
+    return found is not None and not outline.is_class(found) and not outline.matters(found)
 
 
 def _imports(tree: ast.Module) -> _Imports:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from amplint.model import ir
 from amplint.model.calls import Calls, callers
 from amplint.model.decided import ON_CUDA, decided, is_vague
-from amplint.model.deciding import block_leaves
+from amplint.model.deciding import EXITS, block_leaves
 from amplint.model.formulas import negated, possible
 from amplint.model.importers import importers
 from amplint.model.scopes import NOTHING, UNKNOWN
@@ -17,8 +17,6 @@ from amplint.model.scopes import NOTHING, UNKNOWN
 if TYPE_CHECKING:
     from amplint.model import Module
 
-# What ends the program.
-EXITS = {"builtins.exit", "builtins.quit", "sys.exit", "os._exit", "os.abort"}
 # What raises without CUDA (run with torch 2.13 for the CPU).
 _RAISES = {
     f"torch.cuda.{name}"

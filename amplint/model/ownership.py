@@ -13,7 +13,7 @@ from amplint.model.events import is_grad
 from amplint.model.objects import objects
 from amplint.model.reaching import only_assignment, returned
 from amplint.model.scopes import UNKNOWN, Other
-from amplint.model.state import Abstract, State
+from amplint.model.state import Abstract, State, is_part
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -176,8 +176,7 @@ class Ownership:
 
     def _called_in(self, function: ir.Function) -> list[ir.Value]:
         if function.id not in self._called:
-            calls = (each for each in ir.values_below(function.body) if isinstance(each, ir.Call))
-            self._called[function.id] = [each.func for each in calls]
+            self._called[function.id] = [each.func for each in ir.calls_below(function.body)]
         return self._called[function.id]
 
     def _model(self, key: str, state: State) -> str | None:
@@ -328,4 +327,4 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _contains(whole: str, part: str) -> bool:
-    return part.startswith(whole) and part[len(whole) : len(whole) + 1] in ("", ".", "[")
+    return part == whole or is_part(part, whole)

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from amplint.model import ir
 
 
+def is_part(key: str, whole: str) -> bool:
+    """Whether an object is an attribute or item of another one, or of what that has, by their keys."""
+    return key.startswith((f"{whole}.", f"{whole}["))
+
+
 class Abstract(NamedTuple):
     """What a local variable holds, as far as it matters: `kind` and what it is about.
 
@@ -189,7 +194,7 @@ class State(NamedTuple):
     def object_of(self, key: str) -> str:
         """The object that a variable stands for on this path, or the part of it."""
         for name, held in _objects_held(self.env):
-            if name == key or key.startswith((f"{name}.", f"{name}[")):
+            if name == key or is_part(key, name):
                 return held + key[len(name) :]
         return key
 

@@ -513,9 +513,11 @@ class Transfer:
                 state = self._optimizer_made(self._objects.key(item), value, place, state)
             return state
         key = self._objects.key(target)
-        for made in self._objects.made_by(key) if key is not None else ():
+        if key is None:
+            return state
+        for made in self._objects.made_by(key):
             if made.call is value:
-                return self.switches.made(key or "", made, state)
+                return self.switches.made(key, made, state)
         return self._optimizer_made(key, value, None, state)
 
     def _optimizer_made(self, key: str | None, call: ir.Call, place: int | None, state: State) -> State:

@@ -24,7 +24,7 @@ class Unmet:
         self._calls, self._objects, self._recogniser = module.once(Calls), objects(module), events(module)
         self.sites: dict[int, list[ir.Call]] = {}  # by the callee's id
         self.events: dict[int, Event] = {}  # by their calls' ids, with the caller's objects
-        for call in (each for each in ir.values_below(body) if isinstance(each, ir.Call)):
+        for call in ir.calls_below(body):
             callee = self._calls.callee(call)
             if callee is not None and callee.function.id not in followed:
                 self._note_call(call, callee)

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
-from amplint.model.calls import Calls, passed
+from amplint.model.calls import parameter_for, passed
 from amplint.model.dtypes import Region, devices, region_devices
 from amplint.model.evidence import ACCELERATORS, evidence
 from amplint.model.importers import importers
@@ -183,10 +183,8 @@ class _Unmoved:
         names = self._module.names.of(call.func)
         if names and all(map(_LEAVES.match, names)):
             return True
-        calls = self._module.once(Calls)
-        callee = calls.find(call)
-        arguments = calls.arguments(call, callee) if callee is not None else None
-        name = next((name for name, each in (arguments or {}).items() if each is value), None)
-        if callee is None or name is None:
+        parameter = parameter_for(self._module, value)
+        if parameter is None:
             return False
-        return self._stays(self._known.variable(callee.function.scope, name))
+        function, name = parameter
+        return self._stays(self._known.variable(function.scope, name))

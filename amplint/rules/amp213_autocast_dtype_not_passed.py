@@ -181,7 +181,7 @@ def _cast(module: Module, region: Region) -> Evidence | None:
     if not isinstance(holder, ir.With):
         return None
     keys, known = objects(module), decided(module)
-    called = {keys.key(each.func) for each in ir.values_below(holder.body) if isinstance(each, ir.Call)}
+    called = {keys.key(each.func) for each in ir.calls_below(holder.body)}
     every = casts(module)
     for cast in every:
         if cast.dtype == "bfloat16" and cast.key in called and cast.call.id < region.call.id:

@@ -58,7 +58,7 @@ from amplint.model.predicates import Predicates
 from amplint.model.protocol import Stage
 from amplint.model.visits import Issue, Visit
 from amplint.rules.base import Rule
-from amplint.rules.boundaries import stepped_apart
+from amplint.rules.boundaries import SECOND_SCALER, stepped_apart
 from amplint.rules.clip_doubts import agree
 from amplint.rules.clips import FINITE, escapes, in_this_file_only
 from amplint.rules.kept import near_kept
@@ -152,9 +152,9 @@ def _judge(module: Module, each: Found) -> Finding | None:
         return rule.finding(
             module.span(each.issue_node),
             f"`{name}.update()` does not come in each iteration, as this step does, so that it raises in the next"
-            f"{f' (where {apart.when})' if apart.when else ''}; {apart.cure(module)}, and update this one in each",
-            withheld="a second scaler has to be made, and saved, too",
-            severity=Severity.WARNING if apart.is_unusual else None,
+            f"{apart.where}; {apart.cure(module)}, and update this one in each",
+            withheld=SECOND_SCALER,
+            severity=apart.severity,
         )
     return rule.finding(
         module.span(each.issue_node),

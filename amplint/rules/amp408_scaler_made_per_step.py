@@ -52,6 +52,7 @@ from amplint.model.dtypes import is_false
 from amplint.model.events import Event, events
 from amplint.model.flow import flows
 from amplint.model.objects import Made, objects
+from amplint.model.state import is_part
 from amplint.model.unseen import function_named, local_function
 from amplint.rules.base import Rule
 from amplint.rules.editing import indentation, insert, line_start
@@ -137,7 +138,7 @@ def _is_made_by(statement: ir.Assign, call: ir.Call) -> bool:
     value = statement.value
     if isinstance(value, ir.Conditional):
         other = value.other if value.then is call else value.then
-        if call in (value.then, value.other) and isinstance(other, ir.Constant) and other.value is None:
+        if call in (value.then, value.other) and ir.is_none(other):
             return not any(isinstance(each, ir.Call) for each in ir.walk_values(value.test))
     return value is call
 
@@ -148,11 +149,7 @@ def _is_further_in(call: ir.Value, loop: ir.For | ir.While) -> bool:
 
 def _is_set_back(module: Module, loop: ir.For | ir.While) -> bool:
     """Whether the loop sets a model or optimizer back: a training run of its own."""
-    return any(_SETS_BACK.search(ir.last_name(each.func)) for each in _calls_in(loop.body))
-
-
-def _calls_in(block: ir.Block) -> Iterator[ir.Call]:
-    yield from (each for each in ir.values_below(block) if isinstance(each, ir.Call))
+    return any(_SETS_BACK.search(ir.last_name(each.func)) for each in ir.calls_below(loop.body))
 
 
 def _is_bound_in(module: Module, loop: ir.For | ir.While, steps: list[Event]) -> bool:
@@ -162,7 +159,7 @@ def _is_bound_in(module: Module, loop: ir.For | ir.While, steps: list[Event]) ->
 
 
 def _is_of(key: str, bound: set[str]) -> bool:
-    return any(key == each or key.startswith((f"{each}.", f"{each}[")) for each in bound)
+    return any(key == each or is_part(key, each) for each in bound)
 
 
 def _is_the_same_in(module: Module, loop: ir.For | ir.While, each: ir.Node) -> bool:
@@ -252,7 +249,7 @@ def _is_a_step(module: Module, function: ir.Function | ir.Program, made: Made, s
     if function.name.startswith("test") or any(conditions(step.call, made.call) for step in steps):
         return False
     if function.cls is not None:
-        gives_same = (call for call in _calls_in(function.body) if ir.last_name(call.func) in _GIVES_THE_SAME)
+        gives_same = (call for call in ir.calls_below(function.body) if ir.last_name(call.func) in _GIVES_THE_SAME)
         return all(each.startswith(f"self{function.cls.id}.") for each in optimizers) or any(gives_same)
     return bool(_STEP.search(function.name)) and _are_given(module, function, optimizers)
 

@@ -62,7 +62,7 @@ from amplint.model.flow import Flow
 from amplint.model.objects import objects
 from amplint.model.visits import Visit
 from amplint.rules.base import Rule
-from amplint.rules.boundaries import Apart, stepped_apart
+from amplint.rules.boundaries import SECOND_SCALER, Apart, stepped_apart
 from amplint.rules.by_default import holds_by_default
 from amplint.rules.order import (
     Found,
@@ -125,9 +125,7 @@ def _judge(module: Module, each: Found) -> Finding | None:
         return None
     apart = stepped_apart(module, each.flow, each.issue.scaler)
     if apart is not None and not _comes_twice_anyway(each):
-        return _said_of_two(
-            module, each, apart, "nothing was unscaled or stepped since the last update(), which raises"
-        )
+        return _said_of_two(module, each, apart, _NOTHING)
     offered, withheld = _fix_again(module, own, each) if own else (None, _ELSEWHERE)
     left_out = _unscale_left_out(each)
     is_unusual = left_out is not None and holds_by_default(module, left_out[0]) is left_out[1]
@@ -155,9 +153,9 @@ def _said_of_two(module: Module, each: Found, apart: Apart, said: str) -> Findin
     """The finding where two optimizers are stepped apart, so that no place of one scaler's update is right for both."""
     return rule.finding(
         module.span(each.issue_node),
-        f"{said}{f' (where {apart.when})' if apart.when else ''}; {apart.cure(module)}",
-        withheld="a second scaler has to be made, and saved, too",
-        severity=Severity.WARNING if apart.is_unusual else None,
+        f"{said}{apart.where}; {apart.cure(module)}",
+        withheld=SECOND_SCALER,
+        severity=apart.severity,
     )
 
 

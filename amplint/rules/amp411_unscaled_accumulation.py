@@ -153,9 +153,7 @@ def _beside(module: Module, step: ir.Value) -> list[ir.Call]:
     for place in (step, *callers(module, ir.function_of(step))):
         loop = loop_of(place)
         if loop is not None:
-            found += [
-                each for each in ir.values_below(loop.body) if isinstance(each, ir.Call) and loop_of(each) is loop
-            ]
+            found += [each for each in ir.calls_below(loop.body) if loop_of(each) is loop]
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.findings import Severity
 from amplint.model import ir
 from amplint.model.decided import decided
 from amplint.model.events import Event
@@ -34,6 +35,10 @@ def only_with_several(module: Module, flow: Flow, often: ir.Node, calls: Iterabl
     return f"`{only} > 1`" if only is not None else None
 
 
+# Why there is no fix for it.
+SECOND_SCALER = "a second scaler has to be made, and saved, too"
+
+
 class Apart(NamedTuple):
     """A step that waits for several iterations, where that of another optimizer by the same scaler does not.
 
@@ -44,6 +49,16 @@ class Apart(NamedTuple):
     step: Event
     when: str | None
     is_unusual: bool
+
+    @property
+    def where(self) -> str:
+        """The condition as a message ends with it."""
+        return f" (where {self.when})" if self.when else ""
+
+    @property
+    def severity(self) -> Severity | None:
+        """A warning where it doesn't hold by default."""
+        return Severity.WARNING if self.is_unusual else None
 
     def cure(self, module: Module) -> str:
         """What to do about it: no update of one scaler is right for both."""

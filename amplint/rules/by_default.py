@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from amplint.model import ir
 from amplint.model.conditions import truth_of
+from amplint.model.operators import COMPARES
 from amplint.model.options import option
 from amplint.model.reaching import only_assignment, reaching
 from amplint.model.scopes import Other
@@ -16,14 +15,6 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 _FOLLOW = 4
-_COMPARED: dict[str, Callable[[float, float], bool]] = {
-    "GreaterThan": operator.gt,
-    "GreaterThanEqual": operator.ge,
-    "LessThan": operator.lt,
-    "LessThanEqual": operator.le,
-    "Equal": operator.eq,
-    "NotEqual": operator.ne,
-}
 
 
 def number_by_default(module: Module, value: ir.Value | None, depth: int = _FOLLOW) -> float | None:
@@ -60,15 +51,11 @@ def holds_by_default(module: Module, test: ir.Value) -> bool | None:
     def part(value: ir.Value) -> bool | None:
         if isinstance(value, ir.Compare) and len(value.ops) == 1:
             left, right = (number_by_default(module, each) for each in (value.left, value.rights[0]))
-            if value.ops[0] in ("Is", "IsNot") and left is not None and _is_none(value.rights[0]):
+            if value.ops[0] in ("Is", "IsNot") and left is not None and ir.is_none(value.rights[0]):
                 return value.ops[0] == "IsNot"
-            compare = _COMPARED.get(value.ops[0])
-            return compare(left, right) if compare is not None and left is not None and right is not None else None
+            compare = COMPARES.get(value.ops[0])
+            return bool(compare(left, right)) if compare and left is not None and right is not None else None
         number = number_by_default(module, value)
         return None if number is None else bool(number)
 
     return truth_of(test, part)
-
-
-def _is_none(value: ir.Value) -> bool:
-    return isinstance(value, ir.Constant) and value.value is None

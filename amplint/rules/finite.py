@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model import ir
 from amplint.model.calls import Calls, passed
+from amplint.model.deciding import EXITS
 from amplint.model.events import CLIPS, is_grad
-from amplint.model.needed import EXITS
 from amplint.model.objects import objects
 from amplint.model.reaching import only_assignment, reaching, returned
 from amplint.model.reads import is_parameters

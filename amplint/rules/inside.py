@@ -102,7 +102,7 @@ def stale(module: Module, region: Opened) -> Stale | None:
     made = region_of(module, opened) if isinstance(opened, ir.Call) else None
     if made is None or made.cache_enabled is not None or not isinstance(holder, (ir.With, ir.Function)):
         return None
-    calls = [each for each in ir.values_below(holder.body) if isinstance(each, ir.Call)]
+    calls = list(ir.calls_below(holder.body))
     if any("torch.clear_autocast_cache" in module.names.of(each.func) for each in calls):
         return None
     for found in inside(module, STEPS):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from amplint.model import ir
-from amplint.model.calls import Calls, callers
+from amplint.model.calls import Calls, callers, parameter_for
 from amplint.model.keys import word_of
 from amplint.model.objects import given, objects
 from amplint.model.scopes import Assigned, Binding, Other, Scope, class_of_self
@@ -66,16 +66,6 @@ def _given_as(module: Module, value: ir.Name) -> Iterator[str]:
     if parameter is not None:
         function, name = parameter
         yield objects(module).variable(function.scope, name)
-
-
-def parameter_for(module: Module, value: ir.Value) -> tuple[ir.Function, str] | None:
-    """The function, and the name of its parameter, that take a value which is an argument; None: out of sight."""
-    call, calls = value.parent, module.once(Calls)
-    callee = calls.find(call) if isinstance(call, ir.Call) and call.func is not value else None
-    if not isinstance(call, ir.Call) or callee is None:
-        return None
-    arguments = calls.arguments(call, callee) or {}
-    return next(((callee.function, name) for name, each in arguments.items() if each is value), None)
 
 
 def related(module: Module, one: ir.Class, other: ir.Class) -> bool:

@@ -46,7 +46,7 @@ def _own_scalers(module: Module) -> Iterator[Against]:
     if setup is None or "use_pl_optimizer" in module.source.text:
         return  # with torch's own optimizers a module can do all by itself
     for method in _methods(module):
-        calls = [each for each in ir.values_below(method.body) if isinstance(each, ir.Call)]
+        calls = list(ir.calls_below(method.body))
         for call in calls:
             if _scales(module, call) and (_leaves_to_lightning(calls) or _is_returned(method, call)):
                 yield Against(

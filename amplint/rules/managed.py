@@ -65,7 +65,7 @@ class Step:
             callee = self._module.once(Calls).callee(call)
             if callee is not None and all(call is not each for each in path[:-1]):
                 given = self._module.once(Calls).arguments(call, callee) or {}
-                missing = frozenset(name for name, value in given.items() if _is_none(value))
+                missing = frozenset(name for name, value in given.items() if ir.is_none(value))
                 yield from self._below(callee.function.body, path, depth - 1, missing)
                 return
         event = events(self._module).of(call)
@@ -123,15 +123,11 @@ def _is_clip(module: Module, call: ir.Call) -> bool:
     return event is not None and event.kind == "clip"
 
 
-def _is_none(value: ir.Value | None) -> bool:
-    return isinstance(value, ir.Constant) and value.value is None
-
-
 def _needs(statement: ir.Statement, missing: frozenset[str]) -> bool:
     """Whether a statement runs only where one of the parameters is given that are None here."""
     for each in upwards(statement) if missing else ():
         test = each.parent.test if isinstance(each.parent, ir.If) and each.block is each.parent.then else None
-        if isinstance(test, ir.Compare) and test.ops == ("IsNot",) and _is_none(test.rights[0]):
+        if isinstance(test, ir.Compare) and test.ops == ("IsNot",) and ir.is_none(test.rights[0]):
             test = test.left
         if isinstance(test, ir.Name) and test.name in missing:
             return True

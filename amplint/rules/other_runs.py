@@ -275,8 +275,7 @@ def _atoms(test: ir.Value) -> Iterator[ir.Value]:
 def _asks_for_more(module: Module, test: ir.Value, entry: Entry, state: set[str]) -> bool:
     """Whether a test asks a state or checkpoint for more than whether it is there: an empty one is there as well."""
     if isinstance(test, ir.Compare) and len(test.ops) == 1:
-        right = test.rights[0]
-        if test.ops[0] in ("Is", "IsNot") and isinstance(right, ir.Constant) and right.value is None:
+        if test.ops[0] in ("Is", "IsNot") and ir.is_none(test.rights[0]):
             return False
         if test.ops[0] in ("In", "NotIn") and isinstance(test.left, ir.Constant):
             return False

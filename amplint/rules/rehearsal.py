@@ -85,8 +85,7 @@ def _is_made_up(module: Module, entered: Entered) -> bool:
     """Whether all that a region computes with is random, or the same for ever."""
     if not isinstance(entered.at, ir.With):
         return False
-    inside = [each for each in ir.values_below(entered.at.body) if isinstance(each, ir.Call)]
-    calls = [each for each in inside if ir.last_name(each.func) not in _MOVES]
+    calls = [each for each in ir.calls_below(entered.at.body) if ir.last_name(each.func) not in _MOVES]
     sources = [each for call in calls for arg in call.args for each in _sources(module, arg.value, entered.at, _FOLLOW)]
     return True in sources and False not in sources
 

@@ -9,6 +9,7 @@ from amplint.model import ir
 from amplint.model.calls import callers, passed
 from amplint.model.importers import loader_of_optimizers
 from amplint.model.objects import objects
+from amplint.model.operators import ORDERS
 from amplint.model.scopes import Assigned, Other
 from amplint.paths import seen_from
 from amplint.rules.checkpoints import saved_by
@@ -24,7 +25,6 @@ _UNUSUAL = re.compile(r"(?i)eval|debug|sanity|dry")
 _BEST = re.compile(r"(?i)best|improv")
 _LAST_OF_ALL = re.compile(r"(?i)best|final")
 _EPOCHS = re.compile(r"(?i)epoch|max_?(step|iter)|num_?(step|iter)|total_?(step|iter)")
-_ORDERS = {"GreaterThan", "GreaterThanEqual", "LessThan", "LessThanEqual"}
 _UP = 3
 
 
@@ -50,7 +50,7 @@ def _is_of_none(module: Module, base: ir.Value) -> bool:
     if not isinstance(base, ir.Name) or not isinstance(function, ir.Function):
         return False
     values = passed(module, function, base.name)
-    return bool(values) and all(isinstance(each, ir.Constant) and each.value is None for each in values)
+    return bool(values) and all(ir.is_none(each) for each in values)
 
 
 def _is_of_an_optimizer(module: Module, base: ir.Value, call: ir.Call) -> bool:
@@ -126,7 +126,7 @@ def _asks_for_better(module: Module, statement: ir.If, node: ir.Node) -> bool:
     compared = [
         module.on_one_line(side)
         for each in ir.walk_values(statement.test)
-        if isinstance(each, ir.Compare) and set(each.ops) <= _ORDERS
+        if isinstance(each, ir.Compare) and set(each.ops) <= ORDERS.keys()
         for side in each.children()
         if not isinstance(side, ir.Constant)
     ]

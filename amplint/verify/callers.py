@@ -64,7 +64,7 @@ class Callers:
         if cls is None or not isinstance(func, ir.Attribute):
             return []
         found = ((of, each) for of, base in self._files.bases(code, cls) for each in base.stored(func.attr))
-        return [(of, each) for of, each in found if each is not None and not _is_none(each)]
+        return [(of, each) for of, each in found if each is not None and not ir.is_none(each)]
 
     def function_in(self, code: Code, value: ir.Value, depth: int = _DEPTH) -> Iterator[ir.Function]:
         """The functions of the program that a value is: methods, one or the other of two, what `partial` is given."""
@@ -337,10 +337,6 @@ def _is_made(code: Code, func: ir.Value) -> bool:
     elif isinstance(func, ir.Attribute) and (cls := owner_class(func)) is not None:
         held = [*cls.stored(func.attr)]
     return any(isinstance(each, ir.Call) for each in held)
-
-
-def _is_none(value: ir.Value) -> bool:
-    return isinstance(value, ir.Constant) and value.value is None
 
 
 def _is_known(names: frozenset[str]) -> bool:

@@ -9,6 +9,7 @@ import torch
 
 from amplint.model import ir
 from amplint.model.accelerators import ACCELERATORS
+from amplint.model.deciding import EXITS
 from amplint.model.graphs import CAPTURES, Graphs
 from amplint.model.objects import SCALERS, objects
 from amplint.verify.accelerated import Accelerated
@@ -36,7 +37,6 @@ from amplint.verify.standins import (
 from amplint.verify.torch_calls import RANDOM, REGIONS
 from amplint.verify.whitelist import (
     CONTEXTS,
-    EXITS,
     FUNCTIONS,
     METHODS,
     OF_PARAMETERS,

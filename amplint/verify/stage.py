@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from amplint.model import ir
+from amplint.model.state import is_part
 from amplint.verify.bench import seed
 from amplint.verify.watch import open_regions
 
@@ -173,7 +174,7 @@ class Stage:
         """The parts that a model consists of."""
         self.knowledge.learn_net(net)
         own = [each for each in self._atoms if _related(each, net)]
-        if own and (net in self._settled or not all(net.startswith((f"{each}.", f"{each}[")) for each in own)):
+        if own and (net in self._settled or not all(is_part(net, each) for each in own)):
             return own
         if net not in self._settled:  # what it is to others, only the next run knows
             self._atoms.append(net)
@@ -192,13 +193,11 @@ class Stage:
     def parameters(self, net: str, lasting: Any = None) -> list[torch.nn.Parameter]:
         """The parameters of a model, by its text; `lasting` is the same for as long as the model is the same."""
         found: list[torch.nn.Parameter] = []
-        is_part = any(net.startswith((f"{each}.", f"{each}[")) for each in self.knowledge.nets)
+        of_another = any(is_part(net, each) for each in self.knowledge.nets)
         for atom in self.parts_of(net):
             own = [*self.parts[atom].parameters()]
             self._lasting.update(dict.fromkeys(map(id, own), lasting))
-            self._whole.update(
-                dict.fromkeys(map(id, own), not is_part and (atom == net or atom.startswith((f"{net}.", f"{net}["))))
-            )
+            self._whole.update(dict.fromkeys(map(id, own), not of_another and (atom == net or is_part(atom, net))))
             found += own
         return found
 
@@ -376,7 +375,7 @@ def _of(optimizer: str) -> str:
 
 def _related(one: str, other: str) -> bool:
     """Whether one model is the other, or a part of it, by their texts."""
-    return one == other or one.startswith((f"{other}.", f"{other}[")) or other.startswith((f"{one}.", f"{one}["))
+    return one == other or is_part(one, other) or is_part(other, one)
 
 
 def _sounds_like(optimizer: str, net: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from amplint.model import ir
+from amplint.model.deciding import EXITS
 from amplint.verify.calling import INNER, Caller
 from amplint.verify.program import TOOLS, Code
 from amplint.verify.standins import (
@@ -23,7 +24,6 @@ from amplint.verify.standins import (
     key_of,
     value_of,
 )
-from amplint.verify.whitelist import EXITS
 
 _FEW = 4  # iterations of a loop without events
 _CAP = 64

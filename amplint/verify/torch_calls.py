@@ -15,6 +15,7 @@ from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from amplint.model import ir
 from amplint.model.dtypes import AUTOCAST, OLD_AUTOCAST, SCALER
+from amplint.model.state import is_part
 from amplint.rules.standing import ifs_round, loop_of, upwards
 from amplint.verify.remade import Remade
 from amplint.verify.roles import Roles, is_simple, tensors_in
@@ -274,7 +275,7 @@ class TorchCalls(Roles):
         if not isinstance(value, Unknown) or value.role is not None:
             return value
         for net in self.stage.knowledge.nets:
-            if value.identity.startswith((f"{net}.", f"{net}[")):
+            if is_part(value.identity, net):
                 return self.stage.parameters(net)[0]
         self.stage.knowledge.learn_leaf(value.identity)
         return value

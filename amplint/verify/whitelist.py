@@ -66,8 +66,6 @@ SAME = {
 SAME_METHODS = {
     "to", "cuda", "cpu", "xpu", "npu", "float", "half", "bfloat16", "train", "eval", "contiguous", "requires_grad_",
 }  # fmt: skip
-# Ends the program.
-EXITS = {"sys.exit", "os._exit", "builtins.exit", "builtins.quit", "os.abort"}
 
 # Attributes and methods by type: of a scaler, an optimizer, a tensor, containers, regions.
 ATTRIBUTES: list[tuple[type, frozenset[str]]] = [
