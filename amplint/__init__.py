@@ -10,25 +10,25 @@ if TYPE_CHECKING:
     from typing import Any
 
     from amplint.api import check, fix, make_settings, settings_for
-    from amplint.findings import Applicability, Edit, Finding, Fix, Location, Severity
-    from amplint.rules.base import Rule
-    from amplint.selection import SettingsError
-    from amplint.settings import Settings
+    from amplint.base.findings import Applicability, Edit, Finding, Fix, Location, Severity
+    from amplint.config.selection import SettingsError
+    from amplint.config.settings import Settings
+    from amplint.registry.rule import Rule
     from amplint.verify import verify_steps as verify
-    from amplint.verify.run import CannotRun
-    from amplint.verify.training import StepRow
+    from amplint.verify.fixtures.run import CannotRun
+    from amplint.verify.steps.verify import StepRow
 
 __version__ = "0.1.0"
 
 _HOME = {
     "api": ("check", "fix", "make_settings", "settings_for"),
-    "findings": ("Applicability", "Edit", "Finding", "Fix", "Location", "Severity"),
-    "rules.base": ("Rule",),
-    "selection": ("SettingsError",),
-    "settings": ("Settings",),
+    "base.findings": ("Applicability", "Edit", "Finding", "Fix", "Location", "Severity"),
+    "registry.rule": ("Rule",),
+    "config.selection": ("SettingsError",),
+    "config.settings": ("Settings",),
     "verify": ("verify",),  # the package itself, which can be called
-    "verify.run": ("CannotRun",),
-    "verify.training": ("StepRow",),
+    "verify.fixtures.run": ("CannotRun",),
+    "verify.steps.verify": ("StepRow",),
 }
 __all__ = [
     "Applicability",

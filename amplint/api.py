@@ -14,16 +14,16 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
-from amplint.analysis import failure
-from amplint.engine import Result, check_bytes, check_text, fix_bytes, fix_text
-from amplint.paths import TooLargeError, look_again
-from amplint.rules import known
-from amplint.selection import SettingsError
-from amplint.settings import Overrides, Resolver, Settings
-from amplint.source import Source
+from amplint.base.paths import TooLargeError, look_again
+from amplint.config.selection import SettingsError
+from amplint.config.settings import Overrides, Resolver, Settings
+from amplint.engine.analysis import failure
+from amplint.engine.file import Result, check_bytes, check_text, fix_bytes, fix_text
+from amplint.registry import known
+from amplint.sources.source import Source
 
 if TYPE_CHECKING:
-    from amplint.findings import Finding
+    from amplint.base.findings import Finding
 
     Path = str | os.PathLike[str]
 
@@ -121,7 +121,7 @@ def make_settings(
     (True, False)
     >>> amplint.make_settings(ignore=["AMP4011"])
     Traceback (most recent call last):
-    amplint.selection.SettingsError: 'ignore': unknown rule 'AMP4011'; the nearest is AMP401
+    amplint.config.selection.SettingsError: 'ignore': unknown rule 'AMP4011'; the nearest is AMP401
 
     Raises:
         SettingsError: a value means nothing; the message is one line.
@@ -162,7 +162,7 @@ def settings_for(
 
 def _said(keywords: dict[str, Any]) -> dict[str, Any]:
     """What keywords say, as a configuration file would."""
-    from amplint.keys import problem  # noqa: PLC0415 - who says nothing needs none of it
+    from amplint.config.keys import problem  # noqa: PLC0415 - who says nothing needs none of it
 
     said: dict[str, Any] = {}
     for key, value in keywords.items():

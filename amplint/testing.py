@@ -46,17 +46,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from amplint.engine import FixResult, Result, check_bytes, fix_bytes
-from amplint.paths import look_again
-from amplint.rules import all_rules, known
-from amplint.settings import Settings
-from amplint.toml import parse_toml
-from amplint.verify.fixtures import CPU, DEVICES, find_fixtures
-from amplint.verify.proof import CONFIRMED, NOT_EXECUTED, SHOWS
+from amplint.base.paths import look_again
+from amplint.config.settings import Settings
+from amplint.config.toml_lines import parse_toml
+from amplint.engine.file import FixResult, Result, check_bytes, fix_bytes
+from amplint.registry import all_rules, known
+from amplint.verify.fixtures.find import CPU, DEVICES, find_fixtures
+from amplint.verify.fixtures.proof import CONFIRMED, NOT_EXECUTED, SHOWS
 
 if TYPE_CHECKING:
-    from amplint.rules.base import Rule
-    from amplint.verify.run import Row, Runner
+    from amplint.registry.rule import Rule
+    from amplint.verify.fixtures.run import Row, Runner
 
 __all__ = ["FixtureTests", "Silent", "Variant", "expected_in", "find_silent", "find_variants"]
 
@@ -160,7 +160,7 @@ class Variant(NamedTuple):
 
         Raises:
             AssertionError: it isn't so.
-            amplint.verify.run.CannotRun: torch is missing.
+            amplint.verify.fixtures.run.CannotRun: torch is missing.
         """
         row = self.run()
         expected = NOT_EXECUTED if row.fixture.shows == "none" else CONFIRMED
@@ -171,7 +171,7 @@ class Variant(NamedTuple):
         """What `amplint verify --run` says of it; it is executed once, however often this is asked.
 
         Raises:
-            amplint.verify.run.CannotRun: torch is missing.
+            amplint.verify.fixtures.run.CannotRun: torch is missing.
         """
         return _executed(self.bad)
 
@@ -305,7 +305,7 @@ def fixed_bytes(data: bytes, path: str, settings: Settings, unsafe: bool) -> Fix
 
 @cache
 def _executed(bad: Path) -> Row:
-    from amplint.verify.run import need_torch, row_of  # noqa: PLC0415 - most tests run nothing
+    from amplint.verify.fixtures.run import need_torch, row_of  # noqa: PLC0415 - most tests run nothing
 
     (fixture,) = find_fixtures([str(bad)])
     if fixture.shows != "none":
@@ -316,7 +316,7 @@ def _executed(bad: Path) -> Row:
 @cache
 def kept_runner() -> Runner:
     """What runs the programs of fixtures: one process for all of them, which ends with this one."""
-    from amplint.verify.run import Runner  # noqa: PLC0415 - most tests run nothing
+    from amplint.verify.fixtures.run import Runner  # noqa: PLC0415 - most tests run nothing
 
     kept = ExitStack()
     atexit.register(kept.close)

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 from hypothesis import HealthCheck, settings
 
+from amplint.base.paths import look_again
 from amplint.cli import main
-from amplint.paths import look_again
-from amplint.verify import run
+from amplint.verify.fixtures import run
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("amplint", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import torch
 
-from amplint.source import Source
-from amplint.verify.answers import trained_on
-from amplint.verify.files import lowered
-from amplint.verify.judge import Judged
-from amplint.verify.program import Code, Step
-from amplint.verify.trials import StepRuns, judged, run_step
-from amplint.verify.verdict import Verdict, decide
+from amplint.sources.source import Source
+from amplint.verify.program.files import lowered
+from amplint.verify.program.program import Code, Step
+from amplint.verify.steps.answers import trained_on
+from amplint.verify.steps.judge import Judged
+from amplint.verify.steps.trials import StepRuns, judged, run_step
+from amplint.verify.steps.verdict import Verdict, decide
 
 
 class Ran(NamedTuple):

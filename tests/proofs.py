@@ -12,8 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from amplint.report.rules_doc import PROOFS, proof_cells, proofs
-from amplint.verify.run import Row, verify
+from amplint.guide.rule_pages import PROOFS, proof_cells, proofs
+from amplint.verify.fixtures.run import Row, verify
 from tests.test_rule_pages import write
 
 ROOT = Path(__file__).parents[1]

@@ -18,8 +18,8 @@ from syrupy.extensions.amber import AmberSnapshotExtension
 from syrupy.location import PyTestLocation
 from syrupy.types import SnapshotIndex
 
-from amplint.findings import Finding
-from amplint.settings import Settings
+from amplint.base.findings import Finding
+from amplint.config.settings import Settings
 from amplint.testing import Variant, fixed_bytes, plain, settings_for
 
 _RULE = re.compile(r"\[([A-Z]{3}\d{3})-")

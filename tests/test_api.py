@@ -20,10 +20,10 @@ import pytest
 
 import amplint
 import amplint.api
-import amplint.verify.run
-from amplint.guard import with_room
-from amplint.keys import KEYS
-from amplint.rules import Known, all_rules
+import amplint.verify.fixtures.run
+from amplint.config.keys import KEYS
+from amplint.registry import Known, all_rules
+from amplint.sources.parsing import with_room
 from tests.conftest import LEGACY, MODERN, UNSAFE, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -129,7 +129,7 @@ class TestTheSurface:
         lines = [line for line in lines if "defined in" not in line]
         assert [line.split("  [")[0] for line in lines] == [
             'note: Revealed type is "int"',
-            'note: Revealed type is "amplint.findings.Severity"',
+            'note: Revealed type is "amplint.base.findings.Severity"',
             'error: Argument 1 to "check" has incompatible type "int"; expected "str | bytes"',
             'error: Unexpected keyword argument "selct" for "make_settings"; did you mean "select"?',
         ], done.stdout
@@ -330,7 +330,7 @@ class TestSettings:
 
 class TestVerify:
     def test_without_torch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(amplint.verify.run.importlib.util, "find_spec", lambda _: None)
+        monkeypatch.setattr(amplint.verify.fixtures.run.importlib.util, "find_spec", lambda _: None)
         with pytest.raises(
             amplint.CannotRun, match=r"^verify needs torch, which is not installed: pip install 'amplint\[verify\]'$"
         ):
@@ -359,7 +359,9 @@ class TestVerify:
         assert row.reason.startswith("it can't be parsed: ")
 
     def test_it_is_called_whatever_was_imported(self) -> None:
-        code = "import amplint; first = amplint.verify; import amplint.verify.run; print(first is amplint.verify)"
+        code = (
+            "import amplint; first = amplint.verify; import amplint.verify.fixtures.run; print(first is amplint.verify)"
+        )
         assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"True\n"
         assert pickle.loads(pickle.dumps(amplint.verify)) is amplint.verify
 

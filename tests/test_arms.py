@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amplint import check
-from amplint.findings import Finding
+from amplint.base.findings import Finding
 
 STEP = """
 import torch

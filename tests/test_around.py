@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.model import ir
-from amplint.model.around import around
+from amplint.base.target import nothing_declared
 from amplint.model.module import build
-from amplint.source import Source
-from amplint.target import nothing_declared
+from amplint.model.regions.regions_at import around
+from amplint.model.syntax import ir
+from amplint.sources.source import Source
 
 HEAD = "import contextlib, torch\nfrom torch import nn\n"
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amplint.api import check, fix
-from amplint.engine import check_bytes, fix_bytes
-from amplint.paths import TooLargeError
-from amplint.rules import all_rules
-from amplint.settings import Settings
+from amplint.base.paths import TooLargeError
+from amplint.config.settings import Settings
+from amplint.engine.file import check_bytes, fix_bytes
+from amplint.registry import all_rules
 from tests.conftest import processor_time
 
 EVERYTHING = Settings(frozenset(all_rules()), isolated=True)
@@ -83,14 +83,14 @@ def test_what_can_t_be_parsed_is_one_line(data: bytes, row: int | None, message:
 
 
 def test_syntax_newer_than_the_interpreter_names_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("amplint.guard._PYTHON", "Python 3.5")
+    monkeypatch.setattr("amplint.sources.parsing._PYTHON", "Python 3.5")
     ((_, row, _, message),) = found(b"x = 1\nnewer import torch\n" + LEGACY)
     assert (row, message) == (2, "invalid syntax (as Python 3.5 reads it)")
 
 
 def test_syntax_that_only_python_knows_is_said_to_be_our_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     """As when libcst is older than the interpreter."""
-    monkeypatch.setattr("amplint.analysis.parse", lambda source: ast.parse(source.text.replace("newer ", "")))
+    monkeypatch.setattr("amplint.engine.analysis.parse", lambda source: ast.parse(source.text.replace("newer ", "")))
     ((code, _, _, message),) = found(b"x = 1\nnewer import torch\n" + LEGACY)
     assert code == "AMP001"
     assert message.startswith("amplint can't read it yet: ")

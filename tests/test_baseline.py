@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from amplint import cli
-from amplint.engine import fix_bytes
+from amplint.engine.file import fix_bytes
 from tests.conftest import LEGACY, MODERN, UNSAFE, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -165,7 +165,7 @@ def test_a_file_that_can_not_be_read_keeps_its_entries(
             raise PermissionError(13, "Permission denied")
         return Path(path).read_bytes()
 
-    monkeypatch.setattr("amplint.run.contents", contents)
+    monkeypatch.setattr("amplint.runner.contents", contents)
     ran = amplint(FILE, "--write-baseline")
     assert (ran.code, ran.err) == (2, "amplint: error: a.py: Permission denied\n")
     assert entries(root) == [["a.py", "AMP101"], ["b.py", "AMP101"]]
@@ -229,7 +229,7 @@ def test_verified_fixes_leave_it_alone_too(project: Write, amplint: Run, monkeyp
     root = project({"a.py": LEGACY})
     amplint(FILE, "--write-baseline")
     (root / "a.py").write_text(LEGACY + SECOND)
-    monkeypatch.setattr("amplint.verify_command.Confirmation", Confirmed)
+    monkeypatch.setattr("amplint.cli.verify.Confirmation", Confirmed)
     assert amplint(FILE, "--fix", "--verify").out == (
         "Found 1 error (1 fixed, 0 remaining).\n1 error held back by amp.json.\n"
     )

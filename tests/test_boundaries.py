@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check
-from amplint.settings import Settings
+from amplint.config.settings import Settings
 
 TRAIN = """
 import torch

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from amplint import check, fix
-from amplint.rules import all_rules
-from amplint.settings import Settings
+from amplint.config.settings import Settings
+from amplint.registry import all_rules
 
 INSIDE = """
 import torch

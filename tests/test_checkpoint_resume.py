@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from amplint import check, fix
-from amplint.findings import Finding, Severity
+from amplint.base.findings import Finding, Severity
 
 STEPS = """\
         for x, y in loader:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from amplint import check_command
+from amplint.cli import check as check_command
 from amplint.cli import main
-from amplint.discovery import Found
-from amplint.engine import check_bytes
+from amplint.engine.file import check_bytes
+from amplint.files.discovery import Found
 from tests.conftest import LEGACY, MODERN, UNSAFE, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -95,7 +95,7 @@ def test_what_cannot_be_written_is_still_reported(
         raise PermissionError(13, "Permission denied", path)
 
     root = project({"old.py": LEGACY})
-    monkeypatch.setattr("amplint.writing.replace", refuse)
+    monkeypatch.setattr("amplint.files.atomic_write.replace", refuse)
     ran = amplint("--fix", "--output-format=concise")
     assert ran.code == 2
     assert ran.err == "amplint: error: old.py: Permission denied\n"
@@ -253,7 +253,7 @@ class TestFailuresAreOneLineAndLeaveTheRestAlone:
                 raise RuntimeError("first line\nsecond")
             return check_bytes(data, filename, *_)  # type: ignore[arg-type]
 
-        monkeypatch.setattr("amplint.engine.check_bytes", check)
+        monkeypatch.setattr("amplint.engine.file.check_bytes", check)
         project({"a.py": LEGACY, "old.py": LEGACY})
         ran = amplint("--output-format=concise")
         assert ran.code == 2

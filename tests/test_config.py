@@ -14,13 +14,15 @@ from typing import Any
 import jsonschema
 import pytest
 
-from amplint import check, fix, schema
-from amplint.engine import check_bytes, fix_bytes
-from amplint.keys import KEYS
-from amplint.rules import all_rules, amp204_invalid_device_type
-from amplint.selection import SettingsError, enabled_codes
-from amplint.settings import DEFAULT_EXCLUDE, DEVICES, Overrides, Resolver, Settings
-from amplint.toml import parse_toml
+from amplint import check, fix
+from amplint.config import schema
+from amplint.config.keys import KEYS
+from amplint.config.selection import SettingsError, enabled_codes
+from amplint.config.settings import DEFAULT_EXCLUDE, DEVICES, Overrides, Resolver, Settings
+from amplint.config.toml_lines import parse_toml
+from amplint.engine.file import check_bytes, fix_bytes
+from amplint.registry import all_rules
+from amplint.rules.arguments import amp204_invalid_device_type
 from tests.conftest import LEGACY, MODERN, UNSAFE, Ran, processor_time
 
 Write = Callable[[dict[str, str | bytes]], Path]

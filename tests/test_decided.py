@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.findings import Severity
-from amplint.model import ir
-from amplint.model.decided import decided, is_vague
-from amplint.model.formulas import (
+from amplint.base.findings import Severity
+from amplint.model.inference.formulas import (
     FALSE,
     TRUE,
     Formula,
@@ -24,9 +22,11 @@ from amplint.model.formulas import (
     present,
     worlds,
 )
-from amplint.rules import amp210_enabled_disagreement as amp210
-from amplint.source import Source
-from amplint.verify.files import lowered
+from amplint.model.inference.value_sets import decided, is_vague
+from amplint.model.syntax import ir
+from amplint.rules.arguments import amp210_enabled_disagreement as amp210
+from amplint.sources.source import Source
+from amplint.verify.program.files import lowered
 
 FORMULAS = st.recursive(
     st.sampled_from([TRUE, FALSE, fact("a"), fact("b"), equals("x", 1), equals("x", 2)]),

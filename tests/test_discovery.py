@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from amplint.discovery import Found, discover
-from amplint.settings import Overrides, Resolver
+from amplint.config.settings import Overrides, Resolver
+from amplint.files.discovery import Found, discover
 from tests.conftest import LEGACY, MODERN, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -247,7 +247,9 @@ def test_gitignore_holds_without_a_repository(project: Write) -> None:
 def test_no_gitignore_no_pathspec(project: Write) -> None:
     project({"a/x.py": ""})
     code = (
-        "import sys; from amplint.discovery import discover; from amplint.settings import Overrides, Resolver\n"
+        "import sys\n"
+        "from amplint.config.settings import Overrides, Resolver\n"
+        "from amplint.files.discovery import discover\n"
         "print(discover(['.'], Resolver(Overrides())).files, 'pathspec' in sys.modules)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

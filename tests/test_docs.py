@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplint.engine import check_bytes, fix_bytes
-from amplint.rules import all_rules
-from amplint.selection import enabled_codes
-from amplint.settings import Settings
+from amplint.config.selection import enabled_codes
+from amplint.config.settings import Settings
+from amplint.engine.file import check_bytes, fix_bytes
+from amplint.registry import all_rules
 from tests.conftest import Ran, processor_time
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -209,12 +209,12 @@ def test_comments_of_the_program_hold_for_its_docstrings(text: str) -> None:
 
 
 def test_the_time_grows_with_the_blocks_and_not_their_square(monkeypatch: pytest.MonkeyPatch) -> None:
-    from amplint import blocks
+    from amplint.sources import doc_blocks
 
     read: list[str] = []
-    parse = blocks.python_tree
-    monkeypatch.setattr(blocks, "python_tree", lambda source: read.append(source.text) or parse(source))
-    monkeypatch.setattr(blocks, "parse", lambda source: read.append(source.text) or parse(source))
+    parse = doc_blocks.python_tree
+    monkeypatch.setattr(doc_blocks, "python_tree", lambda source: read.append(source.text) or parse(source))
+    monkeypatch.setattr(doc_blocks, "parse", lambda source: read.append(source.text) or parse(source))
 
     def reads(count: int) -> int:
         read.clear()
@@ -331,6 +331,6 @@ def test_verify_is_not_named_for_documents(project: Write, amplint: Callable[...
 
 
 def test_rules_whose_findings_are_about_what_is_missing_exist() -> None:
-    from amplint.blocks import _CLOSED_WORLD
+    from amplint.sources.doc_blocks import _CLOSED_WORLD
 
     assert all_rules().keys() >= _CLOSED_WORLD

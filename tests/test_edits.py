@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplint.edits import apply, unified_diff, validate
-from amplint.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.edits import apply, unified_diff, validate
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 
 
 def fix(*edits: tuple[int, int, str], message: str = "") -> Fix:

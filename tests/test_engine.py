@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 import amplint
-from amplint import analysis, engine, gate, suppress
 from amplint.api import check, fix
-from amplint.engine import ROUNDS, check_bytes, fix_bytes
-from amplint.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.config.settings import Settings
+from amplint.engine import analysis, prefilter
+from amplint.engine import file as engine
+from amplint.engine.file import ROUNDS, check_bytes, fix_bytes
 from amplint.model import Module
-from amplint.rules import all_rules
-from amplint.rules.base import Rule
-from amplint.settings import Settings
+from amplint.registry import all_rules
+from amplint.registry.rule import Rule
+from amplint.suppression import suppressions
 
 EVERYTHING = Settings(frozenset(all_rules()), isolated=True)
 LEGACY = b"import torch\nscaler = torch.cuda.amp.GradScaler()\n"
@@ -39,7 +41,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Settings]]:
             )
             rule.check(function)
             rules[rule.code] = rule
-        for module in (analysis, engine, gate, suppress):
+        for module in (analysis, engine, prefilter, suppressions):
             monkeypatch.setattr(module, "all_rules", lambda: rules)
         forget()
         chosen = [code for code in rules if select is None or code <= f"AMP90{select}"]
@@ -47,8 +49,8 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Settings]]:
 
     def forget() -> None:
         """What the gate has made for a selection is of the rules that there were."""
-        gate.opening.cache_clear()
-        gate._search.cache_clear()
+        prefilter.opening.cache_clear()
+        prefilter._search.cache_clear()
 
     yield install
     forget()
@@ -107,9 +109,9 @@ def test_a_rule_that_is_not_selected_does_not_open_the_gate(fakes: Callable[...,
 def test_where_there_is_no_amp_libcst_is_not_imported(statement: str) -> None:
     code = (
         "import sys\n"
-        "from amplint.engine import check_bytes\n"
+        "from amplint.engine.file import check_bytes\n"
         "from amplint.rules import all_rules\n"
-        "from amplint.settings import Settings\n"
+        "from amplint.config.settings import Settings\n"
         f"s = Settings(frozenset(all_rules()), isolated=True)\n{statement}\n"
         "print([name for name in ('libcst', 'torch', 'rich', 'pathspec', 'packaging') if name in sys.modules])\n"
     )

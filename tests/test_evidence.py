@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.model import ir
-from amplint.model.dtypes import devices
-from amplint.model.evidence import evidence
-from amplint.source import Source
-from amplint.verify.files import lowered
+from amplint.model.inference.devices import devices
+from amplint.model.syntax import ir
+from amplint.model.usage.device_evidence import evidence
+from amplint.sources.source import Source
+from amplint.verify.program.files import lowered
 
 PARSER = "import argparse\nparser = argparse.ArgumentParser()\n{}\nargs = parser.parse_args()\n"
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.model import ir
-from amplint.model.evident import OPEN, kinds, number
+from amplint.base.target import nothing_declared
+from amplint.model.inference.python_types import OPEN, kinds, number
 from amplint.model.module import Module, build
-from amplint.source import Source
-from amplint.target import nothing_declared
+from amplint.model.syntax import ir
+from amplint.sources.source import Source
 
 SCALER = "torch.amp.GradScaler"
 HEAD = "import os, torch, argparse\nimport numpy as np\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from amplint.explain.finding import find
-from amplint.explain.reading import Log, decode, place_of
+from amplint.explain.log_reader import Log, decode, place_of
+from amplint.explain.search import find
 from tests.conftest import Ran, processor_time
 from tests.explaining import LOGS, TRACEBACK, ids
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from amplint.explain.messages import known
-from amplint.explain.show import list_text
+from amplint.explain.output import list_text
 from tests.conftest import Ran
 from tests.explaining import TRACEBACK
 
@@ -87,7 +87,7 @@ def train(model, optimizer, scaler, batches):
 
     def test_what_never_ends(self, project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         project({})
-        monkeypatch.setattr("amplint.explain.reading.LARGEST", 100)
+        monkeypatch.setattr("amplint.explain.log_reader.LARGEST", 100)
         ran = amplint("explain", "/dev/zero")
         assert ran.code == 2
         assert ran.err.startswith("amplint: error: the text has more than")
@@ -263,7 +263,7 @@ def train(model, optimizer, scaler, batches):
         self, project: Write, amplint: Run, stdin: Callable[[str | bytes], None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         project({})
-        monkeypatch.setattr("amplint.explain.reading.LARGEST", 100)
+        monkeypatch.setattr("amplint.explain.log_reader.LARGEST", 100)
         stdin("x" * 101)
         ran = amplint("explain")
         assert ran.code == 2

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from amplint.explain.finding import find
+from amplint.explain.log_reader import place_of
 from amplint.explain.messages import Text, known, leading_to, plain
 from amplint.explain.patterns import literals
-from amplint.explain.reading import place_of
-from amplint.report.rules_doc import proofs
-from amplint.rules import all_rules
+from amplint.explain.search import find
+from amplint.guide.rule_pages import proofs
+from amplint.registry import all_rules
 from tests.explaining import ids, registry
 from tests.explaining.programs import PROGRAMS, programs_of_dtypes, programs_of_regions
 from tests.explaining.sources import LIBRARIES, in_binary, prints, torch_file

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from amplint import check
-from amplint.fingerprint import fingerprints
-from amplint.source import Source
+from amplint.adoption.fingerprint import fingerprints
+from amplint.sources.source import Source
 
 OLD = "with torch.cuda.amp.autocast():\n    pass\n"
 CODE = f"import torch\n\n{OLD}"

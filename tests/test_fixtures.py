@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from amplint.findings import Applicability, Finding, Fix, Severity
-from amplint.report.rules_doc import proofs
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.guide.rule_pages import proofs
 from amplint.testing import (
     FixtureTests,
     Silent,
@@ -21,8 +21,8 @@ from amplint.testing import (
     plain,
     settings_for,
 )
-from amplint.verify.fixtures import find_fixtures
-from amplint.verify.run import MEMORY, TIMEOUT
+from amplint.verify.fixtures.find import find_fixtures
+from amplint.verify.fixtures.run import MEMORY, TIMEOUT
 from tests.proofs import record, without_numbers
 from tests.rendering import FileOfTheRule, rendered_diff, rendered_findings, rendered_variant
 

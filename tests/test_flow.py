@@ -11,10 +11,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amplint.analysis import run
-from amplint.rules import all_rules
-from amplint.source import Source
-from amplint.verify.files import lowered
+from amplint.engine.analysis import run
+from amplint.registry import all_rules
+from amplint.sources.source import Source
+from amplint.verify.program.files import lowered
 
 HEAD = """\
 import torch

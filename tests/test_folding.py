@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from amplint.analysis import read_alone
-from amplint.guard import with_room
-from amplint.model import Module, ir
-from amplint.source import Source
-from amplint.target import nothing_declared
+from amplint.base.target import nothing_declared
+from amplint.engine.analysis import read_alone
+from amplint.model import Module
+from amplint.model.syntax import ir
+from amplint.sources.parsing import with_room
+from amplint.sources.source import Source
 from tests.test_lower import LIBRARY, SHARE, rest_of_the_package
 
 ODD = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.model.frozen import frozen
-from amplint.source import Source
-from amplint.verify.files import lowered
+from amplint.model.usage.frozen_models import frozen
+from amplint.sources.source import Source
+from amplint.verify.program.files import lowered
 
 LOOP = "model = make()\nfor p in model.parameters():\n    "
 

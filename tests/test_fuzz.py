@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from amplint.edits import apply
-from amplint.engine import Result
-from amplint.source import Source
+from amplint.base.edits import apply
+from amplint.engine.file import Result
+from amplint.sources.source import Source
 from tests.fuzz import judging
 from tests.fuzz.__main__ import FIXED, FOLDED, judge_input, main
 from tests.fuzz.apart import Death, apart

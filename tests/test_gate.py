@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.gate import ROOTS, matters, opens, touched
-from amplint.rules import all_rules
+from amplint.engine.prefilter import ROOTS, matters, opens, touched
+from amplint.registry import all_rules
 
 ALL = frozenset(all_rules())
 

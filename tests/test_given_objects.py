@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from amplint.api import check
-from amplint.rules import all_rules
-from amplint.settings import Settings
+from amplint.config.settings import Settings
+from amplint.registry import all_rules
 
 CLASSES = {
     "kept": """

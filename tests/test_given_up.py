@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from amplint import check
-from amplint.analysis import read
-from amplint.guard import with_room
-from amplint.model.expressions import MAX_WORK
-from amplint.model.flow import MUCH_LOST, flows
-from amplint.source import Source
-from amplint.target import nothing_declared
+from amplint.base.target import nothing_declared
+from amplint.engine.analysis import read
+from amplint.model.flow.analysis import MUCH_LOST, flows
+from amplint.model.flow.eval_expressions import MAX_WORK
+from amplint.sources.parsing import with_room
+from amplint.sources.source import Source
 from tests.conftest import Ran
 from tests.shapes import SHAPES
 

@@ -92,7 +92,7 @@ def test_what_is_wrong_behind_a_replay_is_found(old: str, new: str, code: str) -
 def test_verify_says_that_it_cannot_check_a_replay(text: str) -> None:
     pytest.importorskip("torch")
     from amplint.api import make_settings
-    from amplint.verify.training import Verifier
+    from amplint.verify.steps.verify import Verifier
 
     with Verifier() as verifier:
         (row,) = verifier.verify("train.py", text.encode(), make_settings())

@@ -7,8 +7,8 @@ import warnings
 
 import pytest
 
-from amplint.guard import LENGTH, Refusal, refusal, with_room
-from amplint.source import Source
+from amplint.sources.parsing import LENGTH, Refusal, refusal, with_room
+from amplint.sources.source import Source
 from tests.conftest import processor_time
 
 CHAIN = 3000

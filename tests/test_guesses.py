@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check
-from amplint.settings import Settings
+from amplint.config.settings import Settings
 
 SETTINGS = Settings(frozenset({"AMP404", "AMP407", "AMP410", "AMP411", "AMP418"}), isolated=True)
 

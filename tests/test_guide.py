@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from amplint.docs import GUIDE, guide
-from amplint.explain.finding import find
-from amplint.rules import all_rules
+from amplint.explain.search import find
+from amplint.guide import GUIDE, guide
+from amplint.registry import all_rules
 from tests.conftest import LEGACY, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]

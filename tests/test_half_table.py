@@ -17,16 +17,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from amplint.model import ir
-from amplint.model.conditions import Conditions
-from amplint.model.half_statements import Run
-from amplint.model.half_values import Env
-from amplint.model.kinds import Kind
-from amplint.model.regions import Regions
-from amplint.model.spellings import CLASSES, SPELLINGS, Gives
-from amplint.source import Source
-from amplint.verify.files import lowered
-from amplint.verify.simulate import simulated
+from amplint.model.flow.open_regions import Regions
+from amplint.model.flow.path_conditions import Conditions
+from amplint.model.half.eval_statements import Run
+from amplint.model.half.eval_values import Env
+from amplint.model.inference.tensor_types import Kind
+from amplint.model.syntax import ir
+from amplint.model.torch_facts.op_spellings import CLASSES, SPELLINGS, Gives
+from amplint.sources.source import Source
+from amplint.verify.bench.simulated_devices import simulated
+from amplint.verify.program.files import lowered
 from tests.opcalls import fake_region
 
 DEVICES = ("cuda", "xpu", "mps", "cpu")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from amplint import check
-from amplint.verify.judge import RIGHT, WRONG
-from amplint.verify.shows import SHOWS
-from amplint.verify.verdict import CONFIRMED, MISBEHAVES, REFUTED
+from amplint.registry.observables import SHOWS
+from amplint.verify.steps.judge import RIGHT, WRONG
+from amplint.verify.steps.verdict import CONFIRMED, MISBEHAVES, REFUTED
 from tests import interpreting
 from tests.differential.generate import generate
 from tests.differential.interpreted import Interpreted, interpreted

@@ -7,11 +7,12 @@ import math
 import pytest
 
 from amplint.api import check
-from amplint.model import build, ir
-from amplint.model.iterations import how_many
-from amplint.settings import Settings
-from amplint.source import Source
-from amplint.target import nothing_declared
+from amplint.base.target import nothing_declared
+from amplint.config.settings import Settings
+from amplint.model import build
+from amplint.model.inference.iterations import how_many
+from amplint.model.syntax import ir
+from amplint.sources.source import Source
 
 CODE = """
 import itertools

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from amplint import fix
-from amplint.comments import layout
-from amplint.edits import apply
-from amplint.engine import check_text
+from amplint.base.edits import apply
+from amplint.engine.file import check_text
+from amplint.sources.comments import layout
 from tests.test_fixtures import VARIANTS
 from tests.test_suppress import EVERYTHING
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
-from amplint.model.oplists import OP_LISTS
-from amplint.verify.simulate import DEVICES, simulated
+from amplint.model.torch_facts.autocast_ops import OP_LISTS
+from amplint.verify.bench.simulated_devices import DEVICES, simulated
 from tests.opcalls import CALLS, Make, fake_region, large, one_thread, outcome
 
 pytestmark = pytest.mark.usefixtures(one_thread.__name__)

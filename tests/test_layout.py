@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from amplint.model import Module, build, ir
-from amplint.source import Source
-from amplint.target import nothing_declared
+from amplint.base.target import nothing_declared
+from amplint.model import Module, build
+from amplint.model.syntax import ir
+from amplint.sources.source import Source
 
 
 def lower(text: str) -> Module:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from amplint import check, fix
-from amplint.settings import Settings
+from amplint.config.settings import Settings
 
 torch = pytest.importorskip("torch")
 

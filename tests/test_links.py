@@ -12,17 +12,19 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from amplint import cli, gate
-from amplint.analysis import read
-from amplint.engine import check_bytes, fix_bytes
-from amplint.model import CannotRead, folding, ir
-from amplint.paths import look_again
-from amplint.prose import without_prose
-from amplint.rules import all_rules
-from amplint.selection import enabled_codes
-from amplint.settings import Settings
-from amplint.source import Source
-from amplint.target import nothing_declared
+from amplint import cli
+from amplint.base.paths import look_again
+from amplint.base.target import nothing_declared
+from amplint.config.selection import enabled_codes
+from amplint.config.settings import Settings
+from amplint.engine import prefilter
+from amplint.engine.analysis import read
+from amplint.engine.code_words import without_prose
+from amplint.engine.file import check_bytes, fix_bytes
+from amplint.model import CannotRead
+from amplint.model.syntax import ir, lazy_lowering
+from amplint.registry import all_rules
+from amplint.sources.source import Source
 from amplint.testing import expected_in, settings_for
 from tests.test_fixtures import SILENT, VARIANTS
 
@@ -227,7 +229,7 @@ def test_what_only_python_can_read_of_another_file(
     project: Project, monkeypatch: pytest.MonkeyPatch, helper: str, codes: list[str]
 ) -> None:
     """As when libcst is older than the interpreter."""
-    read_piece = folding._tree
+    read_piece = lazy_lowering._tree
 
     @lru_cache
     def refusing(text: str) -> cst.Module:
@@ -235,7 +237,7 @@ def test_what_only_python_can_read_of_another_file(
             raise CannotRead("newer", 1)
         return read_piece(text)
 
-    monkeypatch.setattr(folding, "_tree", refusing)
+    monkeypatch.setattr(lazy_lowering, "_tree", refusing)
     main = LOOP.format(imports="from helpers import clip", before="clip(model.parameters(), 1.0)")
     main = f"{main}\nold = torch.cuda.amp.GradScaler()\n"
     assert [code for _, code in project({"helpers.py": helper, "main.py": main}).codes("main.py")] == codes
@@ -518,8 +520,8 @@ def _found_apart(apart: tuple[str, str], folder: Path, settings: Settings) -> tu
         (folder / name).write_text(text, "utf-8")
     for name, text in zip(("main.py", "parts.py"), apart, strict=True):
         result = check_bytes(text.encode(), str(folder / name), settings)
-        code = without_prose(text, ast.parse(text), gate.roots(settings.codes))
-        opened = opened and gate.opens(code.encode(), settings.codes)
+        code = without_prose(text, ast.parse(text), prefilter.roots(settings.codes))
+        opened = opened and prefilter.opens(code.encode(), settings.codes)
         for each in result.findings if result.source is not None else ():
             leads = re.match(r"this call leads to line (\d+) of parts.py", each.message)
             found[int(leads[1]) if leads else result.source.row(each.start), each.code] += 1

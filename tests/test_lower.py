@@ -13,10 +13,11 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from amplint.model import Module, build, ir
-from amplint.model.lower_values import _LOWER
-from amplint.source import Source
-from amplint.target import nothing_declared
+from amplint.base.target import nothing_declared
+from amplint.model import Module, build
+from amplint.model.syntax import ir
+from amplint.model.syntax.lower_expressions import _LOWER
+from amplint.sources.source import Source
 
 
 def lower(text: str) -> Module:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from amplint import check
-from amplint.findings import Severity
+from amplint.base.findings import Severity
 
 STEP = """\
 import torch

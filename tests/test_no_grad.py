@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from amplint import check, fix
-from amplint.settings import Settings
+from amplint.config.settings import Settings
 
 SETTINGS = Settings(frozenset({"AMP307"}), isolated=True, target_torch="2.3")
 PROGRAM = """\

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amplint import cli
-from amplint.comments import layout
-from amplint.noqa import Silenced, refused, silence
-from amplint.selection import SettingsError
-from amplint.source import LINE_END, Source
+from amplint.adoption.add_noqa import Silenced, refused, silence
+from amplint.config.selection import SettingsError
+from amplint.sources.comments import layout
+from amplint.sources.source import LINE_END, Source
 from tests.conftest import LEGACY, MODERN, Ran
 from tests.test_suppress import EVERYTHING
 
@@ -299,7 +299,7 @@ def test_what_cannot_be_written_is_still_reported(
         raise PermissionError(13, "Permission denied", path)
 
     root = project({"old.py": LEGACY})
-    monkeypatch.setattr("amplint.writing.replace", refuse)
+    monkeypatch.setattr("amplint.files.atomic_write.replace", refuse)
     ran = amplint("--add-noqa", "--output-format=concise")
     assert (ran.code, ran.err) == (2, "amplint: error: old.py: Permission denied\n")
     assert ran.out.startswith("old.py:5:10: AMP101")

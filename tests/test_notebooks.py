@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amplint.engine import check_bytes, fix_bytes
-from amplint.magics import as_program, restored
-from amplint.noqa import comments_for
-from amplint.rules import all_rules
-from amplint.settings import Settings
-from amplint.source import MARK, Source
+from amplint.adoption.add_noqa import comments_for
+from amplint.config.settings import Settings
+from amplint.engine.file import check_bytes, fix_bytes
+from amplint.registry import all_rules
+from amplint.sources.ipython import as_program, restored
+from amplint.sources.source import MARK, Source
 from tests.conftest import Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 import torch
 
-from amplint.model.oplists import OP_LISTS, Cast
+from amplint.model.torch_facts.autocast_ops import OP_LISTS, Cast
 from tests.opcalls import CALLS, Make, fake_region, outcome
 
 KEYS = {

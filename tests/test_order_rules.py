@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from amplint import check
-from amplint.settings import Settings
+from amplint.config.settings import Settings
 
 torch = pytest.importorskip("torch")
 

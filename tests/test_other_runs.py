@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from amplint import check
-from amplint.findings import Finding, Severity
+from amplint.base.findings import Finding, Severity
 
 SAVED = 'torch.save({"model": model.state_dict(), "opt": opt.state_dict(), "scaler": scaler.state_dict()}, "last.pt")'
 LOADED = 'scaler.load_state_dict(ckpt["scaler"])'

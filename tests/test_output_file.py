@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from amplint.files.atomic_write import put
 from amplint.report import FORMATS
-from amplint.writing import put
 from tests.conftest import LEGACY, MODERN, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]

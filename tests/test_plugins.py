@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from amplint.config import parse_toml
-from amplint.rules import plugins
-from amplint.rules.base import Rule
+from amplint.config.file import parse_toml
+from amplint.registry import plugins
+from amplint.registry.rule import Rule
 from tests.conftest import LEGACY, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -43,8 +43,8 @@ HOUSE = "plugin house 1.0"
 HEADER = 'rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("pinned",){more})\n'
 MODULE = (
     '"""Says that it was here."""\n'
-    "from amplint.findings import Severity\n"
-    "from amplint.rules.base import Rule\n\n"
+    "from amplint.base.findings import Severity\n"
+    "from amplint.registry.rule import Rule\n\n"
     f"{HEADER}\n"
     "@rule.check\n"
     "def check(module):\n"
@@ -406,6 +406,6 @@ def test_a_run_without_plugins_does_not_search_for_long(tmp_path: Path) -> None:
     assert {name for name in modules if name.startswith("amplint")} == {
         "amplint",
         "amplint.rules",
-        "amplint.rules.base",
+        "amplint.registry.rule",
     }
     assert not {"importlib.metadata", "importlib.util", "email", "zipfile", "json"} & modules

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from amplint import pool
-from amplint.engine import check_bytes
-from amplint.run import MANY
+from amplint.engine.file import check_bytes
+from amplint.files import pool
+from amplint.runner import MANY
 from tests.conftest import LEGACY, MODERN, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -91,7 +91,7 @@ def test_a_file_at_which_the_process_dies_is_named(
             os._exit(1)
         return check_bytes(data, filename, *_)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("amplint.engine.check_bytes", check)
+    monkeypatch.setattr("amplint.engine.file.check_bytes", check)
     project(FILES)
     ran = amplint("-j2", "-q", "--output-format=concise")
     assert (ran.code, ran.err) == (2, "amplint: error: f05.py: the process that read it died\n")

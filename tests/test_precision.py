@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.model.dtypes import regions
-from amplint.model.precision import region_dtypes
-from amplint.source import Source
-from amplint.verify.files import lowered
+from amplint.model.inference.devices import regions
+from amplint.model.inference.dtypes import region_dtypes
+from amplint.sources.source import Source
+from amplint.verify.program.files import lowered
 
 HEAD = "import torch\nfrom torch.cuda.amp import autocast\n"
 

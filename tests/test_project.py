@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from amplint import check
-from amplint.model.project import importer_of
+from amplint.model.project.python_files import importer_of
 
 LEGACY = "from torch.cuda.amp import autocast\n\nwith autocast():\n    pass\n"
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import pytest
 
 from amplint import check, settings_for
-from amplint.paths import shown
-from amplint.project import MARKS, Project, Reason, Start, project_of, told, top_of
-from amplint.selection import SettingsError
-from amplint.settings import Overrides, Resolver
+from amplint.base.paths import shown
+from amplint.base.project_root import MARKS, Project, Reason, Start, project_of, told, top_of
+from amplint.config.selection import SettingsError
+from amplint.config.settings import Overrides, Resolver
 from tests.conftest import Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -276,7 +276,7 @@ def test_the_top_is_the_repository(tmp_path: Path, mark: str) -> None:
     assert top_of(f"{tmp_path}/a/b/c", Start()) == f"{tmp_path}/a/b"
     (tmp_path / ".git").mkdir()
     above = mark in (".git", ".hg")
-    from amplint.paths import look_again
+    from amplint.base.paths import look_again
 
     look_again()
     assert top_of(f"{tmp_path}/a/b/c", Start()) == (f"{tmp_path}/a/b" if above else str(tmp_path))

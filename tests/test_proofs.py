@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from amplint.report.rules_doc import as_text, proofs
-from amplint.rules import all_rules
-from amplint.verify.fixtures import find_fixtures
-from amplint.verify.proof import Observed
+from amplint.guide.rule_pages import as_text, proofs
+from amplint.registry import all_rules
+from amplint.verify.fixtures.find import find_fixtures
+from amplint.verify.fixtures.proof import Observed
 from tests.proofs import README, TABLE, table
 from tests.test_fixtures import FIXTURES, VARIANTS
 
 pytest.importorskip("torch")
 
-from amplint.verify.bench import reset, switched_off
-from amplint.verify.record import Recorder
-from amplint.verify.watch import watched
+from amplint.verify.bench.bench import reset, switched_off
+from amplint.verify.bench.instrument import watched
+from amplint.verify.bench.recorder import Recorder
 
 # A bound tuned to scaled gradients clips rightly.
 SAME_STEP = ("large_norm",)

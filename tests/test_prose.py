@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint import check, engine, gate
-from amplint.prose import without_prose
-from amplint.rules import all_rules
+from amplint import check
+from amplint.engine import file as engine
+from amplint.engine import prefilter
+from amplint.engine.code_words import without_prose
+from amplint.registry import all_rules
 from tests.conftest import LEGACY
 
 WORDS = ("autocast", ".scale(", "caler")
@@ -105,7 +107,7 @@ def test_the_words_of_few_rules_count_in_code_only(monkeypatch: pytest.MonkeyPat
 def test_no_trigger_word_is_left_out_of_code() -> None:
     """Words that are no names, as in `import apex` or `enabled=False`, stay wherever they stand."""
     words = {word.decode() for rule in all_rules().values() for words in rule.triggers for word in words}
-    names = gate.names(all_rules().values())
+    names = prefilter.names(all_rules().values())
     assert {"import apex", "autocast"} <= words
     assert not any(re.search(r"(?<!\w)(import|False|None)(?!\w)", each) for each in names)
     for each in names:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from amplint.model.protocol import TABLE, Call, Gradients, Kind, Machine, Stage, Standing
+from amplint.model.torch_facts.grad_scaler import TABLE, Call, Gradients, Kind, Machine, Stage, Standing
 
 torch = pytest.importorskip("torch")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplint.model import quick
+from amplint.model.syntax import fast_dataclass
 
 
 def classes(dataclass: Any, field: Any) -> tuple[Any, Any]:
@@ -28,7 +28,7 @@ def classes(dataclass: Any, field: Any) -> tuple[Any, Any]:
 
 @pytest.fixture(params=["dataclasses", "quick"])
 def made(request: pytest.FixtureRequest) -> tuple[Any, Any]:
-    module: Any = {"dataclasses": dataclasses, "quick": quick}[request.param]
+    module: Any = {"dataclasses": dataclasses, "quick": fast_dataclass}[request.param]
     return classes(module.dataclass, module.field)
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from amplint.keys import KEYS
-from amplint.rules import all_rules
-from amplint.settings import DEFAULT_EXCLUDE
+from amplint.config.keys import KEYS
+from amplint.config.settings import DEFAULT_EXCLUDE
+from amplint.registry import all_rules
 from tests.field.packages import read_packages
 from tests.picture import COMMANDS, PICTURE, printed, words
 

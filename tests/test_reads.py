@@ -6,12 +6,12 @@ import textwrap
 
 import pytest
 
-from amplint.model import ir
+from amplint.base.target import nothing_declared
+from amplint.model.flow.gradient_reads import read_of, reads_of_statement
+from amplint.model.flow.value_uses import Sinks
 from amplint.model.module import Module, build
-from amplint.model.reads import read_of, reads_of_statement
-from amplint.model.sinks import Sinks
-from amplint.source import Source
-from amplint.target import nothing_declared
+from amplint.model.syntax import ir
+from amplint.sources.source import Source
 
 PROGRAM = """
 import logging, math

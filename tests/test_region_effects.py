@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check, fix
-from amplint.settings import Settings
+from amplint.config.settings import Settings
 
 ONE = """\
 import torch

@@ -8,8 +8,8 @@ from importlib import import_module
 
 import pytest
 
-from amplint.rules import all_rules
-from amplint.rules.base import Rule
+from amplint.registry import all_rules
+from amplint.registry.rule import Rule
 
 HEADERS = """\
 \"\"\"Doc, with triggers=("no",) and default=False.\"\"\"
@@ -45,7 +45,7 @@ def test_the_header_in_the_text_is_the_modules_own(code: str) -> None:
     ],
 )
 def test_headers(header: str, triggers: tuple[tuple[bytes, ...], ...], default: bool) -> None:
-    rule = Rule.from_text("amplint.rules.amp999_some_rule", HEADERS.format(header=header))
+    rule = Rule.from_text("amplint.registry.amp999_some_rule", HEADERS.format(header=header))
     assert (rule.code, rule.name) == ("AMP999", "some-rule")
     assert rule.triggers == triggers
     assert rule.default is default
@@ -59,14 +59,14 @@ def test_rules_are_in_the_order_of_their_codes() -> None:
 def test_a_rule_is_imported_for_what_its_header_does_not_say() -> None:
     code = (
         "import sys; from amplint.rules import all_rules\n"
-        "def loaded(): return [name for name in sys.modules if name.startswith('amplint.rules.amp')]\n"
+        "def loaded(): return [name for name in sys.modules if name.startswith('amplint.registry.amp')]\n"
         "rule = all_rules()['AMP101']; print(rule.name, loaded())\n"
         "print(rule.severity.value, loaded())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "deprecated-autocast []",
-        "warning ['amplint.rules.amp101_deprecated_autocast']",
+        "warning ['amplint.rules.deprecated.amp101_deprecated_autocast']",
     ]
 
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from amplint.analysis import read_alone
-from amplint.engine import check_bytes
-from amplint.guard import with_room
-from amplint.model import links, outline
-from amplint.model.flow import flows
-from amplint.model.outline import Place, find
-from amplint.paths import look_again
-from amplint.selection import enabled_codes
-from amplint.settings import Settings
-from amplint.source import Source
-from amplint.target import nothing_declared
+from amplint.base.paths import look_again
+from amplint.base.target import nothing_declared
+from amplint.config.selection import enabled_codes
+from amplint.config.settings import Settings
+from amplint.engine.analysis import read_alone
+from amplint.engine.file import check_bytes
+from amplint.model.flow.analysis import flows
+from amplint.model.project import link, module_index
+from amplint.model.project.module_index import Place, find
+from amplint.sources.parsing import with_room
+from amplint.sources.source import Source
 
 ENGINE = """\
 import torch
@@ -206,7 +206,7 @@ def test_a_call_is_handed_what_stands_between_strings(tmp_path: Path, call: str)
     assert codes(tmp_path, {"train.py": ON_TOP.format(call=call), "helpers.py": STEPS}) == ["AMP411"]
 
 
-@pytest.mark.parametrize(("words", "roots"), [(outline.WORDS, outline._ROOTS), (links._NAMES, links._ROOTS)])
+@pytest.mark.parametrize(("words", "roots"), [(module_index.WORDS, module_index._ROOTS), (link._NAMES, link._ROOTS)])
 def test_each_word_has_a_root(words: re.Pattern[str], roots: tuple[str, ...]) -> None:
     depth, alternatives = 0, [""]
     for char in re.sub(r"\\(\W)", "!", words.pattern):

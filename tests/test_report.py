@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.engine import Result
-from amplint.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.engine.file import Result
 from amplint.report import Report, render
-from amplint.report.diff import painted
+from amplint.report.formats.diff import painted
 from amplint.report.summary import diff_summary, statistics, summary
-from amplint.source import Source
+from amplint.sources.source import Source
 from tests.conftest import LEGACY, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]

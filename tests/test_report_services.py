@@ -16,13 +16,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from amplint.engine import Result
-from amplint.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.engine.file import Result
+from amplint.registry import all_rules
 from amplint.report import FOR_PEOPLE, FORMATS, Report, render
-from amplint.report.repository import uri
-from amplint.report.sarif import _rule
-from amplint.rules import all_rules
-from amplint.source import Source
+from amplint.report.formats.sarif import _rule
+from amplint.report.repository_paths import uri
+from amplint.sources.source import Source
 from tests.conftest import LEGACY, UNSAFE, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from amplint.docs import RULES
 from amplint.explain.messages import known
-from amplint.report.rules_doc import as_document, as_text
-from amplint.rules import all_rules
-from amplint.rules.base import OURS
+from amplint.guide import RULES
+from amplint.guide.rule_pages import as_document, as_text
+from amplint.registry import all_rules
+from amplint.registry.rule import OURS
 from tests.conftest import Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]

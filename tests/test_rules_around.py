@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from amplint import check, fix
-from amplint.findings import Severity
-from amplint.settings import Settings
+from amplint.base.findings import Severity
+from amplint.config.settings import Settings
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
 CUDA = 'with torch.autocast("cuda"):\n'

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from amplint import Applicability, Severity, check, fix
-from amplint.rules import all_rules
-from amplint.settings import Settings
+from amplint.config.settings import Settings
+from amplint.registry import all_rules
 
 HEAD = "import torch\n"
 CHOSEN = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\nmodel.to(device)\n'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint import check, fix
-from amplint.settings import Settings
+from amplint.config.settings import Settings
 
 CODES = frozenset({"AMP203", "AMP205", "AMP206", "AMP207", "AMP208", "AMP209", "AMP210", "AMP213"})
 SETTINGS = Settings(CODES, isolated=True)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint import check, fix
-from amplint.findings import Finding, Severity
-from amplint.settings import Settings
+from amplint.base.findings import Finding, Severity
+from amplint.config.settings import Settings
 
 
 def found(text: str, code: str, **targets: str) -> list[Finding]:

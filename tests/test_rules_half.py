@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from amplint import check
-from amplint.findings import Applicability, Finding, Severity
-from amplint.settings import Settings
+from amplint.base.findings import Applicability, Finding, Severity
+from amplint.config.settings import Settings
 
 HEAD = """import torch
 import torch.nn.functional as F

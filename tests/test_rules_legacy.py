@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from amplint import Applicability, check, fix
-from amplint.rules import all_rules
-from amplint.settings import Settings
+from amplint.config.settings import Settings
+from amplint.registry import all_rules
 
 BOTH = "from torch.cuda.amp import autocast, GradScaler\nscaler = GradScaler(2.0)\nwith autocast(True):\n    pass\n"
 

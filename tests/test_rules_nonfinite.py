@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint import check
-from amplint.model import Module, ir
-from amplint.model.objects import objects
-from amplint.model.reaching import reaching
-from amplint.model.scopes import Assigned
-from amplint.rules.finite import aborts, gradients_in, made_of, not_finite
-from amplint.settings import Settings
-from amplint.source import Source
-from amplint.verify.files import lowered
+from amplint.config.settings import Settings
+from amplint.model import Module
+from amplint.model.names.reaching_definitions import reaching
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import Assigned
+from amplint.rules.shared.finite_checks import aborts, gradients_in, made_of, not_finite
+from amplint.sources.source import Source
+from amplint.verify.program.files import lowered
 
 
 def module_of(text: str) -> Module:

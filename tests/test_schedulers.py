@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from amplint import check
-from amplint.rules import all_rules
-from amplint.settings import Settings
+from amplint.config.settings import Settings
+from amplint.registry import all_rules
 
 PROGRAM = """
 import torch

@@ -7,10 +7,11 @@ import importlib
 import pytest
 
 from amplint import check
-from amplint.model import Module, build, ir
-from amplint.model.scopes import DEFINED_IN, LOCAL, NOTHING, UNBOUND, UNKNOWN, canonical
-from amplint.source import Source
-from amplint.target import nothing_declared
+from amplint.base.target import nothing_declared
+from amplint.model import Module, build
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import DEFINED_IN, LOCAL, NOTHING, UNBOUND, UNKNOWN, canonical
+from amplint.sources.source import Source
 
 
 def lower(text: str) -> Module:

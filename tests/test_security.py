@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from amplint.engine import Result
-from amplint.findings import Applicability, Finding, Fix, Severity
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.engine.file import Result
+from amplint.registry import all_rules
 from amplint.report import Report, render
-from amplint.rules import all_rules
-from amplint.source import Source
+from amplint.sources.source import Source
 from tests.conftest import LEGACY, MODERN, Ran, processor_time
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -341,7 +341,7 @@ class TestOneFailureIsOneFailure:
 
     def test_a_file_in_verify(self, project: Write, amplint: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.importorskip("torch")
-        from amplint.verify.training import Verifier
+        from amplint.verify.steps.verify import Verifier
 
         check = Verifier.check
 

@@ -16,8 +16,8 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 from amplint import check
-from amplint.integrations.documents import Document
-from amplint.source import Source
+from amplint.integrations.lsp_documents import Document
+from amplint.sources.source import Source
 from tests.conftest import LEGACY, MODERN, UNSAFE
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -487,7 +487,7 @@ def test_nothing_of_the_project_is_run(project: Write) -> None:
 def test_without_pygls(project: Write, amplint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     project({})
     monkeypatch.setitem(sys.modules, "pygls", None)
-    monkeypatch.delitem(sys.modules, "amplint.integrations.server", raising=False)
+    monkeypatch.delitem(sys.modules, "amplint.integrations.lsp_server", raising=False)
     monkeypatch.setitem(sys.modules, "pygls.lsp.server", None)
     ran = amplint("server")
     assert ran.code == 2

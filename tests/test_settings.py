@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-import amplint.selection
-from amplint.findings import Severity
-from amplint.rules.base import Rule
-from amplint.selection import Selection, SettingsError, enabled_codes
-from amplint.settings import DEFAULT_EXCLUDE, Overrides, Resolver, Settings
-from amplint.target import Target, from_option
+import amplint.config.selection
+from amplint.base.findings import Severity
+from amplint.base.target import Target, from_option
+from amplint.config.selection import Selection, SettingsError, enabled_codes
+from amplint.config.settings import DEFAULT_EXCLUDE, Overrides, Resolver, Settings
+from amplint.registry.rule import Rule
 
 Write = Callable[[dict[str, str | bytes]], Path]
 
@@ -28,7 +28,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
         "amp412_scheduler_ignores_skip",
     ]
     rules = [Rule(name, "", severity=Severity.ERROR, default="412" not in name) for name in names]
-    monkeypatch.setattr(amplint.selection, "all_rules", lambda: {rule.code: rule for rule in rules})
+    monkeypatch.setattr(amplint.config.selection, "all_rules", lambda: {rule.code: rule for rule in rules})
 
 
 def short(layers: list[Selection]) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from amplint import check, fix
-from amplint.findings import Finding, Severity
+from amplint.base.findings import Finding, Severity
 
 UPDATE = ["scaler.update()"]
 CLEAR = {each: [f"optimizer_{each}.zero_grad()"] for each in "ab"}

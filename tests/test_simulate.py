@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from amplint.verify.simulate import DEVICES, simulated
+from amplint.verify.bench.simulated_devices import DEVICES, simulated
 from tests.opcalls import CALLS, large, one_thread
 
 pytestmark = pytest.mark.usefixtures(one_thread.__name__)
@@ -107,7 +107,7 @@ def test_nothing_is_left_behind(device: str) -> None:
 def test_nothing_is_said_about_it() -> None:
     code = (
         "import torch\n"
-        "from amplint.verify.simulate import simulated\n"
+        "from amplint.verify.bench.simulated_devices import simulated\n"
         "for device in ('cuda', 'xpu', 'mps'):\n"
         "    with simulated(device), torch.autocast(device):\n"
         "        assert torch.ones(2, 2, device=device).half().sum().dtype is torch.float32\n"

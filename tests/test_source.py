@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.source import Source, SourceError
+from amplint.sources.source import Source, SourceError
 
 BOM = codecs.BOM_UTF8
 

@@ -46,21 +46,21 @@ UNNEEDED = {
 # All of amplint that a file without AMP needs.
 OURS = {
     "amplint",
-    "amplint.arguments",
-    "amplint.check_command",
+    "amplint.cli.arguments",
+    "amplint.cli.check",
     "amplint.cli",
-    "amplint.commands",
-    "amplint.discovery",
-    "amplint.gate",
-    "amplint.paths",
-    "amplint.project",
+    "amplint.cli.main",
+    "amplint.files.discovery",
+    "amplint.engine.prefilter",
+    "amplint.base.paths",
+    "amplint.base.project_root",
     "amplint.report",
     "amplint.report.summary",
     "amplint.rules",
-    "amplint.rules.base",
+    "amplint.registry.rule",
     "amplint.run",
-    "amplint.selection",
-    "amplint.settings",
+    "amplint.config.selection",
+    "amplint.config.settings",
 }
 
 
@@ -92,15 +92,15 @@ def test_a_clean_file_imports_nothing_heavy(project: Write, extra: list[str]) ->
     )
     modules = imported("clean.py", *extra)
     assert {name for name in modules if name.partition(".")[0] in UNNEEDED} == set()
-    more = {"amplint.target"} if "--target-torch" in extra else set()
+    more = {"amplint.base.target"} if "--target-torch" in extra else set()
     assert {name for name in modules if name.partition(".")[0] == "amplint"} == OURS | more
 
 
 def test_a_directory_of_clean_files_is_not_parsed_either(project: Write) -> None:
     project({"a/clean.py": CLEAN, "b.py": "x = 1  # coding without a cookie\n"})
     modules = imported(".")
-    assert "amplint.discovery" in modules
-    assert not {"libcst", "ast", "amplint.engine", "pathspec", "concurrent.futures"} & modules
+    assert "amplint.files.discovery" in modules
+    assert not {"libcst", "ast", "amplint.engine.file", "pathspec", "concurrent.futures"} & modules
 
 
 def test_a_notebook_without_amp_is_not_read_as_json(project: Write) -> None:

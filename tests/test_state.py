@@ -7,10 +7,10 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.model.frames import Frame
-from amplint.model.gradients import Gradients
-from amplint.model.protocol import Machine, Standing
-from amplint.model.state import Abstract, State
+from amplint.model.flow.gradients import Gradients
+from amplint.model.flow.state import Abstract, State
+from amplint.model.objects.call_context import Frame
+from amplint.model.torch_facts.grad_scaler import Machine, Standing
 
 KEYS = ("1:a", "1:ab", "1:a.b", "2:a", "self3.a", "self3.a.b", "1:a[0]", "#12")
 FORMS = ("{}", "present({})", "Equal({},0)", "And({},2:c)", "call(self3.f;{})", "call({}.f;)", "enabled({})")

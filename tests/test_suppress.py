@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint import check
-from amplint.engine import check_bytes, fix_bytes
-from amplint.findings import Severity
-from amplint.gate import names_codes
-from amplint.rules import all_rules
-from amplint.settings import Settings
-from amplint.source import Source
-from amplint.suppress import Suppressions
+from amplint.base.findings import Severity
+from amplint.config.settings import Settings
+from amplint.engine.file import check_bytes, fix_bytes
+from amplint.engine.prefilter import names_codes
+from amplint.registry import all_rules
+from amplint.sources.source import Source
+from amplint.suppression.suppressions import Suppressions
 
 EVERYTHING = Settings(frozenset(all_rules()), isolated=True)
 

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amplint.api import check, fix
-from amplint.comments import layout
-from amplint.directives import Ranges, directives
-from amplint.engine import check_bytes, fix_bytes
-from amplint.rules import all_rules
-from amplint.settings import Settings
-from amplint.source import Source
-from amplint.suppress import Suppressions
+from amplint.config.settings import Settings
+from amplint.engine.file import check_bytes, fix_bytes
+from amplint.registry import all_rules
+from amplint.sources.comments import layout
+from amplint.sources.source import Source
+from amplint.suppression.directives import Ranges, directives
+from amplint.suppression.suppressions import Suppressions
 from tests.conftest import processor_time
 from tests.test_suppress import EVERYTHING, fixed, silenced, unused
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.bounds import bounds
-from amplint.requirements import declared_in, reading
-from amplint.target import Target, declared, from_option
+from amplint.base.target import Target, declared, from_option
+from amplint.config.requirements import declared_in, reading
+from amplint.config.specifiers import bounds
 
 Write = Callable[[dict[str, str | bytes]], Path]
 ASSUMED = "nothing declared: 2.4 assumed"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.toml import Place, lines_of, parse_toml
+from amplint.config.toml_lines import Place, lines_of, parse_toml
 from tests.conftest import processor_time
 
 DOCUMENT = '''\

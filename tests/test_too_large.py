@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from amplint import check, fix
-from amplint.guard import LENGTH
+from amplint.sources.parsing import LENGTH
 from tests.conftest import LEGACY, Ran
 from tests.test_notebooks import as_bytes, notebook
 
@@ -51,7 +51,7 @@ def test_standard_input(project: Write, amplint: Run, monkeypatch: pytest.Monkey
         ran = amplint("-", *flags)
         assert (ran.code, ran.err) == (2, f"amplint: error: -: {MESSAGE}\n")
         assert out is None or ran.out == out
-    monkeypatch.setattr("amplint.check_command.LARGEST", 1 << 20)
+    monkeypatch.setattr("amplint.cli.check.LARGEST", 1 << 20)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(LARGE.encode())))
     assert amplint("-").err == "amplint: error: standard input is not linted: too large; the limit is 1 MiB\n"
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from amplint.findings import Applicability, Edit, Finding, Fix
-from amplint.trial import TRIALS, try_out
+from amplint.base.findings import Applicability, Edit, Finding, Fix
+from amplint.engine.trial import TRIALS, try_out
 from tests.test_edits import finding, fix
 
 

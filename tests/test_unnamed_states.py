@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from amplint import check
-from amplint.findings import Finding
-from amplint.paths import look_again
+from amplint.base.findings import Finding
+from amplint.base.paths import look_again
 
 TRAINER = """
 class {name}:

@@ -10,10 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from amplint.verify.bench import Bench, inject_overflow, make_bench, on_device, reset, switched_off  # noqa: E402
-from amplint.verify.proof import TOLERANCE, Observed, show  # noqa: E402
-from amplint.verify.record import Recorder  # noqa: E402
-from amplint.verify.watch import DEVICES, Clip, Listener, Region, open_regions, watched  # noqa: E402
+from amplint.verify.bench.bench import Bench, inject_overflow, make_bench, on_device, reset, switched_off  # noqa: E402
+from amplint.verify.bench.instrument import DEVICES, Clip, Listener, Region, open_regions, watched  # noqa: E402
+from amplint.verify.bench.recorder import Recorder  # noqa: E402
+from amplint.verify.fixtures.proof import TOLERANCE, Observed, show  # noqa: E402
 
 Program = Callable[[Bench], None]
 F16, BF16 = torch.float16, torch.bfloat16

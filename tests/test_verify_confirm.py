@@ -12,11 +12,12 @@ import pytest
 
 pytest.importorskip("torch")
 
-from amplint import analysis, check, fix
-from amplint.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint import check, fix
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.engine import analysis
 from amplint.model import Module
-from amplint.verify.judge import RIGHT, UNKNOWN, WRONG
-from amplint.verify.verdict import CLEAN, CONFIRMED, decide
+from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG
+from amplint.verify.steps.verdict import CLEAN, CONFIRMED, decide
 from tests.conftest import Ran
 from tests.differential.compare import SETTINGS
 from tests.differential.generate import generate

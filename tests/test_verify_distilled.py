@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.verify.judge import RIGHT, UNKNOWN, WRONG
+from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG
 from tests.interpreting import Ran, interpret
 
 HEAD = """

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from amplint.model.imports import module_file
-from amplint.paths import look_again
-from amplint.settings import Settings
-from amplint.verify.judge import RIGHT, WRONG
-from amplint.verify.shows import SHOWS
-from amplint.verify.training import Verifier
+from amplint.base.paths import look_again
+from amplint.config.settings import Settings
+from amplint.model.project.resolve_import import module_file
+from amplint.registry.observables import SHOWS
+from amplint.verify.steps.judge import RIGHT, WRONG
+from amplint.verify.steps.verify import Verifier
 from tests.interpreting import Ran, interpret, interpret_file
 
 pytestmark = pytest.mark.usefixtures("kept_worker")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.verify.judge import RIGHT, UNKNOWN, WRONG
-from amplint.verify.verdict import decide
+from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG
+from amplint.verify.steps.verdict import decide
 from tests.interpreting import Ran, interpret
 
 STEP = """

@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("torch")
 
 from amplint.api import make_settings
-from amplint.verify.looked import Looker
-from amplint.verify.looks import Kind
-from amplint.verify.training import Checked, Verifier
-from amplint.verify.verdict import NOT_CHECKABLE
+from amplint.verify.steps.looked_at import Looker
+from amplint.verify.steps.looks import Kind
+from amplint.verify.steps.verdict import NOT_CHECKABLE
+from amplint.verify.steps.verify import Checked, Verifier
 from tests.conftest import Ran
 from tests.interpreting import code_of
 
@@ -637,7 +637,7 @@ def test_a_script_that_calls_what_trains_behind_many_imports(
     )
     extra = "def more(args):\n    return args.scaler\n"
     path = project(tmp_path, infer=infer, extra=extra, train=train, script=script) / "script.py"
-    monkeypatch.setattr("amplint.verify.files._MOST", most)
+    monkeypatch.setattr("amplint.verify.program.files._MOST", most)
     found = Looker(code_of(script, str(path))).look()
     assert [each.kind for each in found.looks] == ([] if kind is None else [kind])
     assert [Path(each).name for each in found.follow] == (["train.py"] if kind is None else [])

@@ -10,8 +10,8 @@ pytest.importorskip("torch")
 
 import amplint
 from amplint.api import make_settings
-from amplint.verify.confirm import Confirmation
-from amplint.verify.training import StepRow, Verifier
+from amplint.verify.steps.confirm import Confirmation
+from amplint.verify.steps.verify import StepRow, Verifier
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from amplint.report.steps import as_json, as_tables
-from amplint.rules import all_rules
-from amplint.settings import Settings
-from amplint.verify.choices import FEW, MOST, Choices, explore
-from amplint.verify.facts import Facts
-from amplint.verify.judge import RIGHT, UNKNOWN, WRONG, Fault, Judged
-from amplint.verify.shows import SHOWS
-from amplint.verify.standins import Unknown
-from amplint.verify.training import Limits, StepRow, Verifier
-from amplint.verify.verdict import decide
+from amplint.config.settings import Settings
+from amplint.registry import all_rules
+from amplint.registry.observables import SHOWS
+from amplint.verify.interpreter.assumptions import Facts
+from amplint.verify.interpreter.condition_values import FEW, MOST, Choices, explore
+from amplint.verify.interpreter.standins import Unknown
+from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG, Fault, Judged
+from amplint.verify.steps.output import as_json, as_tables
+from amplint.verify.steps.verdict import decide
+from amplint.verify.steps.verify import Limits, StepRow, Verifier
 from tests.conftest import Ran
 from tests.interpreting import interpret
 
@@ -308,7 +308,7 @@ def test_a_run_that_has_no_amp_is_its_own_reference(
 ) -> None:
     text = OPTIONAL.replace("OPTIMIZER", optimizer).replace("UNSCALE", unscale).replace("CONVERT", convert)
     (once,) = interpret(text)
-    monkeypatch.setattr("amplint.verify.trials._Trial._is_bare", lambda *_: False)
+    monkeypatch.setattr("amplint.verify.steps.trials._Trial._is_bare", lambda *_: False)
     (both,) = interpret(text)
     assert once.runs.paths == both.runs.paths
     assert (once.runs.runs < both.runs.runs) is saves

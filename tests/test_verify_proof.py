@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.verify.proof import LEARNING, SHOWS, TOLERANCE, Compared, Observed, Shown, prove, show
+from amplint.verify.fixtures.proof import LEARNING, SHOWS, TOLERANCE, Compared, Observed, Shown, prove, show
 
 RIGHT = Observed()
 
@@ -224,5 +224,5 @@ def test_places_on_a_disk_are_left_out() -> None:
 
 
 def test_the_judgement_needs_no_torch() -> None:
-    code = "import amplint.verify_command, sys; sys.exit('torch' in sys.modules)"
+    code = "import amplint.cli.verify, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1], check=False).returncode == 0

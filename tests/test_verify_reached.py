@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from amplint.verify.judge import RIGHT, WRONG
+from amplint.verify.steps.judge import RIGHT, WRONG
 from tests.interpreting import Ran, interpret, interpret_file
 
 STEP = """

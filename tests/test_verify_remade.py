@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.verify.judge import RIGHT, WRONG
+from amplint.verify.steps.judge import RIGHT, WRONG
 from tests.interpreting import Ran, interpret
 
 USE = """

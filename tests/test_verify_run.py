@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from amplint.report.proofs import as_json, as_table
-from amplint.verify import run
-from amplint.verify.fixtures import NotAFixture, find_fixtures
-from amplint.verify.run import Row, verify
+from amplint.verify.fixtures import run
+from amplint.verify.fixtures.find import NotAFixture, find_fixtures
+from amplint.verify.fixtures.output import as_json, as_table
+from amplint.verify.fixtures.run import Row, verify
 from tests.conftest import Ran
 
 pytest.importorskip("torch")

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from amplint.dependencies import Dependencies, modules
-from amplint.paths import look_again
-from amplint.run import Outcome
-from amplint.settings import Overrides, Resolver
-from amplint.watch import Hands, Watch
+from amplint.base.paths import look_again
+from amplint.cli.watch import Hands, Watch
+from amplint.config.settings import Overrides, Resolver
+from amplint.model.project.dependencies import Dependencies, modules
+from amplint.runner import Outcome
 from tests.conftest import LEGACY, MODERN, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]
@@ -203,7 +203,7 @@ def test_what_is_half_written_is_waited_for(project: Write, monkeypatch: pytest.
         elif len(told) > 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("amplint.watch.time.sleep", sleep)
+    monkeypatch.setattr("amplint.cli.watch.time.sleep", sleep)
     hands = Hands(lambda: Resolver(Overrides()), lint, lambda *_: None, lambda _: 0)
     with pytest.raises(KeyboardInterrupt):
         Watch(["a.py"], hands).run()

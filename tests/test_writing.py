@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from amplint.paths import remembered
-from amplint.run import Job, Mode, write
-from amplint.settings import Settings
-from amplint.writing import remove_stale, replace
+from amplint.base.paths import remembered
+from amplint.config.settings import Settings
+from amplint.files.atomic_write import remove_stale, replace
+from amplint.runner import Job, Mode, write
 from tests.conftest import LEGACY, MODERN, Ran
 from tests.unbreakable import inside, kill
 from tests.unbreakable.tree import make
@@ -230,7 +230,7 @@ def test_the_command_says_who_changed_what(project: Write, amplint: Run, monkeyp
             (root / path).write_text(edited)
         return replace(path, old, new)
 
-    monkeypatch.setattr("amplint.writing.replace", slowly)
+    monkeypatch.setattr("amplint.files.atomic_write.replace", slowly)
     ran = amplint("--fix", "-q", "--output-format=concise")
     assert ran.code == 2
     assert ran.err == "amplint: error: a.py: was changed by another program meanwhile; nothing is written\n"

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amplint.toml import parse_toml
+from amplint.config.toml_lines import parse_toml
 
 TABLES = Path(__file__).parent / "tables"
 

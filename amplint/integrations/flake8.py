@@ -15,13 +15,13 @@ from functools import cache, lru_cache
 from typing import Any
 
 from amplint import __version__
-from amplint.engine import check_bytes
-from amplint.paths import TooLargeError, absolute
-from amplint.rules import all_rules, known
-from amplint.run import describe
-from amplint.selection import Selection, SettingsError
-from amplint.settings import Overrides, Resolver
-from amplint.source import SourceError, encoded
+from amplint.base.paths import TooLargeError, absolute
+from amplint.config.selection import Selection, SettingsError
+from amplint.config.settings import Overrides, Resolver
+from amplint.engine.file import check_bytes
+from amplint.registry import all_rules, known
+from amplint.runner import describe
+from amplint.sources.source import SourceError, encoded
 
 Violation = tuple[int, int, str, type["Plugin"]]
 

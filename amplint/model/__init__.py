@@ -9,11 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amplint.model.folding import CannotRead
-    from amplint.model.layout import Span
     from amplint.model.module import Module, build
+    from amplint.model.syntax.lazy_lowering import CannotRead
+    from amplint.model.syntax.positions import Span
 
 __all__ = ["CannotRead", "Module", "Span", "build"]
+_HOME = {
+    "CannotRead": "syntax.lazy_lowering",
+    "Module": "module",
+    "Span": "syntax.positions",
+    "build": "module",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -21,4 +27,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - see above
 
-    return getattr(import_module(f"{__name__}.{'folding' if name == 'CannotRead' else 'module'}"), name)
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -7,19 +7,19 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from amplint.model import ir
-from amplint.model.folding import CannotRead, Folded
-from amplint.model.layout import Layout, Span
-from amplint.model.nodes import Nodes, meaning
-from amplint.model.scopes import Names
-from amplint.paths import seen_from
-from amplint.source import Joined, Source, has_lone_backslash
-from amplint.target import nothing_declared
+from amplint.base.paths import seen_from
+from amplint.base.target import nothing_declared
+from amplint.model.syntax import ir
+from amplint.model.syntax.lazy_lowering import CannotRead, Folded
+from amplint.model.syntax.positions import Layout, Span
+from amplint.model.syntax.queries import Nodes, meaning
+from amplint.model.syntax.scopes import Names
+from amplint.sources.source import Joined, Source, has_lone_backslash
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVarTuple, Unpack
 
-    from amplint.target import Target
+    from amplint.base.target import Target
 
     Given = TypeVarTuple("Given")
 
@@ -40,8 +40,8 @@ class Part(NamedTuple):
 class Module:
     """One file: its IR, its names, its layout, and what the readers make of them.
 
-    `own` are the file's nodes, `whole` those and what it takes from other files of its project (`amplint.model.links`).
-    The text of the latter stands behind the file's own in `source`.
+    `own` are the file's nodes, `whole` those and what it takes from other files of its project
+    (`amplint.model.project.link`). The text of the latter stands behind the file's own in `source`.
     """
 
     def __init__(self, source: Source, target: Target, folded: Folded, frameworks: Callable[[str], Target]) -> None:

@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from amplint.engine import Result
-    from amplint.findings import Finding
-    from amplint.source import Source
+    from amplint.base.findings import Finding
+    from amplint.engine.file import Result
+    from amplint.sources.source import Source
 
 # One module each, of the same name, with a function `render`.
 FORMATS = ("full", "concise", "grouped", "json", "json-lines", "github", "gitlab", "junit", "pylint", "rdjson", "sarif")
@@ -125,6 +125,6 @@ def render(output_format: str, report: Report, colour: bool = False) -> str:
     """The findings in one of `FORMATS`, ready to be written."""
     if not report.results and output_format in _LINES:
         return ""
-    module = import_module(f"{__name__}.{output_format.replace('-', '_')}")
+    module = import_module(f"{__name__}.formats.{output_format.replace('-', '_')}")
     text: str = module.render(report, colour)
     return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from amplint.paths import is_document, visible
+from amplint.base.paths import is_document, visible
 from amplint.report import Report
 
 
@@ -39,7 +39,7 @@ def _found(report: Report) -> str:
 
 def _shown(report: Report) -> int:
     """Of how many findings `amplint verify` may show something."""
-    from amplint.verify.shows import SHOWS  # noqa: PLC0415 - only for what is found
+    from amplint.registry.observables import SHOWS  # noqa: PLC0415 - only for what is found
 
     codes = {code for code, shows in SHOWS.items() if shows.how == "yes"}
     files = [result for result in report.results if result.filename != "-" and not is_document(result.filename)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amplint.findings import Applicability, Severity
-from amplint.paths import visible
+from amplint.base.findings import Applicability, Severity
+from amplint.base.paths import visible
 from amplint.report import Place
 
 BOLD, CYAN, BLUE = "1", "36", "1;34"

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import os
     from inspect import Signature
 
-    from amplint.settings import Settings
-    from amplint.verify.training import StepRow
+    from amplint.config.settings import Settings
+    from amplint.verify.steps.verify import StepRow
 
 
 def verify_steps(
@@ -61,8 +61,8 @@ def verify_steps(
     import os  # noqa: PLC0415 - most who import this package call nothing
 
     from amplint.api import make_settings  # noqa: PLC0415
-    from amplint.paths import contents, look_again, shown  # noqa: PLC0415
-    from amplint.verify.training import Limits, Verifier  # noqa: PLC0415
+    from amplint.base.paths import contents, look_again, shown  # noqa: PLC0415
+    from amplint.verify.steps.verify import Limits, Verifier  # noqa: PLC0415
 
     settings = make_settings() if settings is None else settings
     name = os.fspath(filename)
@@ -80,8 +80,8 @@ def verify_steps(
 
 def _encoded(text: str, filename: str) -> bytes:
     """The bytes of a file that has the text; what can't be encoded as it says can't be parsed either, or is UTF-8."""
-    from amplint.paths import is_always_utf8  # noqa: PLC0415
-    from amplint.source import SourceError, encoded  # noqa: PLC0415
+    from amplint.base.paths import is_always_utf8  # noqa: PLC0415
+    from amplint.sources.source import SourceError, encoded  # noqa: PLC0415
 
     try:
         return text.encode() if is_always_utf8(filename) else encoded(text)

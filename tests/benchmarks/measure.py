@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple, TypeVar
 
-from amplint.gate import opens
-from amplint.settings import Overrides, Resolver
+from amplint.config.settings import Overrides, Resolver
+from amplint.engine.prefilter import opens
 from tests.field.fetch import fetch
 from tests.field.lint import REPOSITORY
 from tests.field.packages import choose, read_packages

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from amplint.run import MANY
+from amplint.runner import MANY
 from tests.benchmarks.measure import CHECK, Bench, Row, compared
 from tests.shapes import files
 

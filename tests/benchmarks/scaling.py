@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import median
 
 from amplint import check
-from amplint.run import Mode, run
-from amplint.settings import Overrides, Resolver
+from amplint.config.settings import Overrides, Resolver
+from amplint.runner import Mode, run
 from tests.benchmarks.measure import Bench, Row
 from tests.shapes import PROJECTS, SHAPES
 

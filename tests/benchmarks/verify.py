@@ -10,9 +10,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from amplint.settings import Settings
-from amplint.verify.shows import SHOWS
-from amplint.verify.training import Verifier
+from amplint.config.settings import Settings
+from amplint.registry.observables import SHOWS
+from amplint.verify.steps.verify import Verifier
 from tests.benchmarks.measure import Bench, Row
 
 STEPS, MOST_SECONDS = 100, 60

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 
 from amplint import check
-from amplint.findings import Finding
-from amplint.settings import Settings
+from amplint.base.findings import Finding
+from amplint.config.settings import Settings
 from tests.differential.codes import CODES, Observed
 from tests.differential.generate import generate
 from tests.differential.ledger import UnsuitableError

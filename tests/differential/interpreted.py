@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 
 from amplint import check, fix
-from amplint.verify.judge import RIGHT, UNKNOWN, WRONG
-from amplint.verify.verdict import REFUTED
+from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG
+from amplint.verify.steps.verdict import REFUTED
 from tests.differential.compare import SETTINGS
 from tests.differential.generate import generate
 from tests.differential.ledger import UnsuitableError

@@ -31,7 +31,7 @@ PACKAGE = Path(amplint.__file__).parent
 CHILD = f"""\
 import json, sys
 from amplint import check
-from amplint.settings import Settings
+from amplint.config.settings import Settings
 codes, texts = json.load(sys.stdin)
 settings = Settings(frozenset(codes), isolated=True)
 found = [[(each.code, text.count("\\n", 0, each.start) + 1) for each in check(text, {FILENAME!r}, settings)]

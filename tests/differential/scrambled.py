@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import torch
 
 from amplint import Finding, check, fix
-from amplint.edits import apply
-from amplint.rules import all_rules
-from amplint.settings import Settings
+from amplint.base.edits import apply
+from amplint.config.settings import Settings
+from amplint.registry import all_rules
 
 FILENAME = "scrambled.py"
 SETTINGS = Settings(frozenset(code for code, rule in all_rules().items() if rule.default), isolated=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from amplint.explain.finding import find
+from amplint.explain.search import find
 
 # Logs in which there is nothing to explain.
 LOGS = sorted((Path(__file__).parent / "logs").iterdir())

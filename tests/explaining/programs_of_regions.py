@@ -75,7 +75,7 @@ def backend_of_a_vendor() -> None:
 
 @prints("unsafe-bce")
 def bce_on_cuda() -> None:
-    from amplint.verify.simulate import simulated
+    from amplint.verify.bench.simulated_devices import simulated
 
     with simulated("cuda"), torch.autocast("cuda"):
         F.binary_cross_entropy(torch.rand(3), torch.ones(3))

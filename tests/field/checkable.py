@@ -12,10 +12,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from amplint.settings import Settings
-from amplint.verify.shows import SHOWS
-from amplint.verify.training import StepRow, Verifier
-from amplint.verify.verdict import NOT_CHECKABLE
+from amplint.config.settings import Settings
+from amplint.registry.observables import SHOWS
+from amplint.verify.steps.verdict import NOT_CHECKABLE
+from amplint.verify.steps.verify import StepRow, Verifier
 from tests.field.steps import Step, steps_of
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from amplint import gate
-from amplint.rules import all_rules
-from amplint.source import LINE_END, Source, SourceError
+from amplint.engine import prefilter
+from amplint.registry import all_rules
+from amplint.sources.source import LINE_END, Source, SourceError
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 # Characters of a program that is mutated: what is longer has no more to show, and takes longer.
@@ -28,7 +28,7 @@ def programs(folders: Iterable[Path] = ()) -> list[Program]:
     found = []
     for path in (*python_files([FIXTURES]), *python_files(folders)):
         data = path.read_bytes()
-        if len(data) > LONGEST or not gate.matters(data, codes):
+        if len(data) > LONGEST or not prefilter.matters(data, codes):
             continue
         try:
             found.append(Program(str(path), LINE_END.sub("\n", Source.from_bytes(data, str(path)).text)))

@@ -11,7 +11,7 @@ from random import Random
 import atheris
 
 with atheris.instrument_imports(include=["amplint"]):
-    from amplint.rules import all_rules
+    from amplint.registry import all_rules
     from tests.fuzz import corpus, syntax, tokens
     from tests.fuzz.judging import AMP, judge
 

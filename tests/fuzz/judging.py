@@ -15,17 +15,18 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeVar
 from unittest import mock
 
-from amplint import analysis, engine
-from amplint.analysis import read_alone
-from amplint.edits import apply
-from amplint.engine import Result, check_bytes, fix_bytes
-from amplint.findings import Applicability, Finding, Fix
+from amplint.base.edits import apply
+from amplint.base.findings import Applicability, Finding, Fix
+from amplint.base.paths import TooLargeError
+from amplint.config.settings import Settings
+from amplint.engine import analysis
+from amplint.engine import file as engine
+from amplint.engine.analysis import read_alone
+from amplint.engine.file import Result, check_bytes, fix_bytes
 from amplint.model import Module
-from amplint.paths import TooLargeError
+from amplint.registry import all_rules
 from amplint.report import FORMATS, Report, render
-from amplint.rules import all_rules
-from amplint.settings import Settings
-from amplint.source import LINE_END, Source
+from amplint.sources.source import LINE_END, Source
 
 T = TypeVar("T")
 EVERYTHING = Settings(frozenset(all_rules()), isolated=True)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 from unittest.mock import patch
 
-from amplint import engine
-from amplint.engine import check_bytes, fix_bytes
-from amplint.findings import Fix
-from amplint.source import Source
+from amplint.base.findings import Fix
+from amplint.engine import file as engine
+from amplint.engine.file import check_bytes, fix_bytes
+from amplint.sources.source import Source
 from tests.unbreakable.tree import DEFAULT, ROOT
 
 _UMLAUTS = "# Größe\n"

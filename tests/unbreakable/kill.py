@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from amplint import writing
+from amplint.files import atomic_write
 from tests.unbreakable.tree import Tree
 
 
@@ -93,14 +93,14 @@ def at_instructions(folder: Path, step: int = 1) -> Kills:
         child = os.fork()
         if not child:
             _die_at(number * step)
-            writing.replace(path, old, new)
+            atomic_write.replace(path, old, new)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         litter = tree.litter()
         left += len(litter)
         halfway += bool(litter)
         tree.fixed()
-        writing.remove_stale(str(folder), litter)
+        atomic_write.remove_stale(str(folder), litter)
         assert tree.litter() == []
         if status == 0:
             assert tree.fixed() == 1
@@ -115,7 +115,7 @@ def _die_at(instruction: int) -> None:
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal count
-        if frame.f_code.co_filename != writing.__file__:
+        if frame.f_code.co_filename != atomic_write.__file__:
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":

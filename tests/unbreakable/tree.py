@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from amplint.engine import fix_bytes
-from amplint.rules import all_rules
-from amplint.settings import Settings
+from amplint.config.settings import Settings
+from amplint.engine.file import fix_bytes
+from amplint.registry import all_rules
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = Settings(frozenset(code for code, rule in all_rules().items() if rule.default), isolated=True)

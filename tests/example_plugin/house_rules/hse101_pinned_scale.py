@@ -38,14 +38,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.findings import Applicability, Edit, Finding, Fix, Severity
-from amplint.model.events import events
-from amplint.model.numerals import number
-from amplint.rules.base import Rule
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.model.calls.events import events
+from amplint.model.inference.numbers import number
+from amplint.registry.rule import Rule
 
 if TYPE_CHECKING:
-    from amplint.model import Module, ir
-    from amplint.model.events import Event
+    from amplint.model import Module
+    from amplint.model.calls.events import Event
+    from amplint.model.syntax import ir
 
 rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("scaler & update(", "GradScaler & update("))
 

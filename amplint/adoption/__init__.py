@@ -1,0 +1,1 @@
+"""Adopting amplint in a project that has findings: `--add-noqa` and baselines."""

@@ -1,0 +1,39 @@
+"""The command line's front door. `amplint --version` imports no more than this file."""
+
+from __future__ import annotations
+
+import sys
+
+from amplint import __version__
+
+FAILED = 2
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run amplint with `argv` (by default the program's own) and return its exit code: 0 clean, 1 findings, 2 error."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments in (["--version"], ["-V"]):
+        print(f"amplint {__version__}")
+        return 0
+    try:
+        from amplint.cli.main import dispatch  # noqa: PLC0415 - see above
+
+        return dispatch(arguments)
+    except KeyboardInterrupt:
+        print("amplint: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except OSError as error:
+        import os  # noqa: PLC0415
+
+        # Python would fail once more when it writes what is left at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # whoever read the output has left
+            return BROKEN_PIPE
+        print(f"amplint: error: {error}", file=sys.stderr)
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

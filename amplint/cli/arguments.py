@@ -1,0 +1,179 @@
+"""The options of `amplint check`, and the parser and the options for settings that commands share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from functools import partial
+from typing import Any, NoReturn
+
+from amplint import __version__
+from amplint.base.paths import visible
+from amplint.config.selection import SettingsError
+from amplint.config.settings import DEVICES, Overrides
+from amplint.report import FORMATS
+
+FAILED = 2
+
+
+class Parser(argparse.ArgumentParser):
+    """As argparse has it, with errors of one line."""
+
+    def __init__(self, prog: str, description: str, **more: Any) -> None:
+        # To ask for the terminal's width, as argparse would for each option, takes the import of shutil.
+        lines = partial(argparse.HelpFormatter, width=88)
+        super().__init__(prog, description=description, formatter_class=lines, allow_abbrev=False, **more)
+
+    def error(self, message: str) -> NoReturn:
+        """One line, and not the whole usage, is what a mistake in the arguments deserves."""
+        self.exit(FAILED, f"amplint: error: {visible(message)}\n")
+
+
+def check_parser() -> argparse.ArgumentParser:
+    """The options of the command that is meant where none is named."""
+    parser = Parser(
+        prog="amplint",
+        usage="amplint [check] [options] [path ...]\n       amplint rule (CODE | --all) [--output-format text|json]\n"
+        "       amplint verify [options] PATH ...\n       amplint explain (TEXT | - | --list | --guide) [options]\n"
+        "       amplint config [options] [FILE]\n       amplint server",
+        description="Find misuse of PyTorch automatic mixed precision (AMP), and fix it.",
+        epilog="Exit codes: 0 nothing found, or all fixed; 1 findings; 2 amplint could not do its work.",
+    )
+    add = parser.add_argument
+    add("paths", nargs="*", metavar="path", help="files and directories, or - for standard input [default: .]")
+    fixing = parser.add_argument_group("fixing")
+    fixing.add_argument("--fix", action="store_true", help="apply safe fixes")
+    fixing.add_argument("--verify", action="store_true", help="with --fix: only fixes that `amplint verify` confirms")
+    fixing.add_argument("--diff", action="store_true", help="print what --fix would change, and change nothing")
+    old = parser.add_argument_group("old code, of which only what is new is to be reported")
+    old.add_argument(
+        "--add-noqa",
+        nargs="?",
+        metavar="=REASON",
+        help="silence what is found by comments in the code; also with --diff",
+    )
+    old.add_argument("--baseline", metavar="FILE", help="neither report nor fix what FILE holds")
+    old.add_argument("--write-baseline", action="store_true", help="with --baseline: put what is found into FILE")
+    settings = add_settings(parser)
+    settings.add_argument(
+        "--docs",
+        action=argparse.BooleanOptionalAction,
+        help="lint code in Markdown, reStructuredText and docstrings too",
+    )
+    settings.add_argument("--stdin-filename", metavar="PATH", help="read standard input, under this name")
+    settings.add_argument(
+        "-j", "--jobs", type=_positive, metavar="N", help="processes to use for many files [default: one a processor]"
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument("--output-format", choices=FORMATS, help="[default: full]")
+    output.add_argument("-o", "--output-file", metavar="FILE", help="write them to a file, and the summary to stdout")
+    output.add_argument("-w", "--watch", action="store_true", help="lint again what changes, until Ctrl-C")
+    output.add_argument("--statistics", action="store_true", help="print counts by rule instead of findings")
+    output.add_argument("--exit-non-zero-on-fix", action="store_true", help="exit with 1 if something was fixed, too")
+    output.add_argument("--exit-zero", action="store_true", help="exit with 0 whatever is found")
+    output.add_argument("-v", "--verbose", action="store_true", help="say on stderr what was not analysed, or assumed")
+    output.add_argument("-q", "--quiet", action="store_true", help="print findings and nothing else")
+    add("-V", "--version", action="version", version=f"amplint {__version__}")
+    return parser
+
+
+def add_settings(parser: argparse.ArgumentParser, *, device: bool = True) -> argparse._ArgumentGroup:
+    """Add the options that decide what holds for a file, which `overrides` reads; the group for more is returned."""
+    rules = parser.add_argument_group("rules (codes such as AMP401, prefixes such as AMP4, or ALL; comma-separated)")
+    for name, what in (
+        ("select", "these rules only"),
+        ("ignore", "not these rules"),
+        ("extend-select", "these rules as well"),
+        ("fixable", "fix findings of these rules only"),
+        ("unfixable", "fix no findings of these rules"),
+    ):
+        rules.add_argument(f"--{name}", action="append", metavar="RULES", help=what)
+    rules.add_argument(
+        "--per-file-ignores", action="append", metavar="FILES:RULES", help="not these rules in files like 'tests/*'"
+    )
+    settings = parser.add_argument_group("settings (over those of pyproject.toml or amplint.toml)")
+    settings.add_argument("--config", metavar="FILE", help="the configuration file for all that is linted")
+    settings.add_argument("--isolated", action="store_true", help="read no configuration, nor which torch is required")
+    settings.add_argument(
+        "--unsafe-fixes", action=argparse.BooleanOptionalAction, help="take in fixes that may change behaviour"
+    )
+    settings.add_argument(
+        "--target-torch", metavar="VERSION", help="lowest release of torch to support: 2.4, or '>=2.0,<2.4'"
+    )
+    if device:
+        settings.add_argument("--device", choices=DEVICES, help="the device of code that shows none")
+    for name, what in (("exclude", "leave these out of directories"), ("extend-exclude", "leave these out as well")):
+        settings.add_argument(f"--{name}", action="append", metavar="PATTERNS", help=what)
+    settings.add_argument(
+        "--force-exclude",
+        action=argparse.BooleanOptionalAction,
+        help="leave out what is excluded even where it is named",
+    )
+    return settings
+
+
+def overrides(options: argparse.Namespace, **more: Any) -> Overrides:
+    """What the options of `add_settings`, and `more` by key, say.
+
+    Raises:
+        SettingsError: one of them can't be used.
+    """
+    said: dict[str, Any] = {key.replace("_", "-"): value for key, value in more.items() if value is not None}
+    if options.config is not None and options.isolated:
+        raise SettingsError("--config doesn't go with --isolated")
+    if options.config == "":
+        raise SettingsError("--config: no file is named")
+    for key in ("select", "ignore", "extend-select", "fixable", "unfixable", "exclude", "extend-exclude"):
+        given = getattr(options, key.replace("-", "_"))
+        if given is not None:
+            said[key] = _listed(given)
+    for key, what in (("select", "rule"), ("fixable", "rule"), ("exclude", "pattern")):
+        if said.get(key) == []:
+            # An empty variable in a script, most likely: to pass every check would be the wrong answer.
+            raise SettingsError(f"--{key}: no {what} is named")
+    if options.per_file_ignores is not None:
+        said["per-file-ignores"] = _ignored(_listed(options.per_file_ignores))
+    if options.target_torch is not None:
+        said["target-torch"] = _target(options.target_torch)
+    for key in ("unsafe-fixes", "force-exclude", "device"):
+        given = getattr(options, key.replace("-", "_"), None)
+        if given is not None and key not in said:
+            said[key] = given
+    # `config` has one path, the others have many; nothing is the current directory.
+    paths = getattr(options, "paths", None) or [getattr(options, "path", os.curdir)]
+    folders = tuple(each for each in paths if os.path.isdir(each))
+    return Overrides(said, options.isolated, options.config, folders=folders)
+
+
+def _listed(given: list[str]) -> list[str]:
+    return [name.strip() for each in given for name in each.split(",") if name.strip()]
+
+
+def _ignored(given: list[str]) -> dict[str, list[str]]:
+    """`tests/*:AMP4`, `AMP101`, `*.pyi:ALL`: rules go with the pattern that was named last."""
+    found: dict[str, list[str]] = {}
+    rules: list[str] | None = None
+    for each in given:
+        pattern, colon, rule = each.rpartition(":")
+        if colon and pattern.strip():
+            rules = found.setdefault(pattern.strip(), [])
+        if rules is None or not rule.strip() or (colon and not pattern.strip()):
+            raise SettingsError(f"--per-file-ignores: {each!r} is not like 'tests/*:AMP401'")
+        rules.append(rule.strip())
+    return found
+
+
+def _target(given: str) -> str:
+    from amplint.base.target import from_option  # noqa: PLC0415 - only to say here what is wrong with it
+
+    try:
+        from_option(given, "--target-torch")
+    except ValueError as error:
+        raise SettingsError(f"--target-torch: {error}") from None
+    return given
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes")
+    return int(text)

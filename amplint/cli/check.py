@@ -1,0 +1,321 @@
+"""The command `check`: the files that are named, linted, fixed where asked, and reported."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from amplint.base.paths import LARGEST, absolute, visible
+from amplint.base.project_root import told
+from amplint.cli.arguments import FAILED, check_parser, overrides
+from amplint.config.selection import SettingsError
+from amplint.config.settings import Overrides, Resolver
+from amplint.files.discovery import discover
+from amplint.registry import known
+from amplint.report import FOR_PEOPLE, STATISTICS, HeldBack, Report, render
+from amplint.report.summary import diff_summary, held_back, silenced, statistics, summary
+from amplint.runner import MANY, Job, Linted, Mode, Outcome, process, processors, run
+
+if TYPE_CHECKING:
+    from amplint.adoption.baseline import Baseline, Compared
+
+CLEAN, FOUND = 0, 1
+
+
+def fail(message: str) -> int:
+    """Say what ends the run, or costs it a file, and return the exit code that goes with it."""
+    print(f"amplint: error: {visible(message)}", file=sys.stderr)
+    return FAILED
+
+
+def _warn(message: str) -> None:
+    print(f"amplint: warning: {visible(message)}", file=sys.stderr)
+
+
+def check(arguments: list[str]) -> int:
+    """Lint what `arguments` name and return the exit code."""
+    options = _options(arguments)
+    resolver = Resolver(overrides(options, output_format=options.output_format, docs=options.docs))
+    errors = _formatted(options, resolver)
+    baseline = _baseline(options)
+    if options.watch:
+        return _watched(options, resolver.overrides, errors, baseline)
+    linted = _from_stdin(options, resolver, baseline) if options.stdin else _from_files(options, resolver, baseline)
+    linted = _held_back(linted, baseline, resolver, options) if baseline else linted
+    if options.verbose:
+        _assumed(linted.names, resolver)
+    return _told(linted._replace(errors=[*linted.errors, *errors]), options)
+
+
+def _watched(options: argparse.Namespace, given: Overrides, errors: list[str], baseline: Baseline | None) -> int:
+    """Lint again whatever changes, until the user ends it."""
+    if options.output_format not in FOR_PEOPLE:
+        raise SettingsError(f"--watch goes with --output-format {', '.join(FOR_PEOPLE[:-1])} or {FOR_PEOPLE[-1]}")
+    from amplint.cli.watch import Hands, Watch  # noqa: PLC0415 - a run of its own kind
+
+    def lint(files: Sequence[str], outside: Collection[str], resolver: Resolver) -> list[Outcome]:
+        outcomes = _lint(files, outside, options, resolver, baseline)
+        return _compared(Linted(list(files), outcomes, []), baseline, resolver).outcomes if baseline else outcomes
+
+    terse = argparse.Namespace(**{**vars(options), "quiet": True})
+    hands = Hands(
+        lambda: Resolver(given),
+        lint,
+        lambda linted, whole: _told(linted, options if whole else terse),
+        lambda linted: len(_report(linted, options).findings),
+    )
+    for each in errors:
+        fail(each)
+    try:
+        Watch(options.paths or ["."], hands).run()
+    except KeyboardInterrupt:
+        print()
+    return CLEAN
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    """The options, those that follow from others among them."""
+    parser = check_parser()
+    # What stands behind it is a path, and no reason.
+    options = parser.parse_intermixed_args([f"{each}=" if each == "--add-noqa" else each for each in arguments])
+    if options.stdin_filename is not None:
+        if options.paths not in ([], ["-"]):
+            parser.error("--stdin-filename doesn't go with paths: it names what is read from standard input")
+        options.paths = ["-"]
+    if "-" in options.paths and len(options.paths) > 1:
+        parser.error("- (standard input) can't be combined with other paths")
+    if options.verify and (not options.fix or options.diff or "-" in options.paths):
+        parser.error("--verify goes with --fix, on files")
+    others = options.diff or options.verify or options.statistics or options.add_noqa is not None
+    others = others or options.write_baseline
+    if options.watch and (others or options.output_file is not None):
+        parser.error(
+            "--watch doesn't go with --diff, --verify, --statistics, --output-file, --add-noqa or --write-baseline"
+        )
+    if options.watch and "-" in options.paths:
+        parser.error("--watch goes with files")
+    if options.verify:
+        if options.docs:
+            parser.error("--verify doesn't go with --docs: no snippet can be run")
+        options.docs = False
+    if options.output_file is not None:
+        if options.diff:
+            parser.error("--output-file doesn't go with --diff")
+        folder = os.path.dirname(options.output_file)
+        if not options.output_file or os.path.isdir(options.output_file) or not os.path.isdir(folder or "."):
+            parser.error(f"--output-file: {options.output_file!r} can't be a file")
+    if options.add_noqa is not None:
+        _check_reason(parser, options)
+    options.stdin = options.paths == ["-"]
+    if options.baseline == "":
+        parser.error("--baseline: no file is named")
+    if options.write_baseline and (options.baseline is None or options.diff or options.stdin):
+        parser.error("--write-baseline goes with --baseline FILE, on files, and not with --diff")
+    writes = options.fix or options.add_noqa is not None
+    options.mode = Mode.DIFF if options.diff else Mode.FIX if writes else Mode.CHECK
+    return options
+
+
+def _check_reason(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    if options.fix:
+        parser.error("--add-noqa doesn't go with --fix: fix first, and silence what is left then")
+    if options.baseline is not None:
+        parser.error("--add-noqa doesn't go with --baseline: it would silence what that holds, too")
+    from amplint.adoption.add_noqa import refused  # noqa: PLC0415 - once in a project's life
+
+    options.add_noqa = options.add_noqa.strip()
+    if options.add_noqa and (why := refused(options.add_noqa)):
+        parser.error(f"--add-noqa: {options.add_noqa!r} can't be the reason in a comment: {why}")
+
+
+def _formatted(options: argparse.Namespace, resolver: Resolver) -> list[str]:
+    """See to the format, which is the one of the current directory; what is wrong with its configuration."""
+    errors = []
+    try:
+        options.output_format = resolver.settings(os.getcwd()).output_format
+    except SettingsError as error:
+        options.output_format = options.output_format or "full"
+        errors = [str(error)]
+    if options.statistics and options.output_format not in STATISTICS:
+        raise SettingsError(f"--statistics goes with --output-format {', '.join(STATISTICS[:-1])} or {STATISTICS[-1]}")
+    return errors
+
+
+def _baseline(options: argparse.Namespace) -> Baseline | None:
+    if options.baseline is None:
+        return None
+    from amplint.adoption.baseline import Baseline  # noqa: PLC0415 - only where there is one
+
+    return Baseline(options.baseline, may_be_missing=options.write_baseline)
+
+
+def _held_back(linted: Linted, baseline: Baseline, resolver: Resolver, options: argparse.Namespace) -> Linted:
+    """What a run has come to without what is held back: all of it, where a new baseline is asked for."""
+    compared, written = _compared(linted, baseline, resolver), None
+    if options.write_baseline:
+        try:
+            written = baseline.write(compared.entries)
+        except OSError as error:
+            raise SettingsError(f"{baseline.path}: {error.strerror or error}") from None
+        compared = _compared(linted, baseline, resolver)
+    path = visible(baseline.path)
+    for each in compared.stale if options.verbose else ():
+        print(f"amplint: {visible(each.path)}: {each.code} of {path} no longer occurs", file=sys.stderr)
+    held = HeldBack(baseline.path, compared.held, len(compared.stale), written)
+    return linted._replace(outcomes=compared.outcomes, held=held)
+
+
+def _compared(linted: Linted, baseline: Baseline, resolver: Resolver) -> Compared:
+    return baseline.compare(linted.names, linted.outcomes, lambda name: resolver.for_file(name).codes)
+
+
+def _from_stdin(options: argparse.Namespace, resolver: Resolver, baseline: Baseline | None) -> Linted:
+    if sys.stdin is None:
+        raise SettingsError("standard input is closed")
+    name = options.stdin_filename or "-"
+    data = sys.stdin.buffer.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise SettingsError(f"standard input is not linted: too large; the limit is {LARGEST >> 20} MiB")
+    if options.stdin_filename and resolver.refuses(absolute(name)):
+        _refused([name], options)
+        return Linted([name], [Outcome(output=data if options.mode is Mode.FIX else b"")], [])
+    known = baseline.known(name) if baseline else None
+    job = Job(name, resolver.for_file(name), options.mode, noqa=options.add_noqa, known=known)
+    outcome = process(data, job)
+    if outcome.error and options.mode is Mode.FIX:
+        outcome = outcome._replace(output=data)  # who pipes a text through gets it back
+    return Linted([name], [outcome], [])
+
+
+def _from_files(options: argparse.Namespace, resolver: Resolver, baseline: Baseline | None) -> Linted:
+    found = discover(options.paths or ["."], resolver)
+    for path in [] if options.quiet else found.empty:
+        _warn(f"no Python files in {path}")
+    _refused(found.refused, options)
+    return Linted(found.files, _lint(found.files, found.outside, options, resolver, baseline), found.errors)
+
+
+def _refused(paths: Iterable[str], options: argparse.Namespace) -> None:
+    for path in paths if options.verbose else ():
+        print(f"amplint: {visible(path)}: not linted: it is excluded, and `force-exclude` holds", file=sys.stderr)
+
+
+def _assumed(names: Sequence[str], resolver: Resolver) -> None:
+    """Say which folders were taken for projects though nothing marks them, and what could not be read of others."""
+    from pathlib import Path  # noqa: PLC0415 - only who asks for all of it pays for this
+
+    from amplint.config.requirements import broken  # noqa: PLC0415 - see above
+
+    projects = {resolver.walking(os.path.dirname(absolute(name))).project(name) for name in names if name != "-"}
+    for each in sorted((each for each in projects if each.mark is None), key=lambda each: each.folder):
+        print(f"amplint: project: {visible(told(each))}", file=sys.stderr)
+    for wrong in filter(None, (broken(Path(folder)) for folder in sorted({each.folder for each in projects}))):
+        print(f"amplint: {visible(wrong)}", file=sys.stderr)
+
+
+def _lint(
+    files: Sequence[str],
+    outside: Collection[str],
+    options: argparse.Namespace,
+    resolver: Resolver,
+    baseline: Baseline | None,
+) -> list[Outcome]:
+    if options.verify:
+        from amplint.cli.verify import fix_verified  # noqa: PLC0415 - torch's parts are for those who ask
+
+        outcomes = fix_verified(files, resolver, outside, baseline)
+    else:
+        jobs = options.jobs or processors()
+        outcomes = run(files, resolver, options.mode, jobs, outside=outside, noqa=options.add_noqa, baseline=baseline)
+    if (options.verify or len(files) >= MANY) and not options.quiet and sys.stderr.isatty():
+        from amplint.files.progress import counted  # noqa: PLC0415 - few files are linted before anybody looks
+
+        outcomes = counted(outcomes, len(files))
+    return list(outcomes)
+
+
+def _told(linted: Linted, options: argparse.Namespace) -> int:
+    """Say what a run has come to, and return the exit code."""
+    outcomes = linted.outcomes
+    for path, outcome in zip(linted.names, outcomes, strict=True) if options.verbose else ():
+        for line in outcome.given_up:
+            print(f"amplint: {visible(path)}: {visible(line)}", file=sys.stderr)
+    for warning in [] if options.quiet else [outcome.warning for outcome in outcomes if outcome.warning]:
+        _warn(warning)
+    report = _report(linted, options)
+    for message in report.errors:
+        fail(message)
+    # Where what a program reads goes to stdout, what a person reads goes to stderr.
+    to = sys.stdout
+    if options.mode is Mode.DIFF or (options.mode is Mode.FIX and options.stdin):
+        to = sys.stderr
+        output = b"".join(outcome.output for outcome in outcomes)
+        if options.mode is Mode.DIFF and output and _colour(sys.stdout):
+            from amplint.report.formats.diff import painted  # noqa: PLC0415 - a program that reads it wants none
+
+            output = painted(output)
+        sys.stdout.buffer.write(output)
+        sys.stdout.buffer.flush()
+    return report.code if _tell(report, to, options) else FAILED
+
+
+def _report(linted: Linted, options: argparse.Namespace) -> Report:
+    """What a run has come to."""
+    outcomes = linted.outcomes
+    errors = [*known().errors, *linted.errors, *(outcome.error for outcome in outcomes if outcome.error)]
+    results = tuple(outcome.result for outcome in outcomes if outcome.result)
+    internal = [each.message for result in results for each in result.findings if each.code == "AMP000"]
+    fixed = sum(outcome.fixed for outcome in outcomes)
+    found = any(outcome.output for outcome in outcomes) if options.mode is Mode.DIFF else bool(results)
+    code = CLEAN
+    if errors or internal:
+        code = FAILED
+    elif (found or (fixed and options.exit_non_zero_on_fix)) and not options.exit_zero:
+        code = FOUND
+    if options.mode is Mode.DIFF:  # which shows no findings
+        errors += internal
+    comments = tuple(outcome.comments for outcome in outcomes if outcome.comments)
+    return Report(results, fixed, tuple(dict.fromkeys(errors)), code, comments, linted.held)
+
+
+def _tell(report: Report, to: TextIO, options: argparse.Namespace) -> bool:
+    """Write what people, or the programs that the output format is for, are to know; whether that was possible."""
+    if options.mode is Mode.DIFF:
+        to.write("" if options.quiet else diff_summary(report))
+        return True
+    in_file = options.output_file is not None
+    if options.statistics:
+        text = statistics(report, options.output_format)
+    else:
+        text = render(options.output_format, report, not in_file and _colour(to))
+    written = True
+    if in_file:
+        written = _write(options.output_file, text)
+    else:
+        to.write(text)
+    if not options.quiet and (in_file or options.output_format in FOR_PEOPLE):
+        to.write(summary(report))
+    elif not options.quiet:
+        sys.stderr.write(silenced(report) + held_back(report))
+    return written
+
+
+def _write(path: str, text: str) -> bool:
+    from amplint.files.atomic_write import put  # noqa: PLC0415 - most runs write no file
+
+    try:
+        put(path, text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        fail(f"{path}: {error.strerror or error}")
+        return False
+    return True
+
+
+def _colour(stream: TextIO) -> bool:
+    """Whether to write in colour, as Python decides it for its own messages."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")

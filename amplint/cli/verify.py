@@ -1,0 +1,220 @@
+"""The command `verify`: its options, its progress and its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import sys
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from amplint.adoption.baseline import Baseline
+from amplint.base.paths import contents, shown, visible
+from amplint.cli.arguments import Parser, add_settings, overrides
+from amplint.config.selection import SettingsError
+from amplint.config.settings import Resolver
+from amplint.engine.file import Wanted
+from amplint.files.discovery import discover
+from amplint.files.progress import say
+from amplint.runner import Job, Mode, Outcome, reason, tidy, write
+from amplint.verify.fixtures import output as proofs
+from amplint.verify.fixtures.find import DEVICES, Fixture, NotAFixture, has_fixtures
+from amplint.verify.fixtures.proof import REFUTED
+from amplint.verify.fixtures.run import MEMORY, TIMEOUT, CannotRun, Row, verify
+from amplint.verify.steps import output as steps
+from amplint.verify.steps.confirm import Confirmation
+from amplint.verify.steps.verdict import MISBEHAVES, NOT_CHECKABLE
+from amplint.verify.steps.verify import Checked, Limits, Verifier
+
+_DESCRIPTION = """\
+Check the AMP training steps of a program on real tensors, as they are and with amplint's fixes. Nothing of the program
+is executed: its steps are interpreted on a small model, over the values of the conditions that matter. Folders of
+fixtures, programs whose first line says what they show, are run with --run only."""
+_EPILOG = """\
+Verdicts: confirmed (misbehaves before, all right after the fix), clean (right as it is), misbehaves (no fix changes it,
+or not all of it), refuted (the fix leaves it wrong, or makes it so), not checkable (and why); of a function that has
+AMP and trains nothing, as evaluation does: no training step. Steps of other files of the project that a named file
+leads to, or is used by, are checked too. Errors are relative to the same step with AMP switched off: regions and
+scalers made with enabled=False. JSON is a list of objects, one a step: path, step, line, verdict, reason, device,
+simulated, before, after, findings, only_run, functions, runs, seconds, notes, cells; or one a fixture: rule, variant,
+path, shows, device, simulated, verdict, reason, before, after, seconds, bad, fixed. Exit codes: 0 all that has AMP
+was checked, or trains nothing, and nothing is refuted or still misbehaves after the fixes; 1 something is or does; 2
+not all could be checked, whatever the rest shows."""
+
+
+def run_verify(arguments: list[str]) -> int:
+    """Verify what `arguments` name, print what was found and return the exit code."""
+    command = Parser(prog="amplint verify", description=_DESCRIPTION, epilog=_EPILOG)
+    add = command.add_argument
+    add("paths", nargs="+", metavar="PATH", help="file or folder of training code, or of fixtures")
+    of_runs = ("cpu", *DEVICES)  # for all steps, where the setting is for those that name none
+    add("--device", dest="run_on", choices=of_runs, help="simulated where it is missing [default: the one named]")
+    add("-v", "--verbose", action="store_true", help="say on stderr what was looked at, and why it is a step or not")
+    add("--explain", action="store_true", help="print what was run, line by line, and what stood in for what")
+    add("--run", action="store_true", help="run fixtures, which executes their code, where they are interpreted else")
+    add("--timeout", type=_seconds, default=TIMEOUT, metavar="SECONDS", help="for each half [default: 60]")
+    add("--memory", type=_size, default=MEMORY, metavar="MIB", help="for each half, beyond torch's [default: 2048]")
+    add("--output-format", choices=("text", "json"), default="text", help="[default: text]")
+    add_settings(command, device=False)
+    options = command.parse_intermixed_args(arguments)
+    fixtures = [path for path in options.paths if options.run and has_fixtures(path)]
+    code = [path for path in options.paths if path not in fixtures]
+    try:
+        rows = _fixtures(fixtures, options) if fixtures else []
+        checked, errors = _code(code, options) if code else ({}, [])
+    except (NotAFixture, CannotRun) as error:
+        print(f"amplint: error: {visible(str(error))}", file=sys.stderr)
+        return 2
+    finally:
+        say("")
+    found = [row for each in checked.values() for row in each.rows]
+    if options.verbose:
+        sys.stderr.writelines(
+            f"{visible(line)}\n" for line in steps.looked_at(checked, overrides(options, docs=False).start)
+        )
+    for each in errors:
+        print(f"amplint: error: {visible(each)}", file=sys.stderr)
+    if options.output_format == "json":
+        objects = [*proofs.as_json(rows), *steps.as_json(found)]
+        sys.stdout.write(json.dumps(objects, indent=2, allow_nan=False) + "\n")
+    else:
+        width = shutil.get_terminal_size((160, 24)).columns
+        tables = proofs.as_table(rows, width) if fixtures else ""
+        if code:
+            files = checked.values()
+            tables += steps.as_tables(found, min(width, 160), explain=options.explain, files=files, failed=len(errors))
+        sys.stdout.write("\n".join(map(visible, tables.split("\n"))))
+    if errors or any(row.verdict == NOT_CHECKABLE for row in found):
+        return 2
+    wrong = any(row.verdict == REFUTED for row in rows) or any(row.verdict in (REFUTED, MISBEHAVES) for row in found)
+    return 1 if wrong else 0
+
+
+def _fixtures(paths: Sequence[str], options: argparse.Namespace) -> list[Row]:
+    def tell(done: int, total: int, fixture: Fixture) -> None:
+        say(f"[{done + 1}/{total}] {fixture.rule} {fixture.name}")
+
+    device = options.run_on if options.run_on in DEVICES else None
+    return verify(paths, device=device, timeout=options.timeout, memory=options.memory, progress=tell)
+
+
+def _code(paths: Sequence[str], options: argparse.Namespace) -> tuple[dict[str, Checked], list[str]]:
+    """What was found of each file that is named, and of those that one of them leads to; and what failed."""
+    resolver = Resolver(overrides(options, docs=False))
+    files = discover(paths, resolver)
+    for path in files.empty:
+        print(f"amplint: warning: no Python files in {visible(path)}", file=sys.stderr)
+    errors = list(files.errors)
+    checked: dict[str, Checked] = {}
+    todo = [*files.files]
+    known = {os.path.realpath(path) for path in todo}
+    with Verifier(options.run_on, Limits(options.timeout, options.memory)) as verifier:
+        for at, path in enumerate(todo):
+
+            def tell(text: str, at: int = at) -> None:
+                say(f"[{at + 1}/{len(todo)}] {text}")
+
+            try:
+                data, settings = contents(path), resolver.for_file(path)
+                checked[path] = verifier.check(path, data, settings, progress=tell)
+                for each in checked[path].looked.follow:
+                    if os.path.realpath(each) not in known:
+                        known.add(os.path.realpath(each))
+                        todo.append(shown(each))  # the loop comes to it
+            except CannotRun:
+                raise
+            except SettingsError as error:
+                errors.append(str(error))
+            except Exception as error:  # a bug of ours in one file must not cost the user the others
+                errors.append(f"{path}: {reason(error)}")
+    return checked, errors
+
+
+_MOST_WRITTEN = 4  # times that one file is, so that others are tried once more
+
+
+class _Tried(NamedTuple):
+    """What became of a file, whether it was written, and whether fixes of it were left out that a run may confirm."""
+
+    outcome: Outcome
+    is_written: bool = False
+    is_left_out: bool = False
+
+
+def fix_verified(
+    files: Sequence[str], resolver: Resolver, outside: Collection[str] = (), baseline: Baseline | None = None
+) -> Iterator[Outcome]:
+    """Fix files, but only with fixes that their runs confirm; the findings of others say why they are not made.
+
+    Where one was written, those before it are tried once more whose fixes were left out: their steps may run it. Those
+    that are `outside` of what the user named are not written, and what the `baseline` holds is not fixed.
+
+    Raises:
+        SettingsError: torch is missing.
+    """
+    try:
+        verifier = Verifier()
+    except CannotRun as error:
+        raise SettingsError(str(error)) from None
+    tidy(files)
+    done: dict[str, Outcome] = {}
+    left: dict[str, None] = {}  # files of which fixes were left out, since a file was written last
+    written: Counter[str] = Counter()
+    with verifier:
+        todo = deque(files)
+        while todo:
+            path = todo.popleft()
+            wanted = baseline.known(path).new if baseline else None
+            tried = _fixed(verifier, path, resolver, wanted, outside=path in outside)
+            done[path] = _joined(done.get(path), tried.outcome)
+            written[path] += tried.is_written
+            if tried.is_written and written[path] <= _MOST_WRITTEN:
+                verifier.forget()
+                todo += left
+                left.clear()
+            if tried.is_left_out:
+                left[path] = None
+    yield from (done[path] for path in files)
+
+
+def _fixed(verifier: Verifier, path: str, resolver: Resolver, wanted: Wanted | None, *, outside: bool) -> _Tried:
+    """Write those fixes of a file that its runs confirm."""
+    try:
+        job = Job(path, resolver.for_file(path), Mode.FIX, outside)
+        data = contents(path)
+        confirmed = Confirmation(verifier, path, data, job.settings, wanted)
+        fixed = confirmed.fixed
+        warning = write(job, data, fixed.data) if fixed.data != data else None
+    except (SettingsError, CannotRun) as error:
+        return _Tried(Outcome(error=str(error)))
+    except Exception as error:  # a bug of ours in one file must not cost the user the others
+        return _Tried(Outcome(error=f"{path}: {reason(error)}"))
+    withheld = [(each, confirmed.why(each)) for each in fixed.result.findings]
+    findings = tuple(each._replace(fix=None, withheld=why) if why else each for each, why in withheld)
+    result = fixed.result._replace(findings=findings) if findings else None
+    outcome = Outcome(result, None, b"", fixed.applied.total(), fixed.result.given_up, warning)
+    return _Tried(outcome, fixed.data != data, any(why for _, why in withheld))
+
+
+def _joined(before: Outcome | None, outcome: Outcome) -> Outcome:
+    """What became of a file that was fixed once more: all that was fixed."""
+    if before is None:
+        return outcome
+    return outcome._replace(fixed=before.fixed + outcome.fixed, warning=before.warning or outcome.warning)
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not (value > 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time")
+    return value
+
+
+def _size(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of MiB")
+    return int(text)

@@ -1,0 +1,1 @@
+"""The settings of a file, and the releases that its project declares."""

@@ -1,0 +1,208 @@
+"""The keys of a configuration file: one table, from which files are checked, and the schema and the README are made.
+
+A problem is told with the place below the key where it is (see `amplint.toml`), so that its line can be named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from amplint.base.target import ASSUMED, from_option
+from amplint.config.selection import SettingsError, codes_of, nearest
+from amplint.config.settings import DEFAULT_EXCLUDE, DEFAULT_SRC, DEVICES
+from amplint.config.toml_lines import Place
+from amplint.report import FORMATS
+
+Problem = tuple[Place, str]
+# What a schema calls a selector of rules (`amplint.config.schema` says what that is).
+SELECTOR = {"$ref": "#/definitions/rules"}
+_FRAMEWORKS = tuple(each for each in ASSUMED if each != "torch")
+
+
+class Kind(NamedTuple):
+    """What a value can be: in words, as JSON Schema, and what is wrong with one."""
+
+    words: str
+    schema: dict[str, Any]
+    problems: Callable[[str, object], Iterator[Problem]]
+
+
+class Key(NamedTuple):
+    """One key. A `default` of None means what `unset` says."""
+
+    name: str
+    kind: Kind
+    doc: str
+    default: Any
+    unset: str = ""
+
+
+def problem(table: dict[str, Any]) -> Problem | None:
+    """What is wrong with a table of keys, if anything is."""
+    for name, value in table.items():
+        key = KEYS.get(name)
+        found = _unknown(name, "", tuple(KEYS)) if key is None else next(key.kind.problems(name, value), None)
+        if found is not None:
+            return ((name, *found[0]), found[1])
+    return None
+
+
+def _unknown(name: str, before: str, known: Sequence[str]) -> Problem:
+    near = nearest(name.replace("_", "-").lower(), known)
+    return (), f"unknown key {before + name!r}" + (f"; did you mean {near!r}?" if near else "")
+
+
+def _list_of_strings(name: str, value: object) -> Iterator[Problem]:
+    wrong = f"{name!r} must be a list of strings"
+    if not isinstance(value, list):
+        yield (), wrong
+        return
+    for at, each in enumerate(value):
+        if not isinstance(each, str):
+            yield (at,), wrong
+        elif not each:
+            yield (at,), f"{name!r} has an empty string"
+
+
+def _list_of_rules(name: str, value: object) -> Iterator[Problem]:
+    yield from _list_of_strings(name, value)
+    assert isinstance(value, list)
+    for at, each in enumerate(value):
+        message = _unknown_rule(each)
+        if message:
+            yield (at,), message
+
+
+def _unknown_rule(selector: str) -> str:
+    try:
+        codes_of(selector)
+    except SettingsError as error:
+        return str(error)
+    return ""
+
+
+def _table_of_rules(name: str, value: object) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield (), f"{name!r} must be a table of patterns, each with a list of rules"
+        return
+    for pattern, rules in value.items():
+        if not pattern.lstrip("!"):
+            yield (pattern,), f"{name!r} has an empty pattern"
+        for place, message in _list_of_rules(f"{name}.{pattern}", rules):
+            yield (pattern, *place), message
+
+
+def _flag(name: str, value: object) -> Iterator[Problem]:
+    if not isinstance(value, bool):
+        yield (), f"{name!r} must be true or false"
+
+
+def _release_of(package: str) -> Kind:
+    def problems(name: str, value: object) -> Iterator[Problem]:
+        if not isinstance(value, str):
+            yield (), f"'{name}' must be a string such as \"{ASSUMED[package]}\""
+            return
+        try:
+            from_option(value, "", package)
+        except ValueError as error:
+            yield (), f"'{name}': {error}"
+
+    schema = {"type": "string", "minLength": 1, "examples": [ASSUMED[package], f">={ASSUMED[package]}"]}
+    return Kind("release or specifier", schema, problems)
+
+
+def _table_of_releases(name: str, value: object) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield (), f"{name!r} must be a table with some of {', '.join(_FRAMEWORKS)}"
+        return
+    for package, release in value.items():
+        known = package in _FRAMEWORKS
+        below = _release_of(package).problems(f"{name}.{package}", release) if known else ()
+        for place, message in below if known else [_unknown(package, f"{name}.", _FRAMEWORKS)]:
+            yield (package, *place), message
+
+
+def _one_of(values: tuple[str, ...]) -> Kind:
+    def problems(name: str, value: object) -> Iterator[Problem]:
+        if value in values:
+            return
+        near = nearest(value.partition(":")[0].lower(), values) if isinstance(value, str) else None
+        advice = f"; did you mean {near!r}?" if near else ""
+        yield (), f"{name!r} must be one of {', '.join(map(repr, values))}{advice}"
+
+    return Kind("one of " + ", ".join(f'`"{each}"`' for each in values), {"enum": list(values)}, problems)
+
+
+_STRINGS = {"type": "array", "items": {"type": "string", "minLength": 1}}
+_RULES = Kind("list of rules", {"type": "array", "items": SELECTOR}, _list_of_rules)
+_PATTERNS = Kind("list of patterns", _STRINGS, _list_of_strings)
+_FOLDERS = Kind("list of folders", _STRINGS, _list_of_strings)
+_IGNORES = Kind(
+    "table of patterns, each with a list of rules",
+    {
+        "type": "object",
+        "propertyNames": {"pattern": "[^!]"},
+        "additionalProperties": {"type": "array", "items": SELECTOR},
+    },
+    _table_of_rules,
+)
+_RELEASES = Kind(
+    f"table of {', '.join(_FRAMEWORKS)}, each with a release or specifier",
+    {
+        "type": "object",
+        "properties": {each: _release_of(each).schema for each in _FRAMEWORKS},
+        "additionalProperties": False,
+    },
+    _table_of_releases,
+)
+_BOOLEAN = Kind("`true` or `false`", {"type": "boolean"}, _flag)
+
+KEYS = {
+    key.name: key
+    for key in (
+        Key("select", _RULES, "These rules only.", None, "those that are on by default"),
+        Key("extend-select", _RULES, "These rules as well.", []),
+        Key("ignore", _RULES, "Not these rules. Of two that name a rule the longer selector prevails.", []),
+        Key(
+            "per-file-ignores",
+            _IGNORES,
+            "Not these rules in files that a pattern names, whatever is selected; with `!` in front, in all others.",
+            {},
+        ),
+        Key("fixable", _RULES, "Only findings of these rules are fixed.", ["ALL"]),
+        Key("unfixable", _RULES, "Findings of these rules are reported, and not fixed.", []),
+        Key("unsafe-fixes", _BOOLEAN, "Whether fixes are made that may change what a program does.", False),
+        Key("docs", _BOOLEAN, "Whether code in documents and docstrings is linted too.", False),
+        Key("exclude", _PATTERNS, "What is left out where a directory is walked.", list(DEFAULT_EXCLUDE)),
+        Key("extend-exclude", _PATTERNS, "What is left out as well.", []),
+        Key(
+            "force-exclude",
+            _BOOLEAN,
+            "Whether it is left out even where it is named on the command line.",
+            False,
+        ),
+        Key(
+            "target-torch",
+            _release_of("torch"),
+            "The lowest release of torch to support, or which ones.",
+            None,
+            "what the project requires",
+        ),
+        Key("targets", _RELEASES, "The same of frameworks.", None, "what the project requires"),
+        Key(
+            "device",
+            _one_of(DEVICES),
+            "The device of code that shows none: what a fix writes there, and where `amplint verify` runs it.",
+            None,
+            "not known",
+        ),
+        Key(
+            "src",
+            _FOLDERS,
+            "Where imports are looked for, after the folders from the importing file's up to the project's.",
+            list(DEFAULT_SRC),
+        ),
+        Key("output-format", _one_of(FORMATS), "How findings are printed.", "full"),
+    )
+}

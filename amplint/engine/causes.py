@@ -1,0 +1,55 @@
+"""One finding for one cause: of those that one change puts right, the gravest, which names the places of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Finding, Severity
+
+if TYPE_CHECKING:
+    from amplint.sources.source import Source
+
+_GRAVE = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
+_SHOWN = 4
+
+
+def one_per_cause(source: Source, findings: Iterable[Finding]) -> list[Finding]:
+    """The findings, of those with the same cause the gravest one only, or the first of several such."""
+    findings = list(findings)
+    together: dict[str, list[Finding]] = {}
+    for each in findings:
+        if each.cause:
+            together.setdefault(each.cause, []).append(each)
+    kept = {cause: min(group, key=_order) for cause, group in together.items()}
+    return [
+        _with_others(source, each, together[each.cause]) if each.cause else each
+        for each in findings
+        if not each.cause or kept[each.cause] is each
+    ]
+
+
+def _order(finding: Finding) -> tuple[int, int]:
+    return _GRAVE.index(finding.severity), finding.start
+
+
+def _with_others(source: Source, finding: Finding, group: list[Finding]) -> Finding:
+    codes: dict[str, list[int]] = {}
+    for each in sorted(group):
+        if each is not finding:
+            codes.setdefault(each.code, []).append(each.start)
+    said = [f"{code} on {lines(source, starts)}" for code, starts in codes.items()]
+    message = f"{finding.message} (of the same cause: {', '.join(said)})" if said else finding.message
+    return finding._replace(message=message, cause="")
+
+
+def lines(source: Source, offsets: Iterable[int]) -> str:
+    """The lines of some places: `line 3`, `lines 3, 5 and 9`, `lines 3, 5, 9, 12 and 4 more`."""
+    names = list(dict.fromkeys(source.named(each) for each in sorted(offsets)))
+    if len(names) == 1:
+        return names[0]
+    rows = [each.removeprefix("line ") for each in names]
+    more = len(rows) - _SHOWN
+    if more > 1:
+        return f"lines {', '.join(rows[:_SHOWN])} and {more} more"
+    return f"lines {', '.join(rows[:-1])} and {rows[-1]}"

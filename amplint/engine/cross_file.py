@@ -1,0 +1,139 @@
+"""Findings that stand in what a file takes from others of its project: whose they are, and where they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Finding
+from amplint.base.paths import contents, seen_from, version
+from amplint.model.calls.call_graph import Calls
+from amplint.model.flow.analysis import Flow, flows
+from amplint.model.syntax import ir
+from amplint.sources.source import Source, SourceError
+
+if TYPE_CHECKING:
+    from amplint.base.target import Target
+    from amplint.model import Module
+    from amplint.registry.rule import Rule
+
+_MOST = 16  # files that are kept with what they mean
+
+
+def at_home(module: Module, rule: Rule, finding: Finding) -> Finding | None:
+    """A finding as the file is told of it; None where another file is, or nothing here leads to the place.
+
+    What a call from this file brings about in another one is shown at the call. No fix changes another file.
+    """
+    if not module.parts:
+        return finding
+    if finding.start <= module.own_length:
+        reached = [edit.start for edit in finding.fix.edits if edit.end > module.own_length] if finding.fix else []
+        if not reached:
+            return finding
+        return finding._replace(fix=None, withheld=f"the fix would change {_where(module, reached[0])} too")
+    path, row = module.place(finding.start)
+    assert path is not None
+    call = _call(module, finding.start)
+    if call is None or any(_told(part.filename, (path, row), rule, module.target) for part in module.parts):
+        return None
+    start, end = module.span(call)
+    where = _where(module, finding.start)
+    message = f"this call leads to line {row} of {where}: {finding.message}"
+    return finding._replace(start=start, end=end, message=message, fix=None, withheld=f"the code is in {where}")
+
+
+def _where(module: Module, offset: int) -> str:
+    return seen_from(module.place(offset)[0] or "", module.source.filename)
+
+
+def _call(module: Module, start: int) -> ir.Value | None:
+    """The first call of this file that leads to a place in another one."""
+    for flow in flows(module):
+        for visit in flow.in_order:
+            node = visit.event.call
+            if not module.is_own(node) and module.span(node)[0] == start:
+                site = next((site for site in _sites(module, flow, node) if module.is_own(site)), None)
+                if site is not None:
+                    return site
+    function = _function(module, start)
+    for call in module.calls if function is not None else ():
+        if function in _run_by(module, call):
+            return call
+    return None
+
+
+def _run_by(module: Module, call: ir.Call) -> list[ir.Function]:
+    """The functions that surely run in a call, if it is one of another file's."""
+    calls = module.once(Calls)
+    first = calls.run_by(call)
+    found = [first] if first is not None and not module.is_own(first) else []
+    for function in found:  # grows
+        for value in ir.values_below(function.body):
+            run = calls.run_by(value) if isinstance(value, ir.Call) else None
+            if run is not None and run not in found:
+                found.append(run)
+    return found
+
+
+def _sites(module: Module, flow: Flow, node: ir.Node, depth: int = 8) -> Iterator[ir.Call]:
+    for site in flow.call_sites(node) if depth else ():
+        yield site
+        if not module.is_own(site):
+            yield from _sites(module, flow, site, depth - 1)
+
+
+def _function(module: Module, start: int) -> ir.Function | None:
+    """The innermost function of another file round a place."""
+    found = None
+    for each in module.whole.functions:
+        if not module.is_own(each):
+            first, last = module.span(each)
+            found = each if first <= start < last else found
+    return found
+
+
+def _told(path: str, place: tuple[str, int], rule: Rule, target: Target) -> bool:
+    """Whether a rule finds something at a place, a file and line, in another file by itself, or from there."""
+    from amplint.engine.analysis import UnreadableError  # noqa: PLC0415 - it imports this module
+
+    try:
+        alone = _alone(path, place[0], target)
+    except (OSError, SourceError, UnreadableError):
+        return False
+    if rule.code not in alone.told:
+        module = alone.module
+        found = [each.start for each in rule.run(module)] if rule.run is not None else []
+        places = [module.place(each) for each in found if each <= module.own_length or _call(module, each) is not None]
+        alone.told[rule.code] = {(other or path, row) for other, row in places}
+    return place in alone.told[rule.code]
+
+
+class _Alone(NamedTuple):
+    """What a file means by itself, the versions of the files that this depends on, and what rules find there."""
+
+    module: Module
+    files: dict[str, tuple[int, int, int]]
+    told: dict[str, set[tuple[str, int]]]
+
+
+_known: dict[tuple[str, Target], _Alone] = {}  # the last asked for at the end
+
+
+def _alone(path: str, other: str, target: Target) -> _Alone:
+    """What a file means by itself, with what it takes from `other`; read again where one of its files has changed."""
+    from amplint.engine.analysis import UnfoldableError, read  # noqa: PLC0415 - see above
+
+    known = _known.pop((path, target), None)
+    if known is None or other not in known.files or any(version(each) != was for each, was in known.files.items()):
+        source = Source.from_bytes(contents(path), path)
+        try:
+            module = read(source, target)
+        except UnfoldableError:
+            module = read(source, target, fold=False, follow=False)
+        files = {path, other, *(part.filename for part in module.parts), *(known.files if known is not None else ())}
+        known = _Alone(module, {each: version(each) for each in files}, {})
+    _known[path, target] = known
+    if len(_known) > _MOST:
+        del _known[next(iter(_known))]
+    return known

@@ -1,0 +1,197 @@
+"""What was found in a text, for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
+from typing import Any
+
+from amplint.base.paths import visible
+from amplint.explain.log_reader import place_of
+from amplint.explain.messages import Cause, Message, plain
+from amplint.explain.search import Found, Hit
+from amplint.explain.traceback_files import Linted
+from amplint.registry import all_rules
+from amplint.report import Report
+from amplint.report.formats.concise import render as concise
+from amplint.report.formats.json import as_dict
+
+# Messages of one text that are told in full, and characters of one that are shown.
+_MOST, _LONGEST = 8, 160
+_MORE = "`amplint explain --list` has all, `--guide` begins with symptoms; `amplint check` finds what prints nothing."
+
+
+def as_text(found: Found, files: Sequence[Linted], width: int) -> str:
+    """What people read."""
+    if not found.hits:
+        lines = _nothing(found, width)
+    else:
+        lines = [line for hit in found.hits[:_MOST] for line in _hit(hit, found, width)]
+        if more := found.hits[_MOST:]:
+            lines += [f"And {len(more)} more: {', '.join(each.message.id for each in more)}.", ""]
+        lines += _files(files)
+        lines += [f"Next: {each}" for each in _next(found, files)]
+    return "".join(f"{visible(line)}\n" for line in lines)
+
+
+def as_json(found: Found, files: Sequence[Linted]) -> str:
+    """What programs read."""
+    document = {
+        "messages": [_hit_object(each, found) for each in found.hits],
+        "files": [
+            {
+                "path": each.path,
+                "codes": list(each.codes),
+                "error": each.problem,
+                "findings": [as_dict(place) for place in _report(each).places()],
+            }
+            for each in files
+        ],
+        "nearest": [each.id for each in found.nearest],
+        "next": _next(found, files),
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def list_text(messages: Iterable[Message]) -> str:
+    """All messages, each with its rules and its wordings."""
+    lines = []
+    for each in messages:
+        lines.append(f"{each.id}: {', '.join(each.codes) or 'no rule'}")
+        lines += [f"  {plain(text.text)}  [{text.releases}]" for text in each.says]
+        lines += [f"  {' '.join(asked.replace('&', '').replace('*', '').split())}?" for asked in each.asked[:3]]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def list_json(messages: Iterable[Message]) -> str:
+    """All messages as a list of objects."""
+    return json.dumps([_object(each) for each in messages], indent=2) + "\n"
+
+
+def _hit(hit: Hit, found: Found, width: int) -> Iterator[str]:
+    message = hit.message
+    yield _title(hit)
+    told = []
+    if not found.asked:
+        told.append(f"line {hit.at + 1}{f' and {hit.times - 1} more' if hit.times > 1 else ''} of the text")
+    if place := place_of(list(hit.stack)):
+        told.append(f"comes from {place.path}:{place.row}")
+    if hit.text:
+        told.append(hit.text.releases)
+    if told:
+        yield f"  [{'; '.join(told)}]"
+    yield ""
+    yield from _wrapped(message.means, "  ", width)
+    for number, cause in enumerate(message.causes, 1):
+        yield ""
+        yield from _wrapped(f"{number}. {cause.why}", "  ", width, "     ")
+        yield from _wrapped(cause.do, "     ", width)
+        yield from _wrapped(_rules(cause), "     ", width)
+        if cause.change:
+            yield ""
+            yield from (f"       {line}" for line in cause.change.split("\n"))
+    yield ""
+
+
+def _title(hit: Hit) -> str:
+    """The message as it was printed; where it is spread over lines, as it is known."""
+    if hit.text and "{" not in hit.text.text:
+        return hit.text.text
+    if hit.text is None or not hit.shown:
+        return hit.shown or hit.message.title
+    return hit.shown if len(hit.shown) <= _LONGEST else f"{hit.shown[:_LONGEST]}..."
+
+
+def _rules(cause: Cause) -> str:
+    names = [f"{code} {all_rules()[code].name}" for code in cause.rules]
+    return f"Found by {', '.join(names)}." if names else "No rule finds this."
+
+
+def _files(files: Sequence[Linted]) -> Iterator[str]:
+    for each in files:
+        if each.problem:
+            yield f"{each.path} could not be read: {each.problem}"
+        elif not each.found:
+            yield f"None of {', '.join(each.codes)} finds anything in {each.path}."
+        else:
+            yield f"In {each.path} amplint finds:"
+            yield from (f"  {line}" for line in concise(_report(each)).splitlines())
+        yield ""
+
+
+def _report(linted: Linted) -> Report:
+    return Report((linted.result,) if linted.result else ())
+
+
+def _next(found: Found, files: Sequence[Linted]) -> list[str]:
+    """The commands to run now."""
+    if not any(each.message.codes for each in found.hits):
+        return []
+    able = [each for each in files if not each.problem]
+    wrong = [each for each in able if each.found]
+    if able and not wrong:
+        return ["amplint check .  (the cause may stand in another file)"]
+    off = sorted({code for each in wrong for code in each.found if not all_rules()[code].default})
+    more = f" --extend-select {','.join(off)}" if off else ""
+    if not wrong:
+        places = [place_of(list(each.stack)) for each in found.hits if each.message.codes]
+        theirs = dict.fromkeys(shlex.quote(each.path) for each in places if each and not each.is_theirs)
+        return [f"amplint check {' '.join(theirs) or 'FILE'}"]
+    names = " ".join(shlex.quote(each.path) for each in wrong)
+    found_there = [place for each in wrong for place in _report(each).places()]
+    commands = [f"amplint check{more} {names}"]
+    if any(each.fixable or each.hidden for each in found_there):
+        unsafe = "" if any(each.fixable for each in found_there) else " --unsafe-fixes"
+        commands.append(f"amplint check{more} --diff{unsafe} {names}")
+    return commands
+
+
+def _nothing(found: Found, width: int) -> list[str]:
+    lines = ["No message that amplint knows is in this text."]
+    if found.nearest:
+        lines += ["", "The nearest that it knows, which may be something else:"]
+        lines += [f"  {each.title} ({each.id})" for each in found.nearest]
+    return [*lines, "", *_wrapped(_MORE, "", width)]
+
+
+def _wrapped(text: str, indent: str, width: int, behind: str | None = None) -> list[str]:
+    return wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent if behind is None else behind,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _hit_object(hit: Hit, found: Found) -> dict[str, Any]:
+    place = place_of(list(hit.stack))
+    return {
+        **_object(hit.message),
+        "text": hit.shown,
+        "releases": hit.text.releases if hit.text else None,
+        "line": None if found.asked else hit.at + 1,
+        "times": hit.times,
+        "place": place and {"path": place.path, "row": place.row},
+    }
+
+
+def _object(message: Message) -> dict[str, Any]:
+    return {
+        "id": message.id,
+        "means": message.means,
+        "says": [{"text": plain(each.text), "releases": each.releases} for each in message.says],
+        "causes": [
+            {
+                "rules": [{"code": code, "name": all_rules()[code].name} for code in each.rules],
+                "why": each.why,
+                "do": each.do,
+                "before": each.before or None,
+                "after": each.after or None,
+            }
+            for each in message.causes
+        ],
+    }

@@ -1,0 +1,97 @@
+"""Many files at once: each process takes the next file, and what comes back is in the order of the files."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TypeVar
+
+Job = TypeVar("Job")
+Outcome = TypeVar("Outcome")
+
+# Windows can't wait for more.
+MOST = 61
+
+
+def in_processes(
+    work: Callable[[Job], Outcome], jobs: Sequence[Job], processes: int, lost: Callable[[Job], Outcome]
+) -> Iterator[Outcome]:
+    """`work` done on each of `jobs`; in this process where others can't be had.
+
+    What a job comes to that ends the process that does it, `lost` says; the others are done.
+    """
+    # What a process forked from this one then need not import itself.
+    for module in ("amplint.engine.file", "amplint.model.module"):
+        import_module(module)
+    rest = jobs
+    while rest:
+        try:
+            with _nothing_from_here() as home:
+                pool = ProcessPoolExecutor(min(processes, len(rest), MOST), initializer=_begin, initargs=(home,))
+                outcomes = pool.map(work, rest)
+        except (OSError, ImportError, NotImplementedError):  # no semaphores, as in some containers, or no memory
+            yield from map(work, rest)
+            return
+        done = 0
+        try:
+            for outcome in outcomes:
+                done += 1
+                yield outcome
+        except BrokenProcessPool:
+            # One has died, for want of memory or of a bug in what it runs. At which job can't be told of several.
+            if processes == 1:
+                yield lost(rest[done])
+                done += 1
+            processes = 1
+            pool.shutdown()  # its thread must not hold a lock while the next pool's processes are forked
+        finally:
+            # Processes that are at work on what nobody waits for any more are not waited for either.
+            pool.shutdown(wait=done == len(rest), cancel_futures=True)
+        rest = rest[done:]
+
+
+@contextmanager
+def _nothing_from_here() -> Iterator[str | None]:
+    """Where processes aren't forked Python starts them in the current directory, and would import what lies there.
+
+    Where Python can't be told (before 3.11), they start in its own directory; where they belong is what this gives.
+    """
+    if sys.version_info < (3, 11):
+        home = os.getcwd()
+        os.chdir(os.path.dirname(os.__file__))
+        try:
+            yield home
+        finally:
+            os.chdir(home)
+        return
+    if "PYTHONSAFEPATH" in os.environ:
+        yield None
+        return
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield None
+    finally:
+        del os.environ["PYTHONSAFEPATH"]
+
+
+def _begin(home: str | None) -> None:
+    if home is not None:
+        os.chdir(home)
+    # Ctrl-C reaches all processes; the first ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_first, daemon=True).start()
+
+
+def _end_with_the_first() -> None:
+    """End this process where the first one was killed: nobody would give it work, or the word to end."""
+    if first := multiprocessing.parent_process():
+        first.join()
+        os._exit(1)

@@ -1,0 +1,1 @@
+"""Edits, and why a fix is refused. Nothing here detects a misuse."""

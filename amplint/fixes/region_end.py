@@ -1,0 +1,295 @@
+"""Ending a region earlier: the tail of a `with` moves out by shifting its lines (AMP301, AMP302).
+
+Lines are shifted only where they don't start inside a string; comments move with the statements below them. Where the
+moved tail is followed by statements that belong to the region, a second region is opened for them.
+"""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Applicability, Edit, Fix
+from amplint.fixes.edits import indentation, insert, line_end, line_start
+from amplint.fixes.movable import is_movable
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+
+_PURE = {f"builtins.{name}" for name in ("bool", "int", "str", "getattr", "isinstance", "len")}
+# The methods that change a list, a set, a dict or a deque.
+_CHANGING = {
+    "append", "appendleft", "extend", "insert", "pop", "popleft", "popitem", "remove", "discard", "clear", "add",
+    "update", "setdefault",
+}  # fmt: skip
+
+
+class Refused(NamedTuple):
+    """Why the region can't be ended by an edit."""
+
+    reason: str
+
+
+def end_region(
+    module: Module, region: ir.With, item: ir.Item, offending: list[ir.Statement], *, safe: bool
+) -> Fix | Refused:
+    """End `region` before each of the `offending` statements, which stand directly in its suite, in order.
+
+    `item` is the autocast among the with's items. `safe` is what the caller knows of the statements that move.
+    """
+    body = region.body.statements
+    runs = _runs(module, body, offending)
+    if runs is None:
+        return Refused("what stands with it in one statement belongs to the region")
+    outer, inner = indentation(module, region), indentation(module, body[0])
+    if (
+        outer is None
+        or inner is None
+        or not inner.startswith(outer)
+        or any(indentation(module, s) is None for s in body)
+    ):
+        return Refused("the region shares a line with other code")
+    unit = inner.removeprefix(outer)
+    if len(region.items) > 1:
+        if len(runs) > 1 or runs[0][1] < len(body):
+            return Refused("leaving the `with` would leave its other contexts too")
+        return _split_items(module, region, item, runs[0][0], unit, safe=safe)
+    header = _header(module, region)
+    reopened = runs[-1][1] < len(body) or len(runs) > 1
+    if header is None and (reopened or runs[0][0] == 0):
+        return Refused("a comment or a line break in the `with` line would be lost or doubled")
+    if reopened and not _is_repeatable(module, region):
+        return Refused("the `with` line says something else where the region would be opened again")
+    if item.target is not None and runs[0][0] == 0:
+        return Refused("the name that the `with` binds would be missing")
+    edits = []
+    if runs[0][0] == 0:
+        start = module.span(region)[0]
+        edits.append(Edit(line_start(module, start), line_end(module, start), ""))
+    for first, stop in runs:
+        stretch = _tail_start(module, region, first), _end(module, body[stop - 1])
+        edits += shift(module, stretch, inner, unit, outward=True)
+        if stop < len(body):
+            edits.append(insert(_tail_start(module, region, stop), f"{outer}{header}{module.source.newline}"))
+    title = "End the region before it" + (", and open another one behind it" if reopened else "")
+    return Fix(_applicability(safe), title, tuple(sorted(edits)))
+
+
+def extend_region(module: Module, region: ir.With, last: ir.Statement) -> Fix | Refused:
+    """Take the statements behind `region`, up to `last` in the same suite, into it."""
+    suite = region.block.statements
+    if last.block is not region.block or suite.index(last) <= suite.index(region):
+        return Refused("it stands in another block than the region")
+    taken = suite[suite.index(region) + 1 : suite.index(last) + 1]
+    outer, inner = indentation(module, region), indentation(module, region.body.statements[0])
+    if outer is None or inner is None or any(indentation(module, each) != outer for each in taken):
+        return Refused("the region shares a line with other code")
+    if len(region.items) > 1:
+        return Refused("the `with` has other contexts, which would hold it too")
+    stretch = _end(module, region), _end(module, last)
+    edits = shift(module, stretch, outer, inner.removeprefix(outer), outward=False)
+    return Fix(Applicability.UNSAFE, "Take it into the region", tuple(sorted(edits)))
+
+
+def begin_region_at(module: Module, region: ir.With, first: ir.Statement) -> Fix | Refused:
+    """Let `region` begin before `first`, which stands further up in the same suite."""
+    suite = region.block.statements
+    between = suite[suite.index(first) : suite.index(region)]
+    outer, inner = indentation(module, region), indentation(module, region.body.statements[0])
+    header = _header(module, region)
+    if outer is None or inner is None or any(indentation(module, each) != outer for each in between):
+        return Refused("the region shares a line with other code")
+    if len(region.items) > 1 or region.items[0].target is not None:
+        return Refused("the `with` has other contexts, or binds a name")
+    bound = {name for each in between for name in objects(module).assigned_in(each)}
+    if (
+        header is None
+        or not _is_repeatable(module, region)
+        or objects(module).names_in(region.items[0].context) & bound
+    ):
+        return Refused("the `with` line says something else further up")
+    start, at = line_start(module, module.span(first)[0]), module.span(region)[0]
+    own = Edit(line_start(module, at), line_end(module, at), "")
+    moved = insert(start, f"{outer}{header}{module.source.newline}")
+    edits = shift(module, (start, own.start), outer, inner.removeprefix(outer), outward=False)
+    return Fix(Applicability.UNSAFE, "Begin the region before it", (moved, *edits, own))
+
+
+def _applicability(safe: bool) -> Applicability:
+    return Applicability.SAFE if safe else Applicability.UNSAFE
+
+
+def _runs(module: Module, body: list[ir.Statement], offending: list[ir.Statement]) -> list[tuple[int, int]] | None:
+    """The stretches of the suite that leave: from an offending statement on as long as statements can move."""
+    runs: list[tuple[int, int]] = []
+    for statement in offending:
+        first = body.index(statement)
+        if runs and first < runs[-1][1]:
+            continue
+        stop = first
+        while stop < len(body) and is_movable(module, body[stop]):
+            stop += 1
+        if stop == first:
+            return None
+        runs.append((first, stop))
+    return runs
+
+
+def _split_items(module: Module, region: ir.With, item: ir.Item, index: int, unit: str, *, safe: bool) -> Fix | Refused:
+    """`with a, autocast():` becomes two nested ones, of which only autocast's ends."""
+    body = region.body.statements
+    header = _header(module, region)
+    if header is None or index == 0 or region.items[-1] is not item or region.is_async:
+        return Refused("leaving the `with` would leave its other contexts too")
+    end = module.layout.comma(region.items[-2])
+    if end is None:
+        return Refused("leaving the `with` would leave its other contexts too")
+    inner = indentation(module, body[0]) or ""
+    context = module.source.text[module.layout.span(item)[0] : module.layout.span(item)[1]]
+    start = module.span(region)[0]
+    edits = [
+        Edit(end[0], line_end(module, start), f":{module.source.newline}{inner}with {context}:{module.source.newline}")
+    ]
+    stretch = _tail_start(module, region, 0), _end(module, body[index - 1])
+    edits += shift(module, stretch, inner, unit, outward=False)
+    return Fix(_applicability(safe), "Nest the region alone, and end it before it", tuple(sorted(edits)))
+
+
+def _header(module: Module, region: ir.With) -> str | None:
+    """The `with` line, if it is one line without a comment."""
+    start = module.span(region)[0]
+    line = module.source.text[start : line_end(module, start)].rstrip("\r\n").rstrip()
+    last = region.items[-1]
+    closed = module.source.row(module.layout.span(last)[1]) == module.source.row(start)
+    return line if closed and line.endswith(":") and module.layout.parenthesised(region) is None else None
+
+
+def _is_repeatable(module: Module, region: ir.With) -> bool:
+    """Whether the `with` line means the same further down: plain reads and torch's calls, of nothing that changes."""
+    known = objects(module)
+    changed = {*known.assigned_in(region), *_contents_changed(module, region)}
+    for value in ir.walk_values(region.items[0].context):
+        if isinstance(value, (ir.Name, ir.Attribute)):
+            key = known.own_key(value) if isinstance(value, ir.Name) else known.key(value)
+            if key in changed or (isinstance(value, ir.Attribute) and _is_rebound(module, value.attr)):
+                return False
+        elif isinstance(value, ir.Call):
+            names = module.names.of(value.func)
+            if not all(name.startswith(("torch.", "contextlib.")) or name in _PURE for name in names):
+                return False
+        elif isinstance(value, (ir.Walrus, ir.Suspend, ir.Lambda, ir.Comprehension)):
+            return False
+    return True
+
+
+def _contents_changed(module: Module, region: ir.With) -> Iterator[str | None]:
+    """The keys of the lists, dicts and the like that the region changes: by a method, an index, or `del`."""
+    known = objects(module)
+    for statement in ir.walk_statements(region.body, into=False):
+        for target in _targets(statement):
+            if isinstance(target, ir.Subscript):
+                yield known.key(target.base)
+        for root in statement.values():
+            for value in ir.walk_values(root):
+                if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr in _CHANGING:
+                    yield known.key(value.func.base)
+
+
+def _is_rebound(module: Module, attr: str) -> bool:
+    """Whether something else than a constructor sets an attribute of that name: a call in the region may do so."""
+    return any(
+        isinstance(target, ir.Attribute) and target.attr == attr
+        for statement in module.whole.near(attr).statements
+        if (function := ir.function_of(statement)) is not None and function.name not in ("__init__", "__post_init__")
+        for target in _targets(statement)
+    )
+
+
+def _targets(statement: ir.Statement) -> tuple[ir.Value, ...]:
+    if isinstance(statement, (ir.Assign, ir.Delete)):
+        return statement.targets
+    return (statement.target,) if isinstance(statement, ir.AugAssign) else ()
+
+
+def _tail_start(module: Module, region: ir.With, index: int) -> int:
+    """Where the lines of the body's statement `index` begin, with the comments above it."""
+    if index == 0:
+        last = region.items[-1]
+        return line_end(module, module.layout.span(last)[1])
+    return _end(module, region.body.statements[index - 1])
+
+
+def _end(module: Module, statement: ir.Statement) -> int:
+    return line_end(module, last_offset(module, statement))
+
+
+def last_offset(module: Module, statement: ir.Statement) -> int:
+    """Where a statement's own text ends; for a compound one, where its last suite's last statement does."""
+    blocks = [block for block in statement.blocks() if block.statements]
+    if blocks:
+        return last_offset(module, blocks[-1].statements[-1])
+    return module.span(statement)[1]
+
+
+def shift(module: Module, stretch: tuple[int, int], indent: str, unit: str, *, outward: bool) -> list[Edit]:
+    """Take `unit` from the indentation `indent` of the lines in a stretch, or add it."""
+    (start, end), source = stretch, module.source
+    inside = module.once(_rows_inside_strings)
+    edits = []
+    for row in range(source.row(start), len(source.line_starts) + 1):
+        at = source.line_starts[row - 1]
+        if at >= end:
+            break
+        line = source.line(row)
+        if row in inside or not line.strip():
+            continue
+        if not outward:
+            edits.append(insert(at, unit))
+        elif line.startswith(indent):
+            edits.append(Edit(at + len(indent) - len(unit), at + len(indent), ""))
+        elif not line.lstrip().startswith("#"):  # a comment further left stays where it is
+            lead = len(line) - len(line.lstrip(" \t"))
+            edits.append(Edit(at, at + min(lead, len(unit)), ""))
+    return edits
+
+
+def _rows_inside_strings(module: Module) -> frozenset[int]:
+    """The rows (from 1) whose first character belongs to a string that began above."""
+    rows: set[int] = set()
+    opened: list[int] = []
+    starts = {getattr(tokenize, name, -1) for name in ("FSTRING_START", "TSTRING_START")}
+    ends = {getattr(tokenize, name, -1) for name in ("FSTRING_END", "TSTRING_END")}
+    # tokenize counts lines as io does: with universal newlines, like ours.
+    for token in tokenize.generate_tokens(io.StringIO(module.source.text, newline=None).readline):
+        if token.type == tokenize.STRING:
+            rows.update(range(token.start[0] + 1, token.end[0] + 1))
+        elif token.type in starts:
+            opened.append(token.start[0])
+        elif token.type in ends and opened:
+            rows.update(range(opened.pop() + 1, token.end[0] + 1))
+    return frozenset(rows)
+
+
+def top_statement(node: ir.Node, region: ir.With) -> ir.Statement | None:
+    """The statement directly in the region's suite that holds `node`; None for what stands in the header."""
+    while node.parent is not region:
+        assert node.parent is not None
+        node = node.parent
+    return node if isinstance(node, ir.Statement) else None
+
+
+def enclosing_with(node: ir.Node, matches: Callable[[ir.Item], bool]) -> tuple[ir.With, ir.Item] | None:
+    """The innermost with round `node` that has a matching item, in the same function."""
+    up = node.parent
+    while up is not None and not isinstance(up, ir.Function):
+        if isinstance(up, ir.With):
+            for item in up.items:
+                if matches(item):
+                    return up, item
+        up = up.parent
+    return None

@@ -1,0 +1,127 @@
+"""The documentation of rules, as `amplint rule` prints it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from amplint.explain.messages import leading_to, plain
+from amplint.registry.observables import SHOWS
+from amplint.registry.rule import Rule
+
+# What `amplint verify` found of the rules' fixtures: by rule, a list of objects (tests/proofs.py writes it).
+PROOFS = Path(__file__).parents[1] / "rules" / "proofs.json"
+
+
+@cache
+def proofs() -> dict[str, list[dict[str, Any]]]:
+    """What the fixtures of each rule showed."""
+    found: dict[str, list[dict[str, Any]]] = json.loads(PROOFS.read_text("utf-8"))["proofs"]
+    return found
+
+
+def proof_cells(proof: dict[str, Any]) -> tuple[str, str, str]:
+    """The cells of a Markdown table: the fixture, what was shown before the fix, and after."""
+    name = proof["variant"].replace("_", " ")
+    where = f" ({proof['device']}{'*' if proof['simulated'] else ''})" if proof["device"] else ""
+    before, after = (proof[each].replace("|", "\\|") for each in ("before", "after"))
+    return f"{name}{where}", before, after
+
+
+def as_document(rules: Sequence[Rule]) -> str:
+    """The rules' pages as one Markdown file, behind a table of them; `#amp401` and the rule's name lead to one."""
+    rows = [
+        f"| [{each.code}](#{each.code.lower()}) | {each.name} | {each.severity.value}{'' if each.default else ', off'} "
+        f"| {each.summary} |"
+        for each in rules
+    ]
+    head = ["# The rules of amplint", "", "| code | name | severity | what is wrong |", "|---|---|---|---|", *rows, ""]
+    return "\n".join([*head, *(_below(each) for each in rules)])
+
+
+def _below(rule: Rule) -> str:
+    """A rule's page under a heading of the file's, which its own are below."""
+    anchors = f'<a id="{rule.code.lower()}"></a><a id="{rule.name}"></a>'
+    lines = _page(rule).splitlines()
+    in_code = False
+    for at, line in enumerate(lines):
+        in_code ^= line.startswith("```")
+        if line.startswith("#") and not in_code:
+            lines[at] = f"#{line}"
+    return "\n".join([anchors, "", *lines, ""])
+
+
+def as_text(rules: Sequence[Rule]) -> str:
+    """The rules' pages in Markdown, one after the other."""
+    return "\n".join(_page(rule) for rule in rules)
+
+
+def _page(rule: Rule) -> str:
+    state = "On by default." if rule.default else f'Off by default; `extend-select = ["{rule.code}"]` turns it on.'
+    origin = f" Of the plugin {rule.plugin}." if rule.plugin else ""
+    return f"# {rule.name} ({rule.code})\n\nSeverity: {rule.severity.value}. {state}{origin}\n\n{_explanation(rule)}"
+
+
+def _explanation(rule: Rule) -> str:
+    """The documentation, with what the fixtures showed behind the words that say what was measured."""
+    before, heading, behind = rule.doc.strip().partition("\n## References\n")
+    heading = f"{_messages(rule)}{heading}"
+    return f"{before}{_in_a_run(rule)}{_proof_table(rule)}{heading}{behind}\n"
+
+
+def _messages(rule: Rule) -> str:
+    """The messages behind which it can be, as `amplint explain` knows them."""
+    said = [_shown([text.text for text in each.says]) for each in leading_to(rule.code) if each.says]
+    if not said:
+        return ""
+    return "\n".join(["", "## Messages", "`amplint explain` leads here from", *(f"- {each}" for each in said), ""])
+
+
+def _shown(wordings: Sequence[str]) -> str:
+    first = plain(wordings[0]).replace("`", "")
+    return f"`{first}`{f' and {len(wordings) - 1} more like it' if wordings[1:] else ''}"
+
+
+def _in_a_run(rule: Rule) -> str:
+    """Whether `amplint verify` can show it in a step of the user's own."""
+    shows = SHOWS.get(rule.code)
+    if shows is None:  # of a plugin
+        return ""
+    seen = ", ".join(shows.observables)
+    said = {
+        "yes": f"In a run of your own step, `amplint verify` shows it: yes, by {seen}.",
+        "simulated": f"In a run of your own step, `amplint verify` shows it: yes, by {seen}, simulated where need be.",
+        "no": f"In a run of your own step, `amplint verify` shows it: no, {shows.why}.",
+    }
+    return f"\n{said[shows.how]}\n"
+
+
+def _proof_table(rule: Rule) -> str:
+    shown = proofs().get(rule.code, [])
+    if not shown:
+        return ""
+    lines = [f"| {' | '.join(proof_cells(each))} |" for each in shown]
+    foot = "\n\\* simulated on the CPU\n" if any(each["simulated"] for each in shown) else ""
+    return "\n".join(["", "| fixture | before the fix | after |", "|---|---|---|", *lines, ""]) + foot
+
+
+def as_json(rules: Sequence[Rule], *, as_list: bool) -> str:
+    """The rules as JSON: one object, or a list of them."""
+    pages = [
+        {
+            "name": rule.name,
+            "code": rule.code,
+            "severity": rule.severity.value,
+            "default": rule.default,
+            "summary": rule.summary,
+            "explanation": _explanation(rule),
+            "proofs": proofs().get(rule.code, []),
+            "run": SHOWS[rule.code]._asdict() if rule.code in SHOWS else None,
+            "plugin": rule.plugin or None,
+        }
+        for rule in rules
+    ]
+    return json.dumps(pages if as_list else pages[0], indent=2) + "\n"

@@ -1,0 +1,395 @@
+"""Calls within the file: which function a call runs, and what its parameters are for the caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.call_sites import Sites
+from amplint.model.calls.events import Events
+from amplint.model.calls.external_calls import bases_in_sight, local_callable, local_class, local_function, method
+from amplint.model.calls.relevant_variables import is_asked_attribute
+from amplint.model.inference.devices import region_of
+from amplint.model.names.reaching_definitions import returned
+from amplint.model.objects.amp_objects import given, objects
+from amplint.model.objects.call_context import Frame
+from amplint.model.objects.kept_arguments import MADE_HERE
+from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import given_to
+from amplint.model.syntax.scopes import owner_class
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# Decorators that run the function as it is.
+_TRANSPARENT = (
+    "builtins.staticmethod",
+    "builtins.classmethod",
+    "torch.no_grad",
+    "torch.enable_grad",
+    "functools.wraps",
+)
+# Methods that give back the module that they are called of.
+_SAME = ("to", "cuda", "train", "eval", "float", "requires_grad_")
+# What a function has to mention for its call to matter.
+_WORDS = {
+    "unscale_", "step", "backward", "zero_grad", "grad", "clip_grad_norm_", "clip_grad_value_",
+    "clip_grad_norm", "clip_grad_value", "clip_grads_with_norm_", "dispatch_clip_grad", "adaptive_clip_grad",
+    "GradScaler", "autocast", "enter_context", "__enter__", "__exit__",
+}  # fmt: skip
+
+
+class Callee(NamedTuple):
+    """A function of this file that a call runs; for a method the key of its `self` and that one's class.
+
+    `made`: the call that made what is called, `partial(function, ...)` or one of `maker`, a function of this file whose
+    parameters the nested function that it returns sees.
+    """
+
+    function: ir.Function
+    instance: str | None = None
+    cls: ir.Class | None = None
+    bound: bool = False  # the first parameter isn't among the arguments
+    made: ir.Call | None = None
+    maker: Callee | None = None
+
+
+class Calls:
+    """Finds the callees of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._objects = objects(module)
+        self._matters: dict[int, bool] = {}
+        self._trains: dict[int, bool] = {}
+        self._reached: dict[ir.Block, set[int]] = {}
+        self.sites = Sites(module, self)
+
+    def callee(self, call: ir.Call) -> Callee | None:
+        """What a call runs, where that is certain and matters; an optimizer's own methods are no calls but events."""
+        known = self._objects.recognised.callees
+        if call.id not in known:
+            known[call.id] = self._find_callee(call)
+        return known[call.id]
+
+    def _find_callee(self, call: ir.Call) -> Callee | None:
+        found = self.find(call)
+        if found is not None and found.cls is not None and self._is_optimizer(found.cls):
+            return None
+        return found if found is not None and self._can_follow(found.function) and self.matters(found) else None
+
+    def is_idle(self, call: ir.Call) -> bool:
+        """Whether it is certain that a call runs a function of this file that does nothing to scaler or gradients."""
+        known = self._objects.recognised.idle
+        if call.id not in known:
+            found = self.find(call)
+            known[call.id] = (
+                found is not None
+                and (found.cls is None or not self._is_optimizer(found.cls))
+                and self._can_follow(found.function)
+                and not self.matters(found)
+                and not self._module.once(Events).unseen.has_events(found.function)
+            )
+        return known[call.id]
+
+    def _is_optimizer(self, cls: ir.Class) -> bool:
+        names = {name for base in cls.bases for name in self._module.names.of(base.value)}
+        return any(name.startswith("torch.optim.") or name.endswith("Optimizer") for name in names)
+
+    def find(self, call: ir.Call) -> Callee | None:
+        """What a call runs, where that is certain."""
+        func = call.func
+        if isinstance(func, ir.Name):
+            return self._named(func, call)
+        if isinstance(func, ir.Attribute):
+            return self._method(func, call)
+        return self._made(func, call) if isinstance(func, ir.Call) else None
+
+    def find_property(self, value: ir.Attribute) -> Callee | None:
+        """What reading an attribute runs, where that is certain: a property of this file's."""
+        if not self._module.whole.defines(value.attr):
+            return None
+        cls = owner_class(value)
+        found = (
+            self._of_self(value, cls)
+            if cls is not None
+            else self._of_instance(self._objects.key(value.base), value.attr)
+        )
+        return found if found is not None and _is(self._module, found.function, "builtins.property") else None
+
+    def run_by(self, call: ir.Call) -> ir.Function | None:
+        """The function that a call surely runs; of a module of torch's kind, its `forward`."""
+        callee = self.find(call)
+        if callee is not None:
+            return callee.function
+        func = call.func
+        sources = self._objects.sources(func) if isinstance(func, (ir.Name, ir.Attribute)) else ()
+        made = sources[0] if len(sources) == 1 else None
+        while isinstance(made, ir.Call) and isinstance(made.func, ir.Attribute) and made.func.attr in _SAME:
+            made = made.func.base
+        cls = local_class(self._module, made.func) if isinstance(made, ir.Call) else None
+        return method(self._module, cls, "forward") if cls is not None else None
+
+    def _named(self, func: ir.Name, call: ir.Call) -> Callee | None:
+        what = self._module.names.definition(func)
+        if what is not None:
+            return self._defined(what, call)
+        bound = self._module.names.bound_once(func)
+        if bound is not None and isinstance(bound.value, ir.Lambda):
+            return Callee(bound.value.function)
+        if bound is not None and isinstance(bound.value, ir.Call):
+            made = self._made(bound.value, call)
+            if made is not None:
+                return made
+        key = self._objects.key(func)
+        function = self._objects.function(key) if key is not None else None
+        if function is not None:
+            return Callee(function)  # a function that was passed in
+        return self._of_instance(key, "__call__")
+
+    def _defined(self, what: ir.Function | ir.Class, call: ir.Call) -> Callee | None:
+        if isinstance(what, ir.Function):
+            return Callee(what)
+        return self._of_class(what, "__init__", self._target(call))
+
+    def _made(self, made: ir.Call, call: ir.Call) -> Callee | None:
+        """What a variable stands for that holds `partial(function, ...)`, or a function that one of this file returns.
+
+        Only where it is called in the function that it is made in, behind that, and what it is made of is bound once.
+        """
+        names = (each for each in given(made) if isinstance(each, ir.Name))
+        # `loss = loss(output)` would be made by itself.
+        if made.id >= call.id or ir.function_of(made) is not ir.function_of(call):
+            return None
+        if any(len(self._objects.bindings(each)) != 1 for each in names):
+            return None
+        if self._module.names.only(made.func) == "functools.partial":
+            function = local_function(self._module, made.positional[0]) if made.positional else None
+            return Callee(function, made=made) if function is not None and function.cls is None else None
+        maker = self.find(made)
+        if maker is None or maker.function.is_generator or maker.function.is_async or maker.function.decorators:
+            return None
+        returns = returned(maker.function)
+        value = returns[0].value if len(returns) == 1 else None
+        function = local_callable(self._module, value) if value is not None else None
+        nested = function is not None and function.outer is maker.function
+        return Callee(function, made=made, maker=maker) if function is not None and nested else None
+
+    def _target(self, call: ir.Call) -> str:
+        """The key of what a construction is assigned to."""
+        parent = call.parent
+        if isinstance(parent, ir.Assign) and len(parent.targets) == 1:
+            return self._objects.key(parent.targets[0]) or f"{MADE_HERE}{call.id}"
+        return f"{MADE_HERE}{call.id}"
+
+    def _method(self, func: ir.Attribute, call: ir.Call) -> Callee | None:
+        cls = owner_class(func)
+        if cls is not None:
+            found = self._of_self(func, cls)
+            return found or self._of_instance(self._objects.key(func), "__call__")
+        if isinstance(func.base, ir.Call) and self._module.names.of(func.base.func) == {"builtins.super"}:
+            return self._of_super(func)
+        if isinstance(func.base, ir.Call):  # `Trainer(...).fit()`
+            made = local_class(self._module, func.base.func)
+            return self._of_class(made, func.attr, self._target(func.base)) if made is not None else None
+        what = self._module.names.definition(func)
+        if what is not None:
+            return self._defined(what, call)
+        named = local_class(self._module, func.base)
+        if named is not None:
+            found_function = method(self._module, named, func.attr)
+            static = found_function is not None and _is(self._module, found_function, "builtins.staticmethod")
+            return Callee(found_function) if found_function is not None and static else None
+        key = self._objects.key(func.base)
+        return self._of_instance(key, func.attr) or self._of_instance(self._objects.key(func), "__call__")
+
+    def _of_self(self, func: ir.Attribute, cls: ir.Class) -> Callee | None:
+        own = f"self{cls.id}"
+        concrete = self._objects.frame.classes.get(own)
+        if concrete is None and self._is_overridden(cls, func.attr):
+            return None
+        return self._of_class(concrete or cls, func.attr, self._objects.frame.translate(own))
+
+    def _of_super(self, func: ir.Attribute) -> Callee | None:
+        around = ir.function_of(func)
+        while around is not None and around.cls is None:
+            around = around.outer
+        if around is None or around.cls is None or not bases_in_sight(self._module, around.cls):
+            return None
+        key = self._objects.frame.translate(f"self{around.cls.id}")
+        for base in around.cls.bases:
+            parent = local_class(self._module, base.value)
+            found = self._of_class(parent, func.attr, key) if parent is not None else None
+            if found is not None:
+                return found
+        return None
+
+    def _of_instance(self, key: str | None, name: str) -> Callee | None:
+        known = self._objects
+        if key is None or not self._module.whole.defines(name):
+            return None
+        cls = known.frame.classes.get(key) or known.instance(key) or known.instance(known.original(key))
+        if cls is None and (own := known.own_class(key)) is not None and not self._is_overridden(own, name):
+            cls = own  # `self`, handed to a helper
+        return self._of_class(cls, name, key) if cls is not None else None
+
+    def _of_class(self, cls: ir.Class, name: str, instance: str) -> Callee | None:
+        found = method(self._module, cls, name)
+        if found is None:
+            return None
+        if _is(self._module, found, "builtins.staticmethod"):
+            return Callee(found)
+        return Callee(found, instance, cls, bound=True)
+
+    def _is_overridden(self, cls: ir.Class, name: str) -> bool:
+        return any(
+            each.cls is not None and each.cls is not cls and self.derives(each.cls, cls)
+            for each in self._module.whole.defined(name)
+        )
+
+    def derives(self, cls: ir.Class, base: ir.Class, depth: int = 4) -> bool:
+        """Whether a class inherits another one of this file."""
+        parents = [local_class(self._module, each.value) for each in cls.bases]
+        return any(each is base or (depth and each and self.derives(each, base, depth - 1)) for each in parents)
+
+    def _can_follow(self, function: ir.Function) -> bool:
+        if function.is_generator or function.is_async:
+            return False
+        for value in function.decorators:
+            names = self._module.names.of(value.func if isinstance(value, ir.Call) else value)
+            region = isinstance(value, ir.Call) and region_of(self._module, value) is not None
+            if not region and not (names and all(name in _TRANSPARENT for name in names)):
+                return False
+        return True
+
+    def matters(self, callee: Callee) -> bool:
+        """Whether a function does something to scaler, gradients or regions, itself or by what it calls."""
+        function = callee.function
+        if function.id not in self._matters:
+            self._matters[function.id] = False  # a recursive call adds nothing
+            stores = function.cls is not None and any(
+                is_asked_attribute(self._module, attribute)
+                for each in ir.walk_statements(function.body, into=False)
+                for attribute in _stored(each)
+            )
+            self._matters[function.id] = stores or any(self._is_word(value) for value in _values(function))
+        return self._matters[function.id]
+
+    def _is_word(self, value: ir.Value) -> bool:
+        if isinstance(value, (ir.Name, ir.Attribute)) and ir.last_name(value) in _WORDS:
+            return True
+        if isinstance(value, ir.Attribute) and self._objects.is_scaler(value.base) is not None:
+            return True
+        if not isinstance(value, ir.Call):
+            return False
+        found = self.find(value)
+        return self.matters(found) if found is not None else bool(self._methods_of_a_parameter(value))
+
+    def _methods_of_a_parameter(self, call: ir.Call) -> list[ir.Function]:
+        """What a call of a parameter, or of its method, runs where it is an object of this file's, if that matters."""
+        func = call.func.base if isinstance(call.func, ir.Attribute) else call.func
+        function = ir.function_of(call)
+        if not isinstance(func, ir.Name) or function is None or all(p.name != func.name for p in function.params):
+            return []
+        name = call.func.attr if isinstance(call.func, ir.Attribute) else "__call__"
+        methods = (each for each in self._module.whole.defined(name) if each.cls is not None)
+        return [each for each in methods if self.matters(Callee(each))]
+
+    def trains(self, block: ir.Block) -> bool:
+        """Whether a suite, or a function that it calls, has events that are more than calls out of sight."""
+        if any(event.kind != "opaque" for event in self._module.once(Events).below(block)):
+            return True
+        for value in ir.values_below(block):
+            callee = self.callee(value) if isinstance(value, ir.Call) else None
+            if callee is None and isinstance(value, ir.Call) and self._methods_of_a_parameter(value):
+                return True
+            if callee is not None:
+                known = self._trains.get(callee.function.id)
+                if known is None:
+                    self._trains[callee.function.id] = False  # a recursive call adds nothing
+                    known = self._trains[callee.function.id] = self.trains(callee.function.body)
+                if known:
+                    return True
+        return False
+
+    def reached(self, block: ir.Block) -> set[int]:
+        """The functions, by their ids, that the calls of a suite lead to."""
+        if block not in self._reached:
+            self._reached[block] = self._find_reached(block)
+        return self._reached[block]
+
+    def _find_reached(self, block: ir.Block) -> set[int]:
+        found: set[int] = set()
+        todo = [block]
+        while todo:
+            for value in ir.values_below(todo.pop()):
+                callee = self.callee(value) if isinstance(value, ir.Call) else None
+                may_be = [callee.function] if callee is not None else []
+                if callee is None and isinstance(value, ir.Call):
+                    may_be = self._methods_of_a_parameter(value)
+                for function in may_be:
+                    if function.id not in found:
+                        found.add(function.id)
+                        todo.append(function.body)
+        return found
+
+    # --- arguments --------------------------------------------------------------------------------------------------
+
+    def arguments(self, call: ir.Call, callee: Callee) -> dict[str, ir.Value | None] | None:
+        """What each parameter is given, its default where it is given nothing; None where that can't be told."""
+        before = callee.made if callee.maker is None else None  # partial's
+        if any(each.unpacks("*") or each.unpacks("**") for each in (call, before) if each is not None):
+            return None
+        params = callee.function.params[1 if callee.bound else 0 :]
+        values = [*(before.positional[1:] if before is not None else ()), *call.positional]
+        if len(values) > sum(param.kind == "positional" for param in params):
+            return None  # they go into `*args`
+        return given_to(params, values, (*(before.args if before is not None else ()), *call.args))
+
+
+def parameter_for(module: Module, value: ir.Value) -> tuple[ir.Function, str] | None:
+    """The function, and the name of its parameter, that take a value which is an argument; None: out of sight."""
+    call, calls = value.parent, module.once(Calls)
+    callee = calls.find(call) if isinstance(call, ir.Call) and call.func is not value else None
+    if not isinstance(call, ir.Call) or callee is None:
+        return None
+    arguments = calls.arguments(call, callee) or {}
+    return next(((callee.function, name) for name, each in arguments.items() if each is value), None)
+
+
+def callers(module: Module, function: ir.Function | None) -> list[ir.Call]:
+    """The file's calls that surely run a function."""
+    return module.once(_callers, function) if function is not None else []
+
+
+def _callers(module: Module, function: ir.Function) -> list[ir.Call]:
+    calls = module.once(Calls)
+    with objects(module).within(Frame()):  # the same for whoever asks
+        return [each for each in calls.sites.of(function) if calls.run_by(each) is function]
+
+
+def passed(module: Module, function: ir.Function, name: str) -> list[ir.Value | None]:
+    """What each of the file's calls of a function gives for a parameter, or its default; None: that can't be told."""
+    calls, found = module.once(Calls), list[ir.Value | None]()
+    for call in callers(module, function):
+        callee = calls.find(call)
+        given = calls.arguments(call, callee) if callee is not None else None
+        found.append(given.get(name) if given is not None else None)
+    return found
+
+
+def _stored(statement: ir.Statement) -> set[str]:
+    """The attributes that a statement changes."""
+    targets = statement.targets if isinstance(statement, ir.Assign) else ()
+    if isinstance(statement, ir.AugAssign):
+        targets = (statement.target,)
+    return {target.attr for target in targets if isinstance(target, ir.Attribute)}
+
+
+def _values(function: ir.Function) -> list[ir.Value]:
+    statements = [each for each in ir.walk_statements(function.body) if not isinstance(each, ir.Class)]
+    return [value for each in statements for root in each.values() for value in ir.walk_values(root)]
+
+
+def _is(module: Module, function: ir.Function, name: str) -> bool:
+    """Whether a function is decorated with `name`."""
+    return any(name in module.names.of(each) for each in function.decorators)

@@ -1,0 +1,159 @@
+"""The AMP events of a function: which of its calls matter to the scaler, the gradients and the regions.
+
+A view of the IR: nothing is copied, an event names its call and what takes part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.external_calls import Unseen
+from amplint.model.objects.amp_objects import Objects, objects
+from amplint.model.syntax import ir
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+CLIPS = {
+    "torch.nn.utils.clip_grad_norm_",
+    "torch.nn.utils.clip_grad_value_",
+    "torch.nn.utils.clip_grad_norm",
+    "torch.nn.utils.clip_grad_value",
+    "torch.nn.utils.clip_grads_with_norm_",
+    "timm.utils.dispatch_clip_grad",
+    "timm.utils.adaptive_clip_grad",
+}
+# Methods of tensors that bound each element; in place, or with the result stored back.
+BOUNDS = ("clamp_", "clip_", "clamp", "clip", "clamp_min_", "clamp_max_")
+_INFINITE = {"math.inf", "torch.inf", "numpy.inf"}
+# Receivers whose `backward(loss)` belongs to a framework that scales by itself.
+_FRAMEWORKS = ("accelerator", "fabric", "engine", "self", "strategy", "deepspeed", "trainer", "booster", "plugin")
+
+
+class Event(NamedTuple):
+    """One event. `kind`:
+
+    scale, unscale_, step, update (a scaler's), backward, optimizer_step, zero_grad, clip (`how`: the function,
+    "measure" where its bound is infinity, "clamp" or "norm" where it is written by hand), read (of the gradients' size;
+    `how`: "read", or "change" where they are changed by what has no scale), opaque (a call that can't be seen
+    and may do any of these).
+    """
+
+    kind: str
+    call: ir.Value
+    scaler: str | None = None
+    optimizer: str | None = None
+    subject: ir.Value | None = None  # the tensor of scale and backward; what clip works on
+    how: str = ""
+
+
+class Events:
+    """Recognises the events of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._objects: Objects = objects(module)
+        self.unseen = Unseen(module, self)
+
+    def of(self, call: ir.Call) -> Event | None:
+        """The event that a call is, if it is one."""
+        known = self._objects.recognised.events
+        if call.id not in known:
+            known[call.id] = self._recognise(call)
+        return known[call.id]
+
+    def _recognise(self, call: ir.Call) -> Event | None:
+        func = call.func
+        names = self._module.names.of(func)
+        if names & CLIPS and call.args:
+            how = "measure" if self._is_unbounded(call) else min(names & CLIPS)
+            return Event("clip", call, subject=call.args[0].value, how=how)
+        if "torch.autograd.backward" in names and call.args:
+            return Event("backward", call, subject=call.args[0].value)
+        if isinstance(func, ir.Attribute):
+            found = self._method(call, func)
+            if found is not None:
+                return found
+        return Event("opaque", call) if self.unseen.is_opaque(call) else None
+
+    def _is_unbounded(self, call: ir.Call) -> bool:
+        """Whether the bound of a clip is infinity."""
+        if len(call.args) < 2:
+            return False
+        bound = call.args[1].value
+        if isinstance(bound, ir.Call) and self._module.names.of(bound.func) == {"builtins.float"} and bound.positional:
+            bound = bound.positional[0]
+            return isinstance(bound, ir.Constant) and str(bound.value).lower().lstrip("+") in ("inf", "infinity")
+        return bool(self._module.names.of(bound) & _INFINITE)
+
+    def _method(self, call: ir.Call, func: ir.Attribute) -> Event | None:
+        scaler = self._objects.is_scaler(func.base)
+        if scaler is not None:
+            if func.attr == "scale" and len(call.args) == 1:
+                return Event("scale", call, scaler, subject=call.args[0].value)
+            if func.attr in ("unscale_", "step") and call.args:
+                return Event(func.attr, call, scaler, self._objects.key(call.args[0].value))
+            if func.attr == "update":
+                return Event("update", call, scaler)
+            return None
+        if func.attr == "backward":
+            return self._backward(call, func)
+        optimizer = self._objects.is_optimizer(func.base)
+        if func.attr == "step" and optimizer is not None:
+            return Event("optimizer_step", call, optimizer=optimizer)
+        if func.attr == "zero_grad":
+            return Event("zero_grad", call, optimizer=self._objects.key(func.base))
+        if func.attr in BOUNDS and is_grad(func.base) and (func.attr.endswith("_") or _stored_in_grad(call)):
+            if call.args and all(_is_zero(arg.value) for arg in call.args):
+                return None  # the sign is the same at every scale
+            return Event("clip", call, subject=func.base, how="clamp")
+        return None
+
+    def _backward(self, call: ir.Call, func: ir.Attribute) -> Event | None:
+        base = func.base
+        last = ir.last_name(base)
+        names = self._module.names.of(base)
+        if isinstance(base, ir.Call) and self._module.names.of(base.func) == {"builtins.super"}:
+            return Event("opaque", call)
+        if call.positional and any(word in last.lower() for word in _FRAMEWORKS):
+            return Event("opaque", call)
+        if any("loss" in ir.last_name(value).lower() for value in call.positional):
+            return Event("opaque", call)  # what a tensor's backward takes is a gradient
+        if last in ("self", "cls", "ctx") or any(name[0] == "." or name.startswith("torch.") for name in names):
+            return Event("opaque", call)
+        return Event("backward", call, subject=base)
+
+    def below(self, block: ir.Block) -> Iterator[Event]:
+        """The events of a suite and of what is nested in it, functions' bodies left out."""
+        for statement in ir.walk_statements(block, into=False):
+            if not isinstance(statement, (ir.Function, ir.Class)):
+                yield from self.in_statement(statement)
+
+    def in_statement(self, statement: ir.Statement) -> Iterator[Event]:
+        """The events of a statement's own expressions."""
+        for each in statement.values():
+            for value in ir.walk_values(each):
+                if isinstance(value, ir.Call) and (event := self.of(value)) is not None:
+                    yield event
+
+
+def events(module: Module) -> Events:
+    """The module's event recogniser."""
+    return module.once(Events)
+
+
+def _is_zero(value: ir.Value) -> bool:
+    return isinstance(value, ir.Constant) and value.value is not None and not value.value
+
+
+def is_grad(value: ir.Value) -> bool:
+    """`p.grad` or `p.grad.data`."""
+    if isinstance(value, ir.Attribute) and value.attr == "data":
+        value = value.base
+    return isinstance(value, ir.Attribute) and value.attr == "grad"
+
+
+def _stored_in_grad(call: ir.Call) -> bool:
+    parent = call.parent
+    return isinstance(parent, ir.Assign) and any(is_grad(target) for target in parent.targets)

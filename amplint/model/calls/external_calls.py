@@ -1,0 +1,315 @@
+"""Calls that can't be seen: which of them may do anything to the gradients or the scaler.
+
+Flow analysis goes silent behind such a call. A call is seen where it is certain which function of this file it runs;
+what it gets, whose method it is and what it is called tell of the others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from amplint.model.objects.amp_objects import given, objects
+from amplint.model.objects.scaler_holders import holders
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import LOCAL, NOTHING, UNBOUND, UNKNOWN, Defined, owner_class
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+    from amplint.model.calls.events import Events
+
+# Methods of common base classes, and of tensors, that leave gradients and scaler alone.
+_HARMLESS = {
+    "parameters", "named_parameters", "buffers", "modules", "named_modules", "children", "state_dict", "train", "eval",
+    "to", "cuda", "cpu", "log", "log_dict", "log_metrics", "print", "info", "forward", "__class__",
+    "item", "detach", "backward", "append", "size", "mean", "sum", "float",
+}  # fmt: skip
+# Methods that leave gradients as they are, whoever has them.
+QUIET = {
+    "item", "append", "parameters", "named_parameters", "log", "info", "debug", "add_scalar", "set_postfix",
+    "get_last_lr", "get_scale", "is_enabled", "update", "train", "eval", "to", "cuda", "cpu", "float", "state_dict",
+    "detach", "set_epoch", "size", "view", "mean", "sum", "format", "write", "set_description", "dim", "items",
+    "values", "keys", "get",
+}  # fmt: skip
+# Functions that make one of torch's schedulers, a LambdaLR, of the optimizer that they are given first.
+MAKES_SCHEDULER = re.compile(r"(transformers|diffusers)(\.optimization)?\.get_\w*schedule(_with_\w+)?")
+# What makes gradients other than `scaler.scale(loss).backward()` left them.
+_UNDOES = ("unscale_", "step", "update")
+_OF_WITH = ("__enter__", "__exit__", "__aenter__", "__aexit__")
+
+
+# What a function is called by: its name, and whether it is a method's.
+_Called = tuple[str, bool]
+
+
+class Unseen:
+    """Judges the calls of one module that are no events themselves."""
+
+    def __init__(self, module: Module, events: Events) -> None:
+        self._module = module
+        self._events = events
+        self._objects = objects(module)
+        self._holders = holders(module)
+        self._effects: dict[int, bool] = {}
+        self._undoing: tuple[set[_Called], bool] | None = None
+        self._by_with = False  # whether a `with` may run one of those
+
+    def is_opaque(self, call: ir.Call) -> bool:
+        """Whether a call may do something to the gradients or the scaler that can't be seen here."""
+        func = call.func
+        name = ir.last_name(func)
+        if "backward" in name or "unscale" in name:
+            return True
+        callee = local_function(self._module, call.func)
+        if callee is not None:
+            return self.has_events(callee)
+        cls = local_class(self._module, func)
+        if cls is not None and bases_in_sight(self._module, cls):
+            constructor = method(self._module, cls, "__init__")
+            return constructor is not None and self.has_events(constructor)
+        if any(self._gives_access(value) for value in given(call)):
+            names = self._module.names.of(func)
+            known = any(each.startswith(("builtins.", "torch.optim.")) for each in names)
+            return not known and not any(map(MAKES_SCHEDULER.fullmatch, names))
+        if self._reaches_holder(func):
+            return True
+        if isinstance(func, ir.Attribute) and self._is_torchs(func.base):
+            return False
+        called, anywhere = self._undoing_names()
+        if (name, isinstance(func, ir.Attribute)) in called or (anywhere and self._is_unknown(func, name)):
+            return True
+        return isinstance(func, ir.Attribute) and self._unseen_method(func)
+
+    def is_harmless(self, call: ir.Call) -> bool:
+        """Whether a call that is no event makes no gradients: torch's own, a model's forward, a criterion."""
+        known = self._objects.recognised.harmless
+        if call.id not in known:
+            known[call.id] = self._makes_none(call)
+        return known[call.id]
+
+    def _makes_none(self, call: ir.Call) -> bool:
+        func = call.func
+        names = self._module.names.of(func)
+        if names and all(name.startswith(("torch.", "builtins.", "contextlib.", "time.", "math.")) for name in names):
+            return True
+        if isinstance(func, ir.Attribute) and (func.attr in QUIET or ir.last_name(func.base) == "grad"):
+            return True
+        return self._is_a_module(func)
+
+    def _is_a_module(self, value: ir.Value) -> bool:
+        """Whether a value was made by a class of torch's, or by a module's class of this file: a model, a criterion."""
+        known = self._objects
+        key = known.key(value)
+        if key is None:
+            return False
+        made = known.classes_of(key)
+        if made and all(name.startswith("torch.") for name in made):
+            return True
+        cls = known.instance(key) or known.instance(known.original(key))
+        return cls is not None and any("torch.nn.Module" in self._module.names.of(base.value) for base in cls.bases)
+
+    def runs_by_reading(self, value: ir.Attribute) -> bool:
+        """Whether reading an attribute may run a property of this file that unscales or steps."""
+        called = isinstance(value.parent, ir.Call) and value.parent.func is value
+        return not called and (value.attr, True) in self._undoing_names()[0]
+
+    def runs_by_entering(self, context: ir.Value) -> bool:
+        """Whether `with context:` may run a method of this file that unscales or steps."""
+        if isinstance(context, ir.Conditional):
+            return self.runs_by_entering(context.then) or self.runs_by_entering(context.other)
+        made = context.func if isinstance(context, ir.Call) else context
+        anywhere = self._undoing_names()[1]
+        if not (anywhere or self._by_with) or not self._is_unknown(made, ""):
+            return False
+        cls = local_class(self._module, made)
+        if anywhere or cls is None or not bases_in_sight(self._module, cls):
+            return True
+        run = (method(self._module, cls, name) for name in _OF_WITH)
+        return any(each is not None and self.has_events(each) for each in run)
+
+    def _gives_access(self, value: ir.Value) -> bool:
+        """Whether who is given a value can get at a scaler or optimizer: one itself, or `self` of a class with one."""
+        if self._objects.is_scaler(value) is not None or self._objects.is_optimizer(value) is not None:
+            return True
+        key = self._objects.key(value) if isinstance(value, ir.Name) else None  # of an alias of `self`, too
+        return (
+            key is not None
+            and key.startswith("self")
+            and any(each.startswith(f"{key}.") for each in self._objects.every_scaler())
+        )
+
+    def _reaches_holder(self, func: ir.Value) -> bool:
+        """Whether a call goes to an object that was given a scaler when it was made."""
+        if not self._holders:
+            return False
+        up: ir.Value | None = func
+        while up is not None:
+            if self._objects.key(up) in self._holders:
+                return True
+            up = up.base if isinstance(up, (ir.Attribute, ir.Subscript)) else None
+        return False
+
+    def _is_torchs(self, value: ir.Value) -> bool:
+        """Whether an object is of one of torch's own classes: a scheduler's `step` is none of this file's."""
+        made = self._objects.classes_of(self._objects.key(value))
+        return bool(made) and all(name.startswith("torch.") for name in made)
+
+    def _is_unknown(self, func: ir.Value, name: str) -> bool:
+        if name in _HARMLESS or self._is_a_module(func):
+            return False
+        return all(each in (UNKNOWN, NOTHING) or each[0] in (LOCAL, UNBOUND) for each in self._module.names.of(func))
+
+    def _unseen_method(self, func: ir.Attribute) -> bool:
+        """A method of a base class that is out of sight, or of what that keeps in `self`: `self.hooks.fire()`."""
+        if func.attr in _HARMLESS:
+            return False
+        if isinstance(func.base, ir.Call) and self._module.names.of(func.base.func) == {"builtins.super"}:
+            function = ir.function_of(func)
+            return function is not None and function.cls is not None and not bases_in_sight(self._module, function.cls)
+        first = func
+        while isinstance(first.base, ir.Attribute):
+            first = first.base
+        cls = owner_class(first)
+        if cls is None or cls.stored(first.attr):
+            return False
+        return method(self._module, cls, first.attr) is None and not bases_in_sight(self._module, cls)
+
+    def has_events(self, function: ir.Function) -> bool:
+        """Whether a function of this file, or one that it calls, contains an event."""
+        if function.id not in self._effects:
+            self._effects[function.id] = False  # a recursive call adds nothing
+            self._effects[function.id] = any(event.kind != "scale" for event in self._events.below(function.body))
+        return self._effects[function.id]
+
+    # --- functions that unscale or step, and run from where that can't be seen ---------------------------------------
+
+    def _undoing_names(self) -> tuple[set[_Called], bool]:
+        """The names of the file's functions that unscale or step, and whether one of them may run at any call.
+
+        That is so where a function is handed around as a value, decorated, run by an operator, or a lambda. What only a
+        `with` runs, no call does, unless the file hands managers to a stack.
+        """
+        if self._undoing is None:
+            self._undoing = set(), False  # asked for again while it is being made
+            names: set[_Called] = set()
+            anywhere = False
+            for value in self._module.own.near(*_UNDOES).values if self._objects.scalers else ():
+                if isinstance(value, ir.Attribute) and value.attr in _UNDOES:
+                    if not (isinstance(value.parent, ir.Call) and value.parent.func is value):
+                        # `partial(scaler.unscale_, optimizer)`
+                        anywhere = anywhere or self._objects.is_scaler(value.base) is not None
+                    elif self._objects.is_scaler(value.base) is not None:
+                        anywhere = self._note(value, names) or anywhere
+            self._undoing = names, anywhere or self._passed_around(names)
+        return self._undoing
+
+    def _note(self, value: ir.Value, names: set[_Called]) -> bool:
+        """Add the name of the function round a call; whether calls of it can't be told by a name."""
+        function = ir.function_of(value)
+        if function is None:
+            return False
+        names.add((function.name, function.cls is not None))
+        if self._is_run_by_with(function):
+            self._by_with = True
+            return "enter_context" in self._module.source.text or "enter_async_context" in self._module.source.text
+        if function.name == "__call__" and self._is_given_its_optimizer(function):
+            return False  # a call that is given an optimizer can't be seen anyway
+        special = function.name == "<lambda>" or (function.name.startswith("__") and function.name != "__init__")
+        return special or any(
+            not name.startswith(("torch.", "builtins.staticmethod", "builtins.classmethod"))
+            for each in function.decorators
+            for name in self._module.names.of(each.func if isinstance(each, ir.Call) else each)
+        )
+
+    def _is_run_by_with(self, function: ir.Function) -> bool:
+        """Whether nothing but a `with` runs a function: a manager's method, a generator that is made one."""
+        made = [name for each in function.decorators for name in self._module.names.of(each)]
+        if made:
+            return set(made) <= {"contextlib.contextmanager", "contextlib.asynccontextmanager"}
+        return function.cls is not None and function.name in _OF_WITH
+
+    def _is_given_its_optimizer(self, function: ir.Function) -> bool:
+        """Whether who calls a function has to give it an optimizer."""
+        known = self._objects
+        return any(
+            param.default is None
+            and param.kind != "*"
+            and known.is_optimizers(known.variable(function.scope, param.name))
+            for param in function.params
+        )
+
+    def _passed_around(self, names: set[_Called]) -> bool:
+        """Whether one of the functions is used as a value. Other objects' attributes of a method's name count too."""
+        for value in self._module.own.near(*sorted(name for name, _ in names)).values:
+            of_object = isinstance(value, ir.Attribute)
+            if isinstance(value, (ir.Name, ir.Attribute)) and (ir.last_name(value), of_object) in names:
+                called = isinstance(value.parent, ir.Call) and value.parent.func is value
+                if not called and not (isinstance(value, ir.Name) and value.bound):
+                    if isinstance(value, ir.Attribute) or any(
+                        isinstance(each, Defined) for each in self._module.names.bindings(value)
+                    ):
+                        return True
+        return False
+
+
+def bases_in_sight(module: Module, cls: ir.Class, depth: int = 4) -> bool:
+    """Whether all that a class inherits is in this file, or torch's or Python's."""
+    for base in cls.bases:
+        found = local_class(module, base.value)
+        if found is not None:
+            if not depth or not bases_in_sight(module, found, depth - 1):
+                return False
+        elif base.keyword is None and not all(map(_is_known, module.names.of(base.value))):
+            return False
+    return True
+
+
+def _is_known(name: str) -> bool:
+    return name.startswith(("torch.", "builtins.", "abc.", "typing."))
+
+
+def local_function(module: Module, value: ir.Value) -> ir.Function | None:
+    """The function of this file that a name, or a method that `self.name`, stands for, where that is certain."""
+    found = module.names.definition(value)
+    if isinstance(found, ir.Function):
+        return found
+    cls = owner_class(value) if isinstance(value, ir.Attribute) else None
+    return method(module, cls, value.attr) if cls is not None and isinstance(value, ir.Attribute) else None
+
+
+def local_callable(module: Module, value: ir.Value) -> ir.Function | None:
+    """The same, or the function of a lambda: of one that stands there, or that a name is only ever bound to."""
+    bound = module.names.bound_once(value) if isinstance(value, ir.Name) else None
+    held = bound.value if bound is not None and isinstance(bound.value, ir.Lambda) else value
+    return held.function if isinstance(held, ir.Lambda) else local_function(module, held)
+
+
+def local_class(module: Module, value: ir.Value) -> ir.Class | None:
+    """The class of this file that a name stands for, where that is certain."""
+    found = module.names.definition(value)
+    return found if isinstance(found, ir.Class) else None
+
+
+def method(module: Module, cls: ir.Class, name: str, depth: int = 4) -> ir.Function | None:
+    """The method that `self.name` is, in the class or in its bases in this file."""
+    found = module.once(_methods, cls).get(name)
+    if found is not None:
+        return found
+    for base in cls.bases:
+        parent = local_class(module, base.value)
+        if parent is not None and depth:
+            found = method(module, parent, name, depth - 1)
+            if found is not None:
+                return found
+    return None
+
+
+def _methods(_module: Module, cls: ir.Class) -> dict[str, ir.Function]:
+    """The methods of a class by their names; of several of a name the first."""
+    functions = [each for each in ir.walk_statements(cls.body, into=False) if isinstance(each, ir.Function)]
+    return {each.name: each for each in reversed(functions) if each.cls is cls}
+
+
+def function_named(module: Module, name: str) -> ir.Function | None:
+    """The function or method of a name, of several the last."""
+    return next(reversed(module.whole.defined(name)), None)

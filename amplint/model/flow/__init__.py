@@ -1,0 +1,1 @@
+"""The abstract interpreter of the protocol of scalers."""

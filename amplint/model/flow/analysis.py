@@ -1,0 +1,276 @@
+"""Reader 1: runs a function's events through its branches, loops and calls, along every path.
+
+An abstract interpreter over the IR. What it yields are *visits*, each event with the states in which paths reach it,
+and *issues*, the misuse that a path shows. Rules read these; nothing here knows a rule's message or fix.
+
+Where it can't see it goes silent: a call that may do anything leaves the gradients "unknown", a function with too
+many paths yields nothing at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.events import CLIPS, Event, events
+from amplint.model.flow.eval_expressions import MAX_WORK
+from amplint.model.flow.eval_statements import Statements
+from amplint.model.flow.guessed_branches import OF_WHAT_IS_MISSING
+from amplint.model.flow.open_regions import Regions
+from amplint.model.flow.state import State
+from amplint.model.flow.unreached_events import Unmet
+from amplint.model.flow.visits import Issue, SeveralOptimizersError, TooManyPathsError, Visit
+from amplint.model.inference.devices import AUTOCAST, OLD_AUTOCAST, region_of
+from amplint.model.inference.value_sets import is_off
+from amplint.model.objects.access_paths import word_of
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+    from amplint.model.syntax.queries import Nodes
+
+MAX_DEPTH = 24
+# Where calls led to too many paths, less is tried of what is left of the file: of functions that get there, which call
+# the same, and of others. In the end no more calls are followed.
+MUCH_WORK = 3_000
+LESS_WORK = 6_000
+MUCH_LOST = 90_000
+
+
+# Where an event may be, aliases of functions aside.
+_EVENTS = re.compile(r"\.\s*(?:grad\b|(?:backward|scale|unscale_|step|zero_grad)\b(?:[\s\\)]|#.*\n)*\()")
+
+
+class Flow:
+    """One function (or the module's own body) interpreted; where calls aren't followed, by itself."""
+
+    def __init__(self, module: Module, container: ir.Function | ir.Program, effort: int = MAX_WORK) -> None:
+        self.container = container
+        self.ends: list[State] = []  # in which the function returns
+        self._module = module
+        self._events = events(module)
+        # Where following calls makes too many paths, the function by itself is looked at; if that has too many as well,
+        # nothing is said about it.
+        followed = effort > 0 and self._run(MAX_DEPTH, effort)
+        self.lost = self.work if effort > 0 and not followed else 0
+        self.given_up = not followed and not self._run(0, MAX_WORK)
+
+    def _run(self, depth: int, effort: int, several: bool = False) -> bool:
+        """Run the function, following calls `depth` levels; whether its paths were few enough for an effort.
+
+        `several`: a run before has met several optimizers, so that a backward need not be that of the one met first. It
+        ends there, as what it has seen until then is of no use.
+        """
+        statements = Statements(self._module, depth, effort, several)
+        self._expressions, self._loops = statements.expressions, statements.loops
+        self._transfer = self._expressions.transfer
+        self.conditions = self._expressions.conditions
+        self.regions: Regions = self._expressions.regions
+        self.disabled = self._transfer.switches.disabled
+        self.surely_enabled = self._transfer.switches.surely_enabled
+        function = self.container if isinstance(self.container, ir.Function) else None
+        start = State(regions=self.regions.decorators(function) if function is not None else ())
+        try:
+            with self._expressions.within(objects(self._module).frame, function):
+                paths = statements.block(self.container.body, [start])
+        except SeveralOptimizersError:
+            return self._run(depth, effort, several=True)
+        except TooManyPathsError:
+            self._transfer.visits, self._transfer.issues = {}, {}
+            return False
+        for state in (*paths.normal, *paths.exits, *paths.raises):
+            self._transfer.end(state)
+        self.ends = [*paths.normal, *paths.exits]
+        return True
+
+    @property
+    def visits(self) -> dict[int, Visit]:
+        """The visits of the events that were met, by the id of their calls."""
+        return self._transfer.visits
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """The events of the function, and those that were met in what it calls, in the order of the text."""
+        own = {event.call.id: event for event in self._events.below(self.container.body)}
+        met = {number: visit.event for number, visit in self.visits.items()}
+        first = {**self._unmet.events, **own, **met}
+        others = {number: visit.others for number, visit in self.visits.items()}
+        return [event for number in sorted(first) for event in (first[number], *others.get(number, ()))]
+
+    @cached_property
+    def _unmet(self) -> Unmet:
+        return Unmet(self._module, self.container.body, self._expressions.followed, self.visits)
+
+    def node(self, number: int) -> ir.Value:
+        """The call with an id."""
+        return self._module.value(number)
+
+    def follows(self, node: ir.Node) -> bool:
+        """Whether a node stands in a function that is called from here."""
+        function = ir.function_of(node)
+        return function is not None and self.leads_to(function)
+
+    def leads_to(self, container: ir.Function | ir.Program) -> bool:
+        """Whether calls lead from here to a function."""
+        return container.id in self._reached
+
+    @cached_property
+    def _reached(self) -> set[int]:
+        """The functions, by their ids, that calls lead to, whether or not a path gets there."""
+        return self._module.once(Calls).reached(self.container.body) | set(self._expressions.followed)
+
+    @property
+    def counters(self) -> set[str]:
+        """The variables of which it is known whether they are at 0."""
+        return self._loops.counters
+
+    @property
+    def work(self) -> int:
+        """How much there was to do: a state taken through a statement counts one."""
+        return self._expressions.work
+
+    def call_sites(self, node: ir.Node) -> list[ir.Call]:
+        """The calls that led to a node in another function."""
+        function = ir.function_of(node)
+        if function is None:
+            return []
+        return self._expressions.followed.get(function.id) or self._unmet.sites.get(function.id, [])
+
+    @cached_property
+    def in_order(self) -> list[Visit]:
+        """The visits in the order of the text."""
+        return sorted(self.visits.values(), key=lambda visit: visit.event.call.id)
+
+    def found(self, code: str) -> list[tuple[Issue, list[State]]]:
+        """The misuse of one code, with the states that show it, in the order of the text."""
+        shown = [each for each in self._transfer.issues.items() if each[0].code == code]
+        if code in OF_WHAT_IS_MISSING:
+            shown = [(issue, self._expressions.guesses.proven(issue, states)) for issue, states in shown]
+        return sorted(((issue, states) for issue, states in shown if states), key=lambda each: each[0])
+
+    def sees_gradients(self, call: int) -> bool:
+        """Whether in each state that reaches a call it is known what the gradients are, or all scalers are off."""
+        optimizer, every = self.visits[call].event.optimizer, self.visits[call].states
+        states = [
+            each for each in every if not each.in_sight or not all(self.disabled(of, each) for of in each.in_sight)
+        ]
+        held = [of for state in states for of in ([of for _, of in state.groups] or [state.rest])]
+        if optimizer is not None:
+            held = [state.gradients_of(optimizer) for state in states]
+        return all(of.kind not in ("entry", "unknown", "maybe") for of in held)
+
+    def sees_scaler(self, call: int) -> bool:
+        """Whether in each state that reaches a scaler's call all that was done with it is in sight, or it is off."""
+        scaler, states = self.visits[call].event.scaler, self.visits[call].states
+        return scaler is not None and all(scaler in each.in_sight or self.disabled(scaler, each) for each in states)
+
+    def contains(self, node: ir.Node) -> bool:
+        """Whether a node stands in this function itself, and in none that is nested in it."""
+        function = ir.function_of(node)
+        return function is self.container or (function is None and isinstance(self.container, ir.Program))
+
+
+def flows(module: Module) -> list[Flow]:
+    """Every function with events, and the module's own body, interpreted."""
+    return module.once(_flows)
+
+
+def given_up(module: Module) -> list[str]:
+    """The functions with more paths than can be followed, as far as any rule has asked for the flows."""
+    return [
+        f"{module.line(each.container)}: {each.container.name} has too many paths to follow"
+        for each in module.known(_flows) or ()
+        if each.given_up and isinstance(each.container, ir.Function)
+    ]
+
+
+def _near_events(module: Module) -> Nodes:
+    """The nodes near what may be an event, aliases of functions aside."""
+    return module.whole.near(_EVENTS, *sorted({word_of(key) for key in objects(module).scalers}))
+
+
+def _aliased(module: Module) -> list[ir.Value]:
+    """The functions that are events, by whatever name."""
+    return module.meaning(*CLIPS, "torch.autograd.backward")
+
+
+def _may_train(module: Module) -> list[ir.Function]:
+    """The functions of the file that may have events, or call one that does, going by names; in the text's order."""
+    whole, aliased = module.whole, {ir.function_of(each) for each in _aliased(module)}
+    todo = [*_near_events(module).functions, *(each for each in aliased if each is not None)]
+    found = {each.id: each for each in todo}
+    while todo:
+        function = todo.pop()
+        if function.name == "__call__":
+            return module.functions  # whatever its objects are called
+        names = {function.name, *(each.name for each in _around(function))}
+        for caller in whole.near(*sorted(names)).functions:
+            if caller.id not in found:
+                found[caller.id] = caller
+                todo.append(caller)
+    return sorted((each for each in found.values() if module.is_own(each)), key=lambda each: each.id)
+
+
+def _around(function: ir.Function) -> Iterator[ir.Function | ir.Class]:
+    """The functions that a function is nested in, and may be returned by; the class that a constructor makes."""
+    outer = function.outer
+    while outer is not None:
+        yield outer
+        outer = outer.outer
+    if function.cls is not None and function.name == "__init__":
+        yield function.cls
+
+
+def _amp_in_sight(module: Module) -> bool:
+    """Whether there is a scaler, or a region that may be on: without one no path shows any misuse."""
+    if objects(module).scalers:
+        return True
+    for each in module.meaning(AUTOCAST, *OLD_AUTOCAST):
+        call = each.parent
+        region = region_of(module, call) if isinstance(call, ir.Call) and call.func is each else None
+        if region is None or not is_off(module, region):
+            return True
+    return False
+
+
+def _only_starts(module: Module, calls: Calls) -> bool:
+    """Whether all that the file's own body does is to call functions without arguments, each looked at by itself."""
+    for call in ir.calls_below(module.program.body):
+        callee = calls.callee(call)
+        if callee is not None and calls.trains(callee.function.body):
+            up = call.parent.parent if isinstance(call.parent, ir.Expr) else None
+            at_top = module.program in (up, up.parent if isinstance(up, ir.If) else None)
+            if not at_top or call.args or callee.function.params or callee.made is not None:
+                return False
+    return True
+
+
+def _flows(module: Module) -> list[Flow]:
+    if not (_near_events(module).pieces or _aliased(module)) or not _amp_in_sight(module):
+        return []
+    calls, recogniser = module.once(Calls), events(module)
+    every: list[ir.Function | ir.Program] = [module.program, *_may_train(module)]
+    containers = [each for each in every if calls.trains(each.body)]
+    found: dict[int, Flow] = {}
+    # Those that only call others come last: where the others were much work, there is no more to learn.
+    own = [each for each in containers if any(event.kind != "opaque" for event in recogniser.below(each.body))]
+
+    def look_at(container: ir.Function | ir.Program) -> None:
+        lost = {number: each.lost for number, each in found.items() if each.lost}
+        effort = LESS_WORK if lost else MAX_WORK
+        if lost.keys() & calls.reached(container.body):
+            effort = MUCH_WORK
+        found[container.id] = Flow(module, container, effort if sum(lost.values()) < MUCH_LOST else 0)
+
+    for each in sorted(own, key=lambda container: len(calls.reached(container.body))):
+        look_at(each)
+    for each in containers:
+        if each.id not in found and not (each is module.program and _only_starts(module, calls)):
+            work = sum(found[number].work for number in calls.reached(each.body) if number in found)
+            if work <= MUCH_WORK:
+                look_at(each)
+    return [found[each.id] for each in containers if each.id in found]

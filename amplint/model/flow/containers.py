@@ -1,0 +1,248 @@
+"""Loops over optimizers: which objects a loop's variables stand for, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from amplint.model.objects.access_paths import word_of
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.call_context import Frame
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import Assigned
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# A container that can't be seen is taken to hold two.
+_SOME = 2
+_MANY = 8
+_USES = ("parameters", "step", "zero_grad", "unscale_", "update", "scale", "param_groups")
+
+
+class Containers:
+    """Reads the containers of scalers and optimizers of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._objects = objects(module)
+        self._displays: dict[str, ir.Value | None] = {}
+        self._in_loops: dict[int, tuple[list[ir.Name], list[ir.Name]]] = {}  # target -> its names, where they are read
+
+    def rounds(self, target: ir.Value, source: ir.Value, body: Iterable[ir.Value]) -> list[dict[str, str]] | None:
+        """For each round what the target's names stand for; None for a loop over anything else.
+
+        `body`: every value of the loop's body.
+        """
+        if target.id not in self._in_loops:  # of a name only whether it is the target's matters
+            bound = {each.name: each for each in ir.walk_values(target) if isinstance(each, ir.Name)}
+            self._in_loops[target.id] = (
+                list(bound.values()),
+                [each for each in body if isinstance(each, ir.Name) and each.name in bound],
+            )
+        names, values = self._in_loops[target.id]
+        indexes = self._indexes(target, source, values)
+        if indexes is not None:
+            return indexes
+        used = any(self._is_used(name, values) for name in names)
+        used = used or (self._in_sight(source) and any(self._is_passed_on(name, values) for name in names))
+        return self._aligned(target, source) if used and all(map(self._is_loops, names)) else None
+
+    def _is_loops(self, name: ir.Name) -> bool:
+        """Whether a variable is bound by loops only."""
+        return not any(isinstance(each, Assigned) for each in self._objects.bindings(name))
+
+    def _is_used(self, name: ir.Name, values: Sequence[ir.Name]) -> bool:
+        """Whether a loop's variable is used as a scaler or optimizer."""
+        for value in values:
+            if value.name == name.name and not value.bound:
+                parent = value.parent
+                if isinstance(parent, ir.Attribute) and parent.attr in _USES:
+                    return True
+                if isinstance(parent, ir.Call) and parent.func is not value:
+                    if self._objects.is_optimizer(value) is not None or ir.last_name(parent.func) in _USES:
+                        return True
+        return False
+
+    def _indexes(self, target: ir.Value, source: ir.Value, values: Sequence[ir.Name]) -> list[dict[str, str]] | None:
+        """What the variable of a loop over a container's indexes or keys is, where it only asks for optimizers there:
+        `for i in range(len(optimizers)): scaler.step(optimizers[i])`.
+        """
+        asked = [each for each in values if not each.bound]
+        items = [each.parent for each in asked]
+        if not isinstance(target, ir.Name) or not asked or not self._is_loops(target):
+            return None
+        if not all(isinstance(up, ir.Subscript) and up.index is each for up, each in zip(items, asked, strict=True)):
+            return None
+        table = self._indexed(source)
+        base = self._objects.key(table) if table is not None else None
+        used = (each for each in items if isinstance(each, ir.Subscript) and self._objects.key(each.base) == base)
+        if table is None or base is None or not any(map(self._is_optimizers, used)):
+            return None
+        display = self._display(table)
+        places = [str(number) for number in range(_SOME)]
+        if isinstance(display, (ir.Sequence, ir.Mapping)) and 0 < len(display.items) <= _MANY:
+            if isinstance(display, ir.Mapping):
+                rendered = [self._objects.render(key) if key is not None else None for key, _ in display.items]
+                held = [value for _, value in display.items]
+            else:
+                rendered, held = [str(number) for number in range(len(display.items))], list(display.items)
+            if None in rendered or any(isinstance(each, ir.Starred) for each in held):
+                return None
+            places = [each for each in rendered if each is not None]
+            for place, value in zip(places, held, strict=True):
+                if (key := self._objects.key(value)) is not None:
+                    self._objects.name_item(f"{base}[{place}]", key)
+        own = self._objects.raw_variable(target.scope, target.name)
+        return [{own: place} for place in places]
+
+    def _is_optimizers(self, item: ir.Value) -> bool:
+        """Whether an item is used as a scaler or optimizer."""
+        up = item.parent
+        if isinstance(up, ir.Attribute):
+            return up.attr in _USES
+        return isinstance(up, ir.Call) and up.func is not item and ir.last_name(up.func) in _USES
+
+    def _indexed(self, source: ir.Value) -> ir.Value | None:
+        """The container whose indexes or keys a loop runs over."""
+        if isinstance(source, ir.Call) and self._module.names.of(source.func) == {"builtins.range"}:
+            length = source.positional[0] if len(source.positional) == 1 else None
+            if isinstance(length, ir.Call) and self._module.names.of(length.func) == {"builtins.len"}:
+                return length.positional[0] if length.positional else None
+            return None
+        if isinstance(source, ir.Call) and isinstance(source.func, ir.Attribute) and source.func.attr == "keys":
+            return source.func.base
+        return source if isinstance(source, (ir.Name, ir.Attribute)) else None
+
+    def _is_passed_on(self, name: ir.Name, values: Sequence[ir.Name]) -> bool:
+        """Whether a function of this file is given a loop's variable."""
+        own = [value for value in values if value.name == name.name]
+        calls = [value.parent for value in own if isinstance(value.parent, ir.Call) and value.parent.func is not value]
+        return any(self._objects.function(self._objects.key(call.func) or "") is not None for call in calls)
+
+    def _in_sight(self, source: ir.Value) -> bool:
+        """Whether what a loop runs over is written out in the file."""
+        if not isinstance(source, ir.Call):
+            return isinstance(self._display(source), (ir.Sequence, ir.Mapping))
+        if isinstance(source.func, ir.Attribute) and not source.args:
+            return self._in_sight(source.func.base)
+        return bool(source.positional) and all(map(self._in_sight, source.positional))
+
+    def _aligned(self, target: ir.Value, source: ir.Value) -> list[dict[str, str]] | None:
+        """The names of a target, in each round of a loop over `source`."""
+        if isinstance(target, ir.Name):
+            keys = self._items(source)
+            own = self._objects.raw_variable(target.scope, target.name)
+            return [{own: key} for key in keys] if keys is not None else None
+        if not isinstance(target, ir.Sequence):
+            return None
+        columns = self._columns(target, source)
+        if columns is None:
+            return None
+        length = min(len(column) for column in columns)
+        return [{own: key for column in columns for own, key in column[i].items()} for i in range(length)]
+
+    def _columns(self, target: ir.Sequence, source: ir.Value) -> list[list[dict[str, str]]] | None:
+        names = self._module.names.of(source.func) if isinstance(source, ir.Call) else set()
+        if isinstance(source, ir.Call) and names == {"builtins.zip"} and len(source.positional) == len(target.items):
+            found = [self._aligned(one, other) for one, other in zip(target.items, source.positional, strict=True)]
+            known = [each for each in found if each is not None]
+            if not known:
+                return None
+            return known
+        if isinstance(source, ir.Call) and names == {"builtins.enumerate"} and len(target.items) == 2:
+            inner = self._aligned(target.items[1], source.positional[0]) if source.positional else None
+            return [inner] if inner is not None else None
+        if isinstance(source, ir.Call) and isinstance(source.func, ir.Attribute) and source.func.attr == "items":
+            values = self._items(source)
+            last = target.items[-1]
+            if values is None or not isinstance(last, ir.Name):
+                return None
+            own = self._objects.raw_variable(last.scope, last.name)
+            return [[{own: key} for key in values]]
+        display = self._display(source)
+        if isinstance(display, ir.Sequence):  # pairs
+            rows = [each for each in display.items if isinstance(each, ir.Sequence)]
+            if rows and len(rows) == len(display.items) and all(len(row.items) == len(target.items) for row in rows):
+                return [
+                    [{own: key} for row in rows if (key := self._objects.key(row.items[i])) is not None]
+                    for i, item in enumerate(target.items)
+                    if isinstance(item, ir.Name)
+                    for own in (self._objects.raw_variable(item.scope, item.name),)
+                    if all(self._objects.key(row.items[i]) is not None for row in rows)
+                ] or None
+        return None
+
+    def _items(self, source: ir.Value) -> list[str] | None:
+        """The keys of what a loop over `source` takes, one after the other."""
+        if isinstance(source, ir.Call) and isinstance(source.func, ir.Attribute):
+            if source.func.attr not in ("values", "items") or source.args:
+                return None
+            display = self._display(source.func.base)
+            if isinstance(display, ir.Mapping):
+                literals = [self._objects.render(key) if key is not None else None for key, _ in display.items]
+                return self._keys([value for _, value in display.items], source.func.base, literals)
+            return self._some(source.func.base)
+        if isinstance(source, ir.Call):
+            names = self._module.names.of(source.func)
+            if names and names <= {"builtins.list", "builtins.tuple", "builtins.reversed"} and source.positional:
+                return self._items(source.positional[0])
+            return None
+        display = self._display(source)
+        if isinstance(display, ir.Sequence):
+            return self._keys(display.items, source)
+        return self._items(display) if isinstance(display, ir.Call) else self._some(source)
+
+    def _keys(self, items: Sequence[ir.Value], source: ir.Value, names: Sequence[str | None] = ()) -> list[str] | None:
+        """The keys of a display's items: their own, or, where they are made there, by `names` or their numbers."""
+        if not items or len(items) > _MANY or any(isinstance(each, ir.Starred) for each in items):
+            return self._some(source)
+        keys = [self._objects.key(each) for each in items]
+        base = self._objects.key(source)
+        places = [name or str(number) for number, name in enumerate(names or [None] * len(keys))]
+        found = [
+            key or (f"{base}[{place}]" if base is not None else None) for place, key in zip(places, keys, strict=True)
+        ]
+        return [each for each in found if each is not None] if None not in found else None
+
+    def _some(self, source: ir.Value) -> list[str] | None:
+        key = self._objects.key(source)
+        return [f"{key}[{number}]" for number in range(_SOME)] if key is not None else None
+
+    def _display(self, value: ir.Value) -> ir.Value:
+        """The display that a variable or attribute is bound to, once, here or where it was passed from."""
+        sources = self._objects.sources(value) if isinstance(value, (ir.Name, ir.Attribute)) else ()
+        if len(sources) == 1 and self._is_bound_once(value):
+            return sources[0]
+        key = self._objects.key(value) or ""
+        if key.startswith("#"):
+            return self._module.value(int(key[1:]))
+        if key and key not in self._displays:
+            self._displays[key] = self._display_at(key)
+        return self._displays.get(key) or value
+
+    def passed(self, value: ir.Value) -> str | None:
+        """The key by which a callee knows a container that has no name: `clear([optimizer_a, optimizer_b])`."""
+        if isinstance(value, (ir.Sequence, ir.Mapping)):
+            items = [each for _, each in value.items] if isinstance(value, ir.Mapping) else value.items
+            known = bool(items) and all(self._objects.key(each) is not None for each in items)
+        else:
+            known = isinstance(value, ir.Call) and self._items(value) is not None
+        return f"#{value.id}" if known else None
+
+    def _is_bound_once(self, value: ir.Value) -> bool:
+        return not isinstance(value, ir.Name) or len(self._objects.bindings(value)) == 1
+
+    def _display_at(self, key: str) -> ir.Value | None:
+        """The display that the variable or attribute of a key is bound to, once."""
+        found: ir.Value | None = None
+        with self._objects.within(Frame()):  # the key is one of the outermost caller's
+            for statement in self._module.whole.near(word_of(key)).statements:
+                value = statement.value if isinstance(statement, ir.Assign) else None
+                if not isinstance(statement, ir.Assign) or not isinstance(value, (ir.Sequence, ir.Mapping)):
+                    continue
+                target = statement.targets[0]
+                if isinstance(target, (ir.Name, ir.Attribute)) and self._objects.key(target) == key:
+                    if self._is_bound_once(target) and list(self._objects.sources(target)) == [value]:
+                        found = value
+        return found

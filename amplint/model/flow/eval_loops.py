@@ -1,0 +1,279 @@
+"""How flow analysis runs loops: until nothing new comes round, or once for each of several optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from amplint.model.calls.events import events
+from amplint.model.flow.containers import Containers
+from amplint.model.flow.eval_expressions import Expressions
+from amplint.model.flow.path_sets import Paths, joined
+from amplint.model.flow.state import Abstract, State
+from amplint.model.inference.iterations import is_repeated, runs_once
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+MAX_ROUNDS = 6
+
+_Run: TypeAlias = Callable[[ir.Block, list[State]], Paths]
+
+
+class Loops:
+    """Runs the loops of one function, and of those that it calls."""
+
+    def __init__(self, module: Module, expressions: Expressions, run: _Run) -> None:
+        self._module = module
+        self._objects = objects(module)
+        self._containers = module.once(Containers)
+        self._events = events(module)
+        self._expressions = expressions
+        self._block = run
+        self.counters: set[str] = set()  # variables of which it is known whether they are at 0
+
+    def loop(self, loop: ir.For | ir.While, states: list[State]) -> Paths:
+        """A loop until nothing new comes round; a for is taken to run at least once."""
+        paths = Paths()
+        # What is computed anew in each iteration would only keep paths apart; flags carry over.
+        assigned = self._objects.assigned_in(loop, flags=False)
+        done: list[State] = []
+        if isinstance(loop, ir.For):
+            states = self._expressions.evaluate(loop.iter, states)
+            rounds = self._containers.rounds(loop.target, loop.iter, ir.values_below(loop.body))
+            picks = rounds is not None and self._picks(loop)
+            if rounds is not None and not picks:
+                return self._over_objects(loop, rounds, states)
+        drives = isinstance(loop, ir.For) and (picks or self._drives(loop.iter))
+        if drives:
+            states = [state.unknown() for state in states]
+        seen: set[State] = set()
+        asked = self._asked_numbers(loop)
+        counter, advancing, counts = self._counter(loop, asked), self._advancing(loop), self._counts(loop)
+        counted = {key for key in counts if key in asked}  # what they are before the loop is so in its first iteration
+        limits = self._limits(loop, {*counts, advancing})
+        asked_behind = self._asked_behind(loop) if counts or advancing else set[str]()
+        kept = counts & asked_behind
+        before = advancing if self._module.once(_asks_for_neighbours) else None
+        advancing = advancing if advancing in asked_behind else None
+        todo = self._started(states, [key for key in assigned if key not in counted], counter, limits)
+        assigned = [key for key in assigned if key not in kept and key not in (advancing, before)]
+        held_back: list[State] = []
+        again, once = is_repeated(self._module, loop), runs_once(self._module, loop)
+        for is_first in (True, *(False,) * (0 if once else MAX_ROUNDS - 1)):
+            if isinstance(loop, ir.While):
+                outcomes = [each for state in todo for each in self._expressions.outcomes(loop.test, state)]
+                done += [each.state.behind_loop(loop.id) for each in outcomes if not each.holds]
+                todo = [each.state for each in outcomes if each.holds]
+            if any(state in seen for state in todo):  # another round changes nothing
+                done += held_back
+            todo = [state for state in joined(todo) if state not in seen]
+            if not todo:
+                break
+            seen.update(todo)
+            inner = self._block(loop.body, todo)
+            paths.normal += inner.breaks
+            paths.exits += inner.exits
+            paths.raises += inner.raises
+            left = [*inner.normal, *inner.continues]
+            if isinstance(loop, ir.For):  # behind it, what the last iteration has bound is still so
+                ends = [_advanced(state, advancing) for state in left] if limits else left
+                behind = [state.unknown() if drives else state.behind_loop(loop.id) for state in ends]
+                (held_back if is_first and again else done).extend(behind)
+            left = [_advanced(state, advancing or before) for state in left]
+            todo = [_at(state.forget(assigned).next_iteration(loop.id), counter, first=False) for state in left]
+            if drives:
+                todo = [state.unknown() for state in todo]
+        paths.then(self._block, loop.orelse, joined([*done, *(_behind_its_round(loop, todo) if once else ())]))
+        paths.normal = joined(paths.normal)
+        return paths
+
+    def _started(
+        self, states: list[State], assigned: list[str], counter: str | None, limits: list[ir.Value]
+    ) -> list[State]:
+        """The states in which a loop's first iteration starts: its limits let it through."""
+        states = [_at(state.forget(assigned), counter, first=True) for state in states]
+        for limit in limits:
+            states = [self._expressions.conditions.assume(limit, False, state) for state in states]
+        return states
+
+    def _counter(self, loop: ir.For | ir.While, asked: dict[str, set[object]]) -> str | None:
+        """The variable that counts a loop's iterations from 0, if its conditions compare it with numbers."""
+        source = loop.iter if isinstance(loop, ir.For) else None
+        if not isinstance(loop, ir.For) or not isinstance(source, ir.Call) or len(source.args) != 1:
+            return None
+        names, target = self._module.names.of(source.func), loop.target
+        if names == {"builtins.enumerate"} and isinstance(target, ir.Sequence):
+            target = target.items[0]
+        elif names != {"builtins.range"}:
+            return None
+        if not isinstance(target, ir.Name):
+            return None
+        key = self._objects.own_key(target)
+        if 0 in asked.get(key, ()):
+            self.counters.add(key)
+        return key if key in asked else None
+
+    def _advancing(self, loop: ir.For | ir.While) -> str | None:
+        """The variable that is one more in each iteration of a loop: of `enumerate`, or `range` without a step."""
+        source = loop.iter if isinstance(loop, ir.For) else None
+        if not isinstance(loop, ir.For) or not isinstance(source, ir.Call):
+            return None
+        names, target = self._module.names.of(source.func), loop.target
+        if names == {"builtins.enumerate"} and isinstance(target, ir.Sequence):
+            target = target.items[0]
+        elif names != {"builtins.range"} or len(source.args) > 2:
+            return None
+        return self._objects.own_key(target) if isinstance(target, ir.Name) else None
+
+    def _counts(self, loop: ir.For | ir.While) -> set[str]:
+        """The variables and attributes that a loop adds to."""
+        targets = [
+            each.target
+            for each in ir.walk_statements(loop.body, into=False)
+            if isinstance(each, ir.AugAssign) and each.op == "Add"
+        ]
+        keys = (
+            self._objects.own_key(each) if isinstance(each, ir.Name) else self._objects.key(each) for each in targets
+        )
+        return {key for key in keys if key is not None}
+
+    def _asked_behind(self, loop: ir.For | ir.While) -> set[str]:
+        """What the conditions ask for that stand behind a loop."""
+        function = ir.function_of(loop)
+        body = function.body if function is not None else self._module.program.body
+        inside = {each.id for each in ir.walk_statements(loop.body, into=False)}
+        tests = (
+            each.test
+            for each in ir.walk_statements(body, into=False)
+            if isinstance(each, (ir.If, ir.While)) and each.id > loop.id and each.id not in inside
+        )
+        return {key for test in tests for key in self._asked_for(test)}
+
+    def _asked_for(self, value: ir.Value, depth: int = 2) -> set[str]:
+        """What a value is made of, and what is assigned to the variables in it."""
+        names = [each for each in ir.walk_values(value) if isinstance(each, ir.Name)] if depth else []
+        sources = (source for name in names for source in self._objects.sources(name))
+        return self._objects.names_in(value).union(*(self._asked_for(each, depth - 1) for each in sources))
+
+    def _limits(self, loop: ir.For | ir.While, counters: set[str | None]) -> list[ir.Value]:
+        """The tests by which a loop ends before it does anything, once it has counted far enough."""
+        found: list[ir.Value] = []
+        for statement in loop.body.statements if isinstance(loop, ir.For) else ():
+            if isinstance(statement, ir.If):
+                last = statement.then.statements[-1]
+                ends = isinstance(last, ir.Jump) and last.kind == "break" and statement.orelse is None
+                if not ends or not isinstance(statement.test, ir.Compare):
+                    break
+                if counters.intersection(self._objects.assigned_in(statement)):
+                    break  # it is set back
+                if self._objects.names_in(statement.test) & counters:
+                    found.append(statement.test)
+            elif any(True for _ in statement.blocks()) or any(True for _ in self._events.in_statement(statement)):
+                break
+        return found
+
+    def _asked_numbers(self, loop: ir.For | ir.While) -> dict[str, set[object]]:
+        """The variables that conditions in a loop compare with numbers, with these: `i == 0`, `(i + 1) % 4 == 0`."""
+        found: dict[str, set[object]] = {}
+        for statement in ir.walk_statements(loop.body, into=False):
+            for test in ir.walk_values(statement.test) if isinstance(statement, ir.If) else ():
+                if isinstance(test, ir.Compare) and len(test.rights) == 1 and isinstance(test.rights[0], ir.Constant):
+                    for name in _counting(test.left):
+                        found.setdefault(self._objects.own_key(name), set()).add(test.rights[0].value)
+        return found
+
+    def _drives(self, source: ir.Value) -> bool:
+        """Whether each round of a loop runs a generator of this file that has events."""
+        calls = (each for each in ir.walk_values(source) if isinstance(each, ir.Call))
+        found = (self._expressions.calls.find(call) for call in calls)
+        return any(
+            callee is not None and callee.function.is_generator and self._expressions.calls.matters(callee)
+            for callee in found
+        )
+
+    def _picks(self, loop: ir.For) -> bool:
+        """Whether a loop asks which of its objects it is at: then not every round does the same."""
+        own = {self._objects.own_key(each) for each in ir.walk_values(loop.target) if isinstance(each, ir.Name)}
+        tests = [each.test for each in ir.walk_statements(loop.body, into=False) if isinstance(each, ir.If)]
+        return any(
+            isinstance(each, ir.Name) and self._objects.own_key(each) in own
+            for t in tests
+            for each in ir.walk_values(t)
+        )
+
+    def _over_objects(self, loop: ir.For, rounds: list[dict[str, str]], states: list[State]) -> Paths:
+        """A loop over optimizers: one round after the other, the loop's variables being those objects."""
+        paths = Paths()
+        before = states[0].doers if states else frozenset()
+        others = [state for state in states if state.doers != before]
+        if others:
+            paths = self._over_objects(loop, rounds, others)
+            states = [state for state in states if state.doers == before]
+        shadowed = self._bound_again(loop)
+        for aliases in rounds:
+            for own in shadowed & set(aliases):  # a loop inside gives the name to others
+                states = [state.bind(own, Abstract("object", aliases[own])) for state in states]
+            fixed = {own: key for own, key in aliases.items() if own not in shadowed}
+            with self._expressions.within(self._objects.frame.inner(fixed, {})):
+                inner = self._block(loop.body, states)
+            paths.exits += inner.exits
+            paths.raises += inner.raises
+            paths.normal += inner.breaks
+            left = [*inner.normal, *inner.continues]
+            # Behind the loop, and at its next round, the variables are still those objects.
+            for own, key in fixed.items():
+                left = [state.bind(own, Abstract("object", key)) for state in left]
+            states = joined(state.next_iteration(loop.id, before) for state in left)
+        states = [state.behind_loop(loop.id) for state in states]
+        paths.then(self._block, loop.orelse, states)
+        paths.normal = joined(paths.normal)
+        return paths
+
+    def _bound_again(self, loop: ir.For) -> set[str]:
+        """The variables that loops inside of a loop bind."""
+        inside = [each for each in ir.walk_statements(loop.body, into=False) if isinstance(each, ir.For)]
+        names = (name for each in inside for name in ir.walk_values(each.target) if isinstance(name, ir.Name))
+        return {self._objects.raw_variable(name.scope, name.name) for name in names}
+
+
+def _behind_its_round(loop: ir.For | ir.While, left: list[State]) -> list[State]:
+    """The states behind a `while` that runs once, of those at the end of its round."""
+    return [state.behind_loop(loop.id) for state in left] if isinstance(loop, ir.While) else []
+
+
+def _asks_for_neighbours(module: Module) -> bool:
+    """Whether a file asks for multiples both of a number and of the one behind it: `i % k`, `(i + 1) % k`."""
+    asked = {
+        isinstance(each.left, ir.Binary)
+        for test in (each.test for each in module.whole.near("%").statements if isinstance(each, ir.If))
+        for each in ir.walk_values(test)
+        if isinstance(each, ir.Binary) and each.op == "Modulo"
+    }
+    return len(asked) == 2
+
+
+def _at(state: State, counter: str | None, first: bool) -> State:
+    """A state at the first iteration of a loop, or at a later one."""
+    return state.with_fact(f"Equal({counter},0)", first) if counter is not None else state
+
+
+def _advanced(state: State, counter: str | None) -> State:
+    """A state where a loop's variable has become one more: what was known of that number is known of it."""
+    if counter is None:
+        return state
+    known = state.known_of_sum(counter, "1")
+    state = state.forget((counter,))
+    for fact, truth in known:
+        state = state.with_fact(fact, truth)
+    return state
+
+
+def _counting(value: ir.Value) -> Iterator[ir.Name]:
+    """The variable in a number that is made of it and of literals."""
+    if isinstance(value, ir.Name):
+        yield value
+    elif isinstance(value, ir.Binary) and isinstance(value.right, ir.Constant):
+        yield from _counting(value.left)

@@ -1,0 +1,352 @@
+"""What flow analysis does at each statement: the suites, branches, regions, assignments; loops are in `loops`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.model.calls.events import Event, events, is_grad
+from amplint.model.flow.branch_effects import Arms
+from amplint.model.flow.eval_expressions import Expressions
+from amplint.model.flow.eval_loops import Loops
+from amplint.model.flow.gradient_reads import reads_of_statement
+from amplint.model.flow.path_sets import Paths, joined, without_complements, without_idle_facts
+from amplint.model.flow.state import Abstract, State
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import block_leaves, equality
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+FEW_STATES = 8  # into an arm
+FEW_APART = 4  # behind an if, where they differ in what is known of conditions only
+
+
+class Statements:
+    """Takes states through the statements of one function, and of those that it calls."""
+
+    def __init__(self, module: Module, depth: int, effort: int, several: bool) -> None:
+        self._module = module
+        self._events = events(module)
+        self._objects = objects(module)
+        self._arms = module.once(Arms)
+        self.expressions = self._expressions = Expressions(module, self.block, depth, effort, several)
+        self.loops = Loops(module, self._expressions, self.block)
+        self._transfer = self._expressions.transfer
+        self._regions = self._expressions.regions
+        self._conditions = self._expressions.conditions
+
+    def block(self, block: ir.Block, states: list[State]) -> Paths:
+        """How a suite is left."""
+        paths = Paths(normal=states)
+        for statement in block.statements:
+            if not paths.normal:
+                break
+            self._expressions.spend(paths.normal)
+            inner = self._statement(statement, paths.normal)
+            paths.leave(inner)
+            paths.normal = joined(state.but(result=None) if state.result else state for state in inner.normal)
+        return paths
+
+    def _statement(self, statement: ir.Statement, states: list[State]) -> Paths:
+        if isinstance(statement, ir.If):
+            return self._branch(statement, states)
+        if isinstance(statement, (ir.For, ir.While)):
+            return self.loops.loop(statement, states)
+        if isinstance(statement, ir.With):
+            return self._with(statement, states)
+        if isinstance(statement, ir.Try):
+            return self._try(statement, states)
+        if isinstance(statement, ir.Match):
+            return self._match(statement, states)
+        if isinstance(statement, (ir.Function, ir.Class)):
+            return Paths(normal=states)
+        outcomes = self._expressions.outcomes
+        if isinstance(statement, ir.Assert):
+            return Paths(normal=[each.state for s in states for each in outcomes(statement.test, s) if each.holds])
+        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Conditional):
+            return Paths(normal=self._choice(statement, statement.value, states))
+        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Bool) and self._is_asked(statement):
+            return Paths(normal=[each for state in states for each in self._flagged(statement, statement.value, state)])
+        states = self._simple(statement, states)
+        if isinstance(statement, ir.Return):
+            return Paths(exits=[self._returning(statement, state) for state in states])
+        if isinstance(statement, ir.Raise):
+            return Paths(raises=states)
+        if isinstance(statement, ir.Jump) and statement.kind != "pass":
+            return Paths(breaks=states) if statement.kind == "break" else Paths(continues=states)
+        return Paths(normal=states)
+
+    def _returning(self, statement: ir.Return, state: State) -> State:
+        value = statement.value
+        if value is None:
+            return state.but(result=(0, Abstract("truth", flag=False)))
+        held = self._expressions.abstract(value, state)
+        if held is None or held.kind == "test" or isinstance(value, (ir.Constant, ir.Compare, ir.Unary)):
+            truth = self._conditions.truth(value, state)  # what it depends on may be the function's own
+            held = Abstract("truth", flag=truth) if truth is not None else held
+        return state.but(result=(0, held) if held is not None else None)
+
+    def _choice(self, statement: ir.Assign, value: ir.Conditional, states: list[State]) -> list[State]:
+        """`scaler = GradScaler() if amp else None`: where it is there, the condition holds, and the other way round."""
+        keys = [self._objects.key(target) for target in statement.targets]
+        if not any(key is not None and self._objects.is_scalers(key) for key in keys):
+            return [each for state in states for each in self._store(statement, value, state)]
+        return [
+            each
+            for state in states
+            for outcome in self._expressions.outcomes(value.test, state)
+            for each in self._store(statement, value.then if outcome.holds else value.other, outcome.state)
+        ]
+
+    def _is_asked(self, statement: ir.Assign) -> bool:
+        """Whether a condition reads what is assigned."""
+        target = statement.targets[0]
+        if len(statement.targets) != 1 or not isinstance(target, ir.Name):
+            return False
+        key = self._objects.raw_variable(target.scope, target.name)
+        return self._module.once(_is_in_conditions, target.name, key)
+
+    def _flagged(self, statement: ir.Assign, value: ir.Bool, before: State) -> Iterator[State]:
+        """`deferred = amp and not last`: the ways in which it comes out, kept apart."""
+        for outcome in self._expressions.outcomes(value, before):
+            for state in self._store(statement, value, outcome.state):
+                yield state.with_fact(self._objects.own_key(statement.targets[0]), outcome.holds)  # type: ignore[arg-type]
+
+    def _store(self, statement: ir.Assign, value: ir.Value, before: State) -> list[State]:
+        if isinstance(value, ir.Call) and self._expressions.constructs(value, statement.targets):
+            # What the constructor stores in it has to stay.
+            return self._expressions.evaluate(value, [self._expressions.assign(statement.targets[0], None, before)])
+        return [self._bound(statement, value, state) for state in self._expressions.evaluate(value, [before])]
+
+    def _bound(self, statement: ir.Assign, value: ir.Value, state: State) -> State:
+        """The targets of an assignment bound to what its value is."""
+        made = [pair for target in statement.targets for pair in ir.pairs(target, value)]
+        whole = len(made) == len(statement.targets)
+        held = [self._expressions.held_by(statement.targets if whole else (one,), other, state) for one, other in made]
+        learned = [self._conditions.learned(one, other, state) for one, other in made]
+        for (target, source), its, fact in zip(made, held, learned, strict=True):
+            if is_grad(target):
+                state = self._stored(target, source, state)
+            if not self._is_itself(target, source):
+                state = self._expressions.assign(target, self._unlike(target, its), state)
+            state = state.with_fact(*fact) if fact is not None else state
+            state = self._transfer.made(target, source, state)
+        return state
+
+    def _is_itself(self, target: ir.Value, value: ir.Value) -> bool:
+        """Whether an attribute is given the parameter that goes by its key: `self.model = model` in a constructor."""
+        if not isinstance(target, ir.Attribute) or not isinstance(value, ir.Name):
+            return False
+        return self._objects.key(target) == self._objects.key(value)
+
+    def _stored(self, target: ir.Value, value: ir.Value, state: State) -> State:
+        """`p.grad = ...`: None for all of a model's parameters clears them, of anything else nothing is known."""
+        up, roots = target.parent, frozenset[str]()
+        while isinstance(up, ir.Node) and not isinstance(up, ir.Function):
+            if isinstance(up, ir.For) and (roots := self._objects.parameters_roots(up.iter)):
+                break
+            if isinstance(up, ir.If) and not any(is_grad(each) for each in ir.walk_values(up.test)):
+                break  # some of them only
+            up = up.parent
+        if any(is_grad(each) for each in ir.walk_values(value)):
+            return state  # made of what they were
+        if isinstance(value, ir.Constant) and value.value is None and len(roots) == 1:
+            return self._transfer.visit(Event("zero_grad", target, optimizer=min(roots)), state) or state
+        return state.with_unknown_gradients()
+
+    def _unlike(self, target: ir.Value, held: Abstract | None) -> Abstract | None:
+        """What a target is bound to, unless that is itself: names with one binding share a key already."""
+        if held is not None and held.kind == "object":
+            key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
+            return None if key == held.key else held
+        return held
+
+    def _simple(self, statement: ir.Statement, states: list[State]) -> list[State]:
+        for event in reads_of_statement(self._module, statement):
+            states = [after for state in states if (after := self._transfer.visit(event, state)) is not None]
+        if isinstance(statement, ir.Assign):
+            value = statement.value
+            return [each for s in states for each in self._store(statement, value, s)] if value is not None else states
+        if isinstance(statement, ir.AugAssign):
+            return [each for state in states for each in self._increased(statement, state)]
+        for value in statement.values():
+            states = self._expressions.evaluate(value, states)
+        if isinstance(statement, ir.Delete):
+            for value in statement.targets:
+                states = [self._expressions.assign(value, None, state) for state in states]
+        return states
+
+    def _increased(self, statement: ir.AugAssign, before: State) -> Iterator[State]:
+        tensors = self._expressions.tensors
+        for state in self._expressions.evaluate(statement.value, [before]):
+            divides = is_grad(statement.target) and tensors.is_scale(statement.value, state)
+            divided = state.with_unknown_gradients() if divides else state
+            clip = tensors.by_hand(statement, divided)
+            after = self._transfer.visit(clip, divided) if clip is not None else divided
+            if after is not None:
+                yield self._counted(statement, after)
+
+    def _counted(self, statement: ir.AugAssign, state: State) -> State:
+        """`n += 1`: what was known of n + 1 is known of n; a counter at 0 comes to 1; a multiple is none any more.
+
+        And `n -= 1`: what was known of n is known of n + 1.
+        """
+        target = statement.target
+        key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
+        by = self._objects.render(statement.value)
+        bound = self._expressions.assign(target, None, state)
+        sources = self._transfer.ownership.reach_of_all([target, statement.value], state)
+        if key is not None and sources is not None and sources.roots:
+            bound = bound.bind(key, sources)  # `loss += term`
+        if key is None or by is None or statement.op not in ("Add", "Subtract"):
+            return bound
+        if statement.op == "Subtract":
+            for fact, truth in state.known_of_difference(key, by):
+                bound = bound.with_fact(fact, truth)
+            return bound
+        if by == "1" and state.known(f"Equal({key},0)"):
+            bound = bound.with_fact(f"Equal({key},1)", True)
+        for fact in state.multiples(key) if by == "1" else ():
+            bound = bound.with_fact(fact, False)
+        for fact, truth in state.known_of_sum(key, by):
+            bound = bound.with_fact(fact, truth)
+        return bound
+
+    def _branch(self, statement: ir.If, states: list[State]) -> Paths:
+        paths = Paths()
+        arms = {True: statement.then, False: statement.orelse}
+        # Where an arm leaves, what stands behind the statement belongs to the other.
+        leaving = {holds: arm is not None and block_leaves(arm) for holds, arm in arms.items()}
+        behind = any(leaving.values()) and self._arms.unscales_behind(statement)
+        unscales = {holds: self._arms.unscales(arm) or (behind and not leaving[holds]) for holds, arm in arms.items()}
+        taken: dict[bool, list[State]] = {True: [], False: []}
+        decides = self._arms.decides(statement)
+        for before in states:
+            self._expressions.guesses.entered(statement.test, before)
+            for each in self._expressions.outcomes(statement.test, before):
+                guessed = decides and not _breaks(arms[each.holds])
+                outcome = self._expressions.guesses.taken(statement.test.id, each) if guessed else each
+                # What is known of other conditions would only keep paths apart.
+                after = outcome.state if decides else outcome.state.but(facts=before.facts)
+                hidden = outcome.by_flag and unscales[not outcome.holds] and not unscales[outcome.holds]
+                taken[outcome.holds].append(self._transfer.switches.uncertain(after) if hidden else after)
+        for holds, arm in arms.items():
+            if taken[holds]:
+                # An `and` fails in several ways; in a long chain of elifs they would multiply.
+                few = len(taken[holds]) <= FEW_STATES
+                paths.then(self.block, arm, taken[holds] if few else without_idle_facts(taken[holds]))
+        apart = without_complements(paths.normal)
+        paths.normal = apart if len(apart) <= FEW_APART else without_idle_facts(apart)
+        return paths
+
+    def _with(self, statement: ir.With, states: list[State]) -> Paths:
+        paths = Paths()
+        outside: dict[int, list[State]] = {}
+        for state in states:
+            outside.setdefault(len(state.regions), []).append(state)
+        for depth, entering in outside.items():
+            group = entering
+            for item in statement.items:
+                group = self._expressions.evaluate(item.context, group)
+                if self._events.unseen.runs_by_entering(item.context):
+                    group = [state.unknown() for state in group]
+                group = [each for state in group for each in self._decided(item.context, statement, state)]
+                group = [self._regions.enter(item.context, state, self._conditions) for state in group]
+                if item.target is not None:
+                    group = [self._expressions.assign(item.target, None, state) for state in group]
+            inner = self.block(statement.body, joined(group))
+            for left in (inner.normal, inner.breaks, inner.continues, inner.exits, inner.raises):
+                left[:] = [state.but(regions=state.regions[:depth]) for state in left]
+            paths.leave(inner)
+            paths.normal += inner.normal
+        return paths
+
+    def _decided(self, context: ir.Value, statement: ir.With, state: State) -> list[State]:
+        """The paths into a region, on and off apart where its flag changes inside."""
+        flag = self._regions.flag(context)
+        if flag is None or not set(self._objects.assigned_in(statement)) & self._objects.names_in(flag):
+            return [state]
+        return [each.state for each in self._expressions.outcomes(flag, state)]
+
+    def _try(self, statement: ir.Try, states: list[State]) -> Paths:
+        paths = Paths()
+        body = self.block(statement.body, states)
+        paths.leave(body)
+        if statement.handlers:
+            paths.raises = []  # caught, as far as it matters
+        paths.then(self.block, statement.orelse, body.normal)
+        # An exception can come from anywhere in the body.
+        assigned = self._objects.assigned_in(statement)
+        caught = [state.unknown().forget(assigned) for state in states]
+        for handler in statement.handlers:
+            paths.then(self.block, handler.body, caught)
+        if statement.final is None:
+            return paths
+        # However the rest is left, the last suite runs, and then it goes on in the same way.
+        after = Paths()
+        for left, goes_on in (
+            (paths.normal or caught, after.normal if paths.normal else []),
+            (paths.breaks, after.breaks),
+            (paths.continues, after.continues),
+            (paths.exits, after.exits),
+            (paths.raises, after.raises),
+        ):
+            inner = self.block(statement.final, joined(left)) if left else Paths()
+            after.leave(inner)
+            goes_on.extend(inner.normal)
+        return after
+
+    def _match(self, statement: ir.Match, states: list[State]) -> Paths:
+        """A case with one value is a test for equality; what another compares can't be told."""
+        paths = Paths()
+        states = self._expressions.evaluate(statement.subject, states)
+        unscaling = [self._arms.unscales(case.body) for case in statement.cases]
+        function = ir.function_of(statement)
+        scope = (function or self._module.program).scope
+        for case, unscales in zip(statement.cases, unscaling, strict=True):
+            missed: list[State] = []
+            for name in case.binds:
+                states = [state.bind(self._objects.variable(scope, name), None) for state in states]
+            if case.equals is not None:
+                test = self._module.once(_equality, statement.subject, case.equals)
+                outcomes = [each for state in states for each in self._expressions.outcomes(test, state)]
+                states = [each.state for each in outcomes if each.holds]
+                missed = [each.state for each in outcomes if not each.holds]
+            elif not case.irrefutable:
+                missed = list(states)
+            if case.guard is not None:
+                outcomes = [each for state in states for each in self._expressions.outcomes(case.guard, state)]
+                states = [each.state for each in outcomes if each.holds]
+                missed += [each.state for each in outcomes if not each.holds]
+            if any(unscaling) and not unscales:
+                states = [self._transfer.switches.uncertain(state) for state in states]
+            paths.then(self.block, case.body, states)
+            states = joined(missed)
+        paths.normal += [self._transfer.switches.uncertain(state) for state in states] if any(unscaling) else states
+        return paths
+
+
+def _breaks(arm: ir.Block | None) -> bool:
+    """Whether an arm ends a loop: that it may end there is no guess about what stands behind it."""
+    last = arm.statements[-1] if arm is not None else None
+    return isinstance(last, ir.Jump) and last.kind == "break"
+
+
+def _is_in_conditions(module: Module, name: str, key: str) -> bool:
+    """Whether conditions of the file read a variable, by its name and key."""
+    read = (each for test in _tests(module, name) for each in ir.walk_values(test) if isinstance(each, ir.Name))
+    return any(objects(module).raw_variable(each.scope, each.name) == key for each in read)
+
+
+def _tests(module: Module, name: str) -> Iterator[ir.Value]:
+    """The conditions round which a name is written."""
+    near = module.whole.near(name)
+    yield from (each.test for each in near.statements if isinstance(each, (ir.If, ir.While)))
+    yield from (each.test for each in near.values if isinstance(each, ir.Conditional))
+
+
+def _equality(_module: Module, subject: ir.Value, value: ir.Value) -> ir.Compare:
+    # One for all paths: what is known of a test is known by its node.
+    return equality(subject, value)

@@ -1,0 +1,169 @@
+"""Arms that a path takes by a guess: what their condition asks for changes as the program trains.
+
+A flush behind a loop (`if seen % n:`) asks how many micro steps are left. A path that doesn't know it takes both arms.
+That it has no gradients in one of them is evidence of nothing, if other paths come to that condition with some: it may
+well tell these apart. A path remembers such arms as facts, so that arms that do the same are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.model.flow.path_sets import Outcome
+from amplint.model.flow.state import GUESS, State
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import Assigned, Other
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+    from amplint.model.flow.visits import Issue
+
+# The misuse that consists of something not having been done before.
+OF_WHAT_IS_MISSING = ("AMP407", "AMP418")
+_EMPTY = ("none", "zeros", "entry")
+# What says the same whenever it is asked, of what is given.
+_FIXED = ("torch.", "os.", "platform.", "builtins.isinstance", "builtins.hasattr", "builtins.callable")
+_OF_ARGUMENTS = ("builtins.bool", "builtins.int", "builtins.float", "builtins.getattr", "builtins.min", "builtins.max")
+_FOLLOW = 5
+
+_Clause = frozenset[tuple[str, bool]]
+
+
+class Changing:
+    """Tells which conditions of one module ask for what changes as it trains."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._objects = objects(module)
+        self._changes: dict[ir.Value, bool] = {}
+
+    def changes(self, test: ir.Value) -> bool:
+        """Whether a condition asks for a count, for a variable that is bound again, or for what a call may change."""
+        if test not in self._changes:
+            self._changes[test] = self._may_change(test, _FOLLOW)
+        return self._changes[test]
+
+    def _may_change(self, value: ir.Value, depth: int) -> bool:
+        if isinstance(value, ir.Name):
+            return self._is_changing_name(value, depth)
+        if isinstance(value, ir.Attribute):
+            return self._is_changing_attribute(value)
+        if isinstance(value, ir.Call):
+            return self._is_changing_call(value, depth)
+        counts = isinstance(value, ir.Binary) and value.op == "Modulo"
+        return counts or any(self._may_change(each, depth) for each in value.children())
+
+    def _is_changing_name(self, name: ir.Name, depth: int) -> bool:
+        bindings = self._objects.bindings(name)
+        if len(bindings) != 1 or not depth:
+            return bool(bindings)
+        only = bindings[0]
+        if isinstance(only, Other):
+            return only.why != "parameter"
+        if not isinstance(only, Assigned):
+            return False
+        return isinstance(only.value, (ir.Sequence, ir.Mapping)) or self._may_change(only.value, depth - 1)
+
+    def _is_changing_attribute(self, value: ir.Attribute) -> bool:
+        if self._module.whole.defines(value.attr):
+            return True  # a property
+        base = self._objects.raw(value.base)
+        called = (each.func for each in self._module.whole.near(ir.last_name(value.base)).calls)
+        if any(isinstance(each, ir.Attribute) and self._objects.raw(each.base) == base for each in called):
+            return True  # a method may change it
+        return any(
+            function is None or function.name != "__init__"
+            for function in map(ir.function_of, self._module.once(_stored, value.attr))
+        )
+
+    def _is_changing_call(self, call: ir.Call, depth: int) -> bool:
+        names = self._module.names.of(call.func)
+        if names and all(name.startswith(_FIXED) for name in names):
+            return False
+        if names and names <= set(_OF_ARGUMENTS):
+            return any(self._may_change(each, depth) for each in call.positional)
+        return True
+
+
+def _stored(module: Module, attr: str) -> list[ir.Attribute]:
+    """The places where an attribute of a name is stored."""
+    found = []
+    for each in module.whole.near(attr).statements:
+        targets = each.targets if isinstance(each, ir.Assign) else ()
+        targets = (each.target,) if isinstance(each, ir.AugAssign) else targets
+        found += [target for target in targets if isinstance(target, ir.Attribute) and target.attr == attr]
+    return found
+
+
+class Guesses:
+    """What the paths of one function have guessed, and the states in which they came to that."""
+
+    def __init__(self, module: Module) -> None:
+        self._changing = module.once(Changing)
+        self._entering: dict[str, set[State]] = {}
+
+    def may_guess(self, test: ir.Value) -> bool:
+        """Whether a path that doesn't know how a condition comes out has to guess."""
+        return self._changing.changes(test)
+
+    def entered(self, test: ir.Value, state: State) -> None:
+        """A path comes to a condition where this one or another may have to guess."""
+        if self.may_guess(test):
+            self._entering.setdefault(_fact(test.id), set()).add(state)
+
+    @staticmethod
+    def taken(number: int, outcome: Outcome) -> Outcome:
+        """An outcome that its path remembers as guessed, if it lacks anything: else nothing depends on it."""
+        state = outcome.state
+        held = (state.rest, *(each for _, each in state.groups))
+        lacks = any(each.is_empty() for each in held) or not all(machine.scaled for _, machine in state.scalers)
+        if not outcome.guessed or not lacks:
+            return outcome
+        return outcome._replace(state=state.with_fact(_fact(number), outcome.holds))
+
+    def proven(self, issue: Issue, states: list[State]) -> list[State]:
+        """The paths that show a misuse, without those that do so by guesses that may be wrong."""
+        clauses = {state: frozenset(fact for fact in state.facts if fact[0].startswith(GUESS)) for state in states}
+        if frozenset() in _without_complements(set(clauses.values())):
+            return states  # however the conditions come out
+        return [
+            state
+            for state, clause in clauses.items()
+            if not any(self._may_be_wrong(name, issue, state) for name, _ in clause)
+        ]
+
+    def _may_be_wrong(self, name: str, issue: Issue, state: State) -> bool:
+        """Whether some paths came to a condition with what this one lacked there already."""
+        entering = self._entering.get(name, set())
+        if issue.code == "AMP418":
+            return any(each.machine(issue.scaler).scaled for each in entering)
+        cleared = state.gradients_of(issue.optimizer).cleared
+        held = [each.gradients_of(issue.optimizer) for each in entering]
+        return any(each.kind not in _EMPTY for each in held) and any(
+            each.is_empty() and each.cleared == cleared for each in held
+        )
+
+
+def _fact(number: int) -> str:
+    return f"{GUESS}{number})"
+
+
+def _without_complements(clauses: set[_Clause]) -> set[_Clause]:
+    """What holds wherever one of some clauses does: two that differ in one outcome say the same without it."""
+    todo = list(clauses)
+    while todo:
+        clause = todo.pop()
+        for shorter in _resolved(clause, clauses):
+            if shorter not in clauses:
+                clauses.add(shorter)
+                todo.append(shorter)
+    return clauses
+
+
+def _resolved(clause: _Clause, clauses: set[_Clause]) -> Iterator[_Clause]:
+    for name, holds in clause:
+        rest = clause - {(name, holds)}
+        if rest | {(name, not holds)} in clauses or rest in clauses:
+            yield rest

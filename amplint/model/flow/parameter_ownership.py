@@ -1,0 +1,330 @@
+"""Which optimizer's parameters a loss, a clear or a clip reaches, as far as the file shows it."""
+
+from __future__ import annotations
+
+import re
+from copy import copy
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.events import is_grad
+from amplint.model.flow.state import Abstract, State, is_part
+from amplint.model.names.reaching_definitions import only_assignment, returned
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import UNKNOWN, Other
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+    from amplint.model.objects.call_context import Frame
+
+_CUT = ("detach", "item", "data", "shape", "size", "no_grad", "numpy", "cpu")
+
+_CRITERION = re.compile(r"(?i)criterion|loss")
+
+
+class Ownership:
+    """Reads the owners of parameters in one module. An optimizer's key "" stands for all that is not known.
+
+    `several`: there are several optimizers where it is asked, whether or not the file makes them.
+    """
+
+    def __init__(self, module: Module, several: bool) -> None:
+        self._module = module
+        self._objects = objects(module)
+        # The models whose parameters some optimizer owns.
+        self._roots = {root for roots in self._objects.owns.values() for root in roots}
+        self._called: dict[int, list[ir.Value]] = {}  # function -> what its calls call
+        self._last: tuple[State, Frame, set[str]] | None = None
+        self._follows = False  # whether variables are followed to what they are assigned
+        self.is_single = not several and len(self._objects.constructed) <= 1
+
+    def is_optimizer(self, key: str) -> bool:
+        """Whether a key is one of an optimizer that the file makes or steps."""
+        return self._objects.is_optimizers(key)
+
+    def is_construction(self, value: ir.Value, place: int | None = None) -> bool:
+        """Whether a value is a new optimizer of torch's, made here or in the function that is called.
+
+        `place`: of the items that the function returns the one that is asked about.
+        """
+        if not isinstance(value, ir.Call):
+            return False
+        if place is None and self._is_torchs_optimizer(value):
+            return True
+        callee = self._module.once(Calls).find(value)
+        returns = returned(callee.function) if callee is not None else []
+        return bool(returns) and all(self._is_made_there(each.value, place) for each in returns)
+
+    def _is_made_there(self, value: ir.Value | None, place: int | None) -> bool:
+        """Whether a function that returns a value has made it, or the item of it at a place, as an optimizer."""
+        if place is not None:
+            items = value.items if isinstance(value, ir.Sequence) else ()
+            value = items[place] if place < len(items) else None
+        if isinstance(value, ir.Name):
+            made = only_assignment(self._module.names, value)
+            value = made.value if made is not None else None
+        return self._is_torchs_optimizer(value)
+
+    def _is_torchs_optimizer(self, value: ir.Value | None) -> bool:
+        names = self._module.names.of(value.func) if isinstance(value, ir.Call) else frozenset()
+        return bool(names) and all(name.startswith("torch.optim.") for name in names)
+
+    def is_owned(self, key: str) -> bool:
+        """Whether an optimizer owns the parameters of an object, whatever its name is bound to."""
+        return any(_overlap(key, root) for root in self._roots)
+
+    def _owned(self, optimizer: str, state: State) -> set[str]:
+        known = self._objects
+        found = known.owns.get(optimizer)
+        if found is None:  # made by a constructor that was followed
+            original = known.original(optimizer)
+            inside, instance = original.partition(".")[0], optimizer.rpartition(".")[0]
+            found = known.owns.get(original, set())
+            found = {each.replace(inside, instance, 1) if each.startswith(f"{inside}.") else each for each in found}
+        return {state.object_of(known.frame.translate(each)) for each in found}
+
+    # --- what a loss is made of -------------------------------------------------------------------------------------
+
+    def reach(self, value: ir.Value, state: State) -> Abstract | None:
+        """The models that a tensor comes from; None where that tells nothing apart."""
+        return self.reach_of_all([value], state)
+
+    def reach_of_all(self, values: list[ir.Value], state: State) -> Abstract | None:
+        """The models that some tensors come from, taken together."""
+        if not self._roots:
+            return None
+        roots: set[str] = set()
+        whole = self._collect_all(values, state, roots)
+        return Abstract("made", roots="|".join(sorted(roots)), whole=whole)
+
+    def _collect(self, value: ir.Value, state: State, roots: set[str]) -> bool:
+        """Add the models a value comes from; whether those are all."""
+        if isinstance(value, ir.Constant):
+            return True
+        if isinstance(value, ir.Attribute) and value.attr in _CUT:
+            return True
+        if isinstance(value, ir.Call):
+            func = value.func
+            if isinstance(func, ir.Attribute) and func.attr in _CUT:
+                return True
+            held = state.returned(value)
+            if held is not None and (held.roots or held.whole):
+                roots.update(filter(None, held.roots.split("|")))
+                return held.whole
+            key = self._objects.key(func)
+            if self._calls_model(value, state, roots):
+                return False
+            if key is not None and (model := self._model(key, state)) is not None:
+                roots.add(model)
+                return self._collect_all([arg.value for arg in value.args], state, roots)
+            torchs = all(name.startswith(("torch.", "builtins.")) for name in self._module.names.of(func))
+            scales = isinstance(func, ir.Attribute) and self._objects.is_scaler(func.base) is not None
+            base = func.base if isinstance(func, ir.Attribute) and not torchs and not scales else None
+            parts = [arg.value for arg in value.args] + ([base] if base is not None else [])
+            found = self._collect_all(parts, state, roots)
+            known = torchs or scales or base is not None or self._is_torchs(func)
+            return found and (known or (self._follows and bool(_CRITERION.search(ir.last_name(func)))))
+        if isinstance(value, (ir.Name, ir.Attribute)):
+            key = self._objects.key(value)
+            held = state.look_up(key)
+            if key is not None and (model := self._model(key, state)) is not None:
+                roots.add(model)
+                return False  # the model itself, not what it gives
+            if held is not None and (held.roots or held.whole):
+                roots.update(filter(None, held.roots.split("|")))
+                return held.whole
+            made = only_assignment(self._module.names, value) if self._follows and isinstance(value, ir.Name) else None
+            if made is not None:
+                return self._collect(made.value, state, roots)
+            return isinstance(value, ir.Name) and held is None and self._is_input(value)
+        if isinstance(value, ir.Comprehension):  # a penalty: `sum(p.square().sum() for p in model.parameters())`
+            models = {root for clause in value.clauses for root in self._objects.parameters_roots(clause.iter)}
+            roots |= {state.object_of(self._objects.frame.translate(root)) for root in models - {UNKNOWN}}
+            return bool(models) and UNKNOWN not in models and self._collect_all(list(value.elements), state, roots)
+        item = self._item(value) if isinstance(value, ir.Subscript) else None
+        if item is not None:
+            return self._collect(item, state, roots)
+        if isinstance(value, (ir.Binary, ir.Unary, ir.Subscript, ir.Sequence, ir.Starred)):
+            return self._collect_all(list(value.children()), state, roots)
+        return False
+
+    def _item(self, value: ir.Subscript) -> ir.Value | None:
+        """What a display has under a literal: `losses["aux"]` of `losses = {"aux": ...}`."""
+        made = only_assignment(self._module.names, value.base) if isinstance(value.base, ir.Name) else None
+        if made is None or not isinstance(made.value, ir.Mapping) or not isinstance(value.index, ir.Constant):
+            return None
+        found = [
+            each for key, each in made.value.items if isinstance(key, ir.Constant) and key.value == value.index.value
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def _collect_all(self, values: list[ir.Value], state: State, roots: set[str]) -> bool:
+        whole = [self._collect(each, state, roots) for each in values]  # each of them, whatever the others are
+        return all(whole)
+
+    def _calls_model(self, call: ir.Call, state: State, roots: set[str]) -> bool:
+        """Whether a call runs a function of this file that runs a model, which is added."""
+        callee = self._module.once(Calls).find(call)
+        if callee is None:
+            return False
+        keys = filter(None, map(self._objects.key, self._called_in(callee.function)))
+        found = {model for key in keys if (model := self._model(key, state)) is not None}
+        roots |= found
+        return bool(found)
+
+    def _called_in(self, function: ir.Function) -> list[ir.Value]:
+        if function.id not in self._called:
+            self._called[function.id] = [each.func for each in ir.calls_below(function.body)]
+        return self._called[function.id]
+
+    def _model(self, key: str, state: State) -> str | None:
+        """The model that a key is one of, or a part of one, as the path knows it."""
+        found = state.object_of(key)
+        roots = self._roots_in(state)
+        return found if any(_overlap(each, root) for each in {found, key} for root in roots) else None
+
+    def _roots_in(self, state: State) -> set[str]:
+        """The models whose parameters some optimizer owns, as the path knows them; it is asked many times in a row."""
+        frame = self._objects.frame
+        if self._last is None or self._last[0] is not state or self._last[1] is not frame:
+            roots = {*self._roots, *map(frame.translate, self._roots)}
+            for optimizer, _ in state.groups:
+                roots |= self._owned(optimizer, state)
+            self._last = state, frame, roots
+        return self._last[2]
+
+    def _is_torchs(self, func: ir.Value) -> bool:
+        """Whether what is called was made by a class of torch's: a criterion."""
+        made = self._objects.classes_of(self._objects.key(func))
+        return bool(made) and all(name.startswith("torch.") for name in made)
+
+    def _is_input(self, value: ir.Name) -> bool:
+        """Whether a variable is a loop's or a parameter: data, which no model has made."""
+        if self._follows:  # a parameter may be what is trained
+            return all(isinstance(each, Other) and each.why == "loop" for each in self._objects.bindings(value))
+        return not any(True for _ in self._objects.sources(value))
+
+    def hits(self, reach: Abstract | None, optimizer: str, state: State) -> bool | None:
+        """Whether a backward from there gives the optimizer's parameters gradients; None: maybe."""
+        if reach is None:
+            return True if self.is_alone(state) or self._is_only_backward else None
+        owned = self._owned(optimizer, state) if optimizer else set()
+        if not owned or UNKNOWN in owned:
+            return True if (self.is_alone(state) and not optimizer) or self._is_only_backward else None
+        roots = set(filter(None, reach.roots.split("|")))
+        if any(_overlap(one, other) for one in owned for other in roots):
+            return True
+        return False if reach.whole and roots else None
+
+    def is_made_by(self, loss: ir.Value, model: str, state: State) -> bool:
+        """Whether a loss surely comes from a model and from data alone, so that only that has gradients of it."""
+        one = copy(self)
+        one._roots, one._last, one._follows = {model}, None, True
+        reach = one.reach(loss, state)
+        return reach is not None and reach.whole and reach.roots == state.object_of(model)
+
+    def parameters(self, value: ir.Value, state: State) -> Abstract | None:
+        """The models whose parameters an argument is: `model.parameters()`."""
+        roots = self._objects.parameters_roots(value) if isinstance(value, ir.Call) else frozenset()
+        if not roots or UNKNOWN in roots:
+            return None
+        return Abstract("parameters", "|".join(sorted(map(state.object_of, roots))))
+
+    # --- what is cleared and clipped --------------------------------------------------------------------------------
+
+    def clears(self, what: str | None, optimizer: str, state: State) -> bool | None:
+        """Whether `what.zero_grad()` clears an optimizer's gradients; None: maybe."""
+        if what is None:
+            return None
+        if what == optimizer or (optimizer and self._wraps(what, optimizer)):
+            return True
+        if optimizer.startswith(f"{what}."):
+            return None  # a part of it: `optimizer.first_step`
+        owned = self._owned(optimizer, state) if optimizer else set()
+        if self._objects.is_item(what) and not optimizer:
+            return None  # one of a container's: which of them can't be told
+        if self.is_alone(state) and (not owned or not optimizer):
+            return True if self.is_optimizer(what) else None
+        if self.is_optimizer(what):
+            mine = self._owned(what, state)
+            if not optimizer:
+                parts = f"{self._objects.original(what)}."  # `optimizer.first_step`
+                return None if any(each.startswith(parts) for each in self._objects.optimizers) else False
+            if not mine and self._objects.is_item(what):
+                return None  # one of a container's: which of them can't be told
+            if not mine or not owned:
+                return False  # two optimizers own different parameters, unless shown otherwise
+            return None if any(_overlap(one, other) for one in mine for other in owned if one != other) else False
+        if not owned:
+            return None
+        what = state.object_of(what)
+        if all(_contains(what, root) for root in owned):
+            return True
+        return None if any(_overlap(what, root) or UNKNOWN in root for root in owned) else False
+
+    def is_alone(self, state: State) -> bool:
+        """Whether there is one optimizer, as far as can be seen."""
+        return self.is_single and len(state.groups) <= 1
+
+    @cached_property
+    def _is_only_backward(self) -> bool:
+        """Whether the file has one backward: it is what every step waits for."""
+        return len(self._module.whole.called("backward")) == 1
+
+    def _wraps(self, one: str, other: str) -> bool:
+        """Whether one of two optimizers was made of the other: `Lookahead(optimizer)`."""
+        wraps, original = self._objects.wraps, self._objects.original
+        return any(
+            original(inner) in wraps.get(original(outer), ()) or inner in wraps.get(outer, ())
+            for outer, inner in ((one, other), (other, one))
+        )
+
+    def share(self, optimizer: str, other: str, state: State) -> bool:
+        """Whether two optimizers own some of the same parameters."""
+        return self._wraps(optimizer, other) or any(
+            _overlap(one, its) for one in self._owned(optimizer, state) for its in self._owned(other, state)
+        )
+
+    def _roots_of(self, subject: ir.Value | None, state: State) -> set[str]:
+        """The models whose parameters are clipped: the list's, or those of the loop that `p.grad` stands in."""
+        if subject is None:
+            return set()
+        roots = set(self._objects.parameters_roots(subject))
+        up = subject.parent
+        while not roots and is_grad(subject) and isinstance(up, ir.Node) and not isinstance(up, ir.Function):
+            iterated = [up.iter] if isinstance(up, ir.For) else []
+            if isinstance(up, ir.Comprehension):
+                iterated = [clause.iter for clause in up.clauses]
+            roots = {root for each in iterated for root in self._objects.parameters_roots(each)}
+            up = up.parent
+        return {state.object_of(self._objects.frame.translate(root)) for root in roots}
+
+    def among(self, subject: ir.Value | None, state: State) -> tuple[list[str], bool]:
+        """The optimizers, of those met, that own what is clipped, and whether that is certain.
+
+        All of them where it isn't known; "" where none was met.
+        """
+        met = [key for key, _ in state.groups]
+        held = state.look_up(self._objects.key(subject)) if isinstance(subject, ir.Name) else None
+        roots = (
+            set(held.key.split("|"))
+            if held is not None and held.kind == "parameters"
+            else self._roots_of(subject, state)
+        )
+        found = [
+            key
+            for key in met
+            if (owned := self._owned(key, state)) and any(_overlap(one, other) for one in owned for other in roots)
+        ]
+        return (found, True) if found else (met or [""], False)
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether two objects are one, or one is a part of the other, going by their keys."""
+    return _contains(one, other) or _contains(other, one)
+
+
+def _contains(whole: str, part: str) -> bool:
+    return part == whole or is_part(part, whole)

@@ -1,0 +1,123 @@
+"""Sets of paths: how the states of flow analysis leave a suite, and how a test comes out on one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.flow.state import GUESS, Abstract, State
+from amplint.model.flow.visits import MAX_STATES, TooManyPathsError
+
+if TYPE_CHECKING:
+    from amplint.model.syntax import ir
+
+
+@dataclass(slots=True)
+class Paths:
+    """The states with which a suite is left, by the way it is left."""
+
+    normal: list[State] = field(default_factory=list)
+    breaks: list[State] = field(default_factory=list)
+    continues: list[State] = field(default_factory=list)
+    exits: list[State] = field(default_factory=list)
+    raises: list[State] = field(default_factory=list)
+
+    def leave(self, other: Paths) -> None:
+        """Add the ways in which an inner suite leaves this one."""
+        self.breaks += other.breaks
+        self.continues += other.continues
+        self.exits += other.exits
+        self.raises += other.raises
+
+    def then(self, run: Callable[[ir.Block, list[State]], Paths], block: ir.Block | None, states: list[State]) -> None:
+        """Run a suite on some states, if there is one, and add the ways in which it is left."""
+        inner = run(block, joined(states)) if block is not None else Paths(normal=states)
+        self.leave(inner)
+        self.normal += inner.normal
+
+
+class Outcome(NamedTuple):
+    """One way in which a test comes out.
+
+    `by_flag`: a condition decided that may be AMP's own flag; `guessed`: one of what changes as the program trains.
+    """
+
+    state: State
+    holds: bool
+    by_flag: bool
+    guessed: bool = False
+
+
+def joined(states: Iterable[State]) -> list[State]:
+    """The states, equal ones once.
+
+    Raises:
+        TooManyPathsError: they are more than are worth keeping apart.
+    """
+    found = list(dict.fromkeys(states))
+    if len(found) > MAX_STATES:
+        found = without_idle_facts(found)
+    if len(found) > MAX_STATES:
+        found = without_idle_variables(found)
+    if len(found) > MAX_STATES:
+        raise TooManyPathsError
+    return found
+
+
+def without_complements(states: list[State]) -> list[State]:
+    """States that differ in how one condition came out only, joined: nothing else is known less of them."""
+    groups: dict[State, list[frozenset[tuple[str, bool]]]] = {}
+    for state in states:
+        groups.setdefault(state.but(facts=frozenset()), []).append(state.facts)
+    return [bare.but(facts=facts) for bare, every in groups.items() for facts in _reduced(every)]
+
+
+def _reduced(every: list[frozenset[tuple[str, bool]]]) -> list[frozenset[tuple[str, bool]]]:
+    found = dict.fromkeys(every)
+    for one in found:
+        for alike in _deciding(one):
+            other = one ^ {(key, holds) for key, truth in alike for holds in (truth, not truth)}
+            if other in found:
+                rest = [each for each in found if each not in (one, other)]
+                return _reduced([*rest, one - alike])
+    return [*found]
+
+
+def _deciding(facts: frozenset[tuple[str, bool]]) -> Iterator[set[tuple[str, bool]]]:
+    """The facts that may come of one condition: one by itself, or with the arm that was guessed by it."""
+    guesses = [each for each in facts if each[0].startswith(GUESS)]
+    for each in facts:
+        yield {each}
+        yield from ({each, guess} for guess in guesses if guess != each)
+
+
+def without_idle_facts(states: list[State]) -> list[State]:
+    """States that differ in what they know of conditions only, joined: both arms of the test did the same."""
+    groups: dict[State, frozenset[tuple[str, bool]]] = {}
+    for state in states:
+        bare = state.but(facts=frozenset())
+        groups[bare] = groups[bare] & state.facts if bare in groups else state.facts
+    return [bare.but(facts=facts) for bare, facts in groups.items()]
+
+
+def without_idle_variables(states: list[State]) -> list[State]:
+    """States that also differ in what variables hold that matters least, joined."""
+    groups: dict[State, list[State]] = {}
+    for state in states:
+        groups.setdefault(state.but(facts=frozenset(), env=frozenset(filter(_tells, state.env))), []).append(state)
+    found = []
+    for bare, group in groups.items():
+        facts = frozenset.intersection(*(each.facts for each in group))
+        shared = frozenset.intersection(*(each.env for each in group))
+        # A loss that may be scaled by something of its own is one on each of the paths.
+        doubtful = {each for state in group for each in state.env if each[1].kind == "scaled" and not each[1].key}
+        names = {name for name, _ in doubtful}
+        kept = {each for each in shared | bare.env if each[0] not in names}
+        found.append(bare.but(facts=facts, env=frozenset(kept | doubtful)))
+    return list(dict.fromkeys(found))
+
+
+def _tells(each: tuple[str, Abstract]) -> bool:
+    held = each[1]
+    return held.kind not in ("made", "test") and not (held.kind == "scaled" and not held.key)

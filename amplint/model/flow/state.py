@@ -1,0 +1,419 @@
+"""The abstract state that flow analysis carries along a path."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.flow.gradients import ENTRY, UNKNOWN, Gradients
+from amplint.model.torch_facts.grad_scaler import Machine, Stage, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from amplint.model.syntax import ir
+
+
+def is_part(key: str, whole: str) -> bool:
+    """Whether an object is an attribute or item of another one, or of what that has, by their keys."""
+    return key.startswith((f"{whole}.", f"{whole}["))
+
+
+class Abstract(NamedTuple):
+    """What a local variable holds, as far as it matters: `kind` and what it is about.
+
+    "scaled": a loss times the scale of the scaler `key`; "region": an autocast object, made by the call with id `key`;
+    "norm": a number that depends on the size of gradients; "zero": the norm of none; "scale": one computed from the
+    scale; "test": the condition `key`, negated where `flag` is false; "truth": what is true, or false, as `flag` says;
+    "parameters": those of the models `key`; "object": the scaler or optimizer `key`; "made": anything else.
+
+    `roots` are the keys of the models that it comes from, with "|" between them; all of them, if `whole`.
+    """
+
+    kind: str
+    key: str = ""
+    flag: bool = True
+    roots: str = ""
+    whole: bool = False
+
+
+class Opened(NamedTuple):
+    """An open region: the call that made it, whether it is enabled (None: that depends), the value entered.
+
+    `holder` is the key of what closes it where no `with` does: an ExitStack, or the region's own variable.
+    """
+
+    call: int
+    enabled: bool | None
+    at: int = 0
+    holder: str = ""
+
+
+class Clipped(NamedTuple):
+    """A clip on a path: the call, that of a helper that led to it (0: none), whether its gradients had their step."""
+
+    clip: int
+    site: int
+    stepped: bool = False
+
+
+_USED_BEFORE = Machine(scaled=True)
+GUESS = "guess("  # how the facts begin that say which arms a path has taken by a guess
+_PARTS = 1024  # of as many the keys are remembered
+
+
+class State(NamedTuple):
+    """One path's state. Immutable; equal states are joined."""
+
+    rest: Gradients = ENTRY  # of all parameters whose optimizer was not met yet
+    groups: frozenset[tuple[str, Gradients]] = frozenset()  # of each optimizer's
+    scalers: frozenset[tuple[str, Machine]] = frozenset()
+    # (scaler, optimizer) left in its stage by an earlier iteration of a loop, by its id
+    carried: frozenset[tuple[str, str, int]] = frozenset()
+    doers: frozenset[tuple[str, str, int]] = frozenset()  # the call that left (scaler, optimizer) in its stage
+    in_sight: frozenset[str] = frozenset()  # scalers all of whose calls since their last update are in sight
+    regions: tuple[Opened, ...] = ()
+    facts: frozenset[tuple[str, bool]] = frozenset()
+    env: frozenset[tuple[str, Abstract]] = frozenset()
+    pending: frozenset[Clipped] = frozenset()  # clips since which no update came
+    result: tuple[int, Abstract] | None = None  # what the call that was followed last returned, with its id
+
+    def but(self, **changes: object) -> State:
+        """This state with some fields changed."""
+        return self._replace(**changes)  # type: ignore[arg-type]
+
+    def unknown(self) -> State:
+        """This state after something that can't be seen."""
+        return self.but(
+            rest=UNKNOWN,
+            groups=frozenset(),
+            scalers=frozenset(),
+            carried=frozenset(),
+            doers=frozenset(),
+            in_sight=frozenset(),
+        )
+
+    def next_iteration(self, loop: int, before: frozenset[tuple[str, str, int]] = frozenset()) -> State:
+        """This state where a loop, by its id, starts over; `before`: doers that are from before the loop."""
+        done = self.doers - before
+        touched = {
+            (scaler, optimizer, loop)
+            for scaler, optimizer, _ in self._touches()
+            if any(each[:2] == (scaler, optimizer) for each in done)
+        }
+        # A call may say something else now, and what was guessed was of another round.
+        facts = frozenset(fact for fact in self.facts if "call(" not in fact[0] and not fact[0].startswith(GUESS))
+        return self.but(carried=self.carried | touched, facts=facts)
+
+    def behind_loop(self, loop: int) -> State:
+        """This state where a loop, by its id, has run to its end."""
+        return self.but(carried=frozenset(each for each in self.carried if each[2] != loop))
+
+    def is_carried(self, scaler: str, optimizer: str) -> bool:
+        """Whether it was in an earlier iteration that an optimizer came to its stage."""
+        return any(each[:2] == (scaler, optimizer) for each in self.carried)
+
+    def has_gradients(self) -> bool | None:
+        """Whether parameters have gradients; None where that differs or isn't known."""
+        held = [each for _, each in self.groups] or [self.rest]
+        if all(each.kind in ("scaled", "plain", "mixed", "over", "unscaled", "zeros") for each in held):
+            return True
+        return False if all(each.kind == "none" for each in held) else None
+
+    def doubtful(self) -> State:
+        """This state after a call that may have made gradients where there are none, or new ones where a caller left
+        some.
+        """
+        held = (self.rest, *(each for _, each in self.groups))
+        if not any(each.is_empty() or (each.kind == "entry" and each.updated) for each in held):
+            return self
+
+        def changed(_: str, before: Gradients) -> Gradients:
+            if before.kind == "entry":
+                return before._replace(updated=0)
+            return before._replace(kind="maybe") if before.is_empty() else before
+
+        return self.all_gradients(changed)
+
+    def with_unknown_gradients(self) -> State:
+        """This state where it isn't known how the gradients stand; that something was wrong with them stays."""
+        return self.all_gradients(lambda _, held: Gradients("unknown", told=held.told))
+
+    def with_some_gradients(self) -> State:
+        """This state where it turns out that there are gradients: a call out of sight has made them."""
+
+        def made(_: str, held: Gradients) -> Gradients:
+            return Gradients("unknown", told=held.told) if held.kind == "maybe" else held
+
+        return self.all_gradients(made)
+
+    # --- gradients --------------------------------------------------------------------------------------------------
+
+    @property
+    def gradients(self) -> Gradients:
+        """The gradients where they are told apart by nothing: those of the one optimizer that was met, or of all."""
+        found = {each for _, each in self.groups} or {self.rest}
+        return found.pop() if len(found) == 1 else self.rest
+
+    def gradients_of(self, optimizer: str) -> Gradients:
+        """The gradients of an optimizer's parameters."""
+        return next((each for key, each in self.groups if key == optimizer), self.rest)
+
+    def with_gradients(self, optimizer: str, gradients: Gradients) -> State:
+        """Those of one optimizer changed."""
+        kept = {each for each in self.groups if each[0] != optimizer}
+        return self.but(groups=frozenset(kept | {(optimizer, gradients)}))
+
+    def met(self, optimizer: str) -> State:
+        """The optimizer's gradients told apart from the rest from here on."""
+        if any(key == optimizer for key, _ in self.groups):
+            return self
+        return self.with_gradients(optimizer, self.rest)
+
+    def all_gradients(self, change: Callable[[str, Gradients], Gradients]) -> State:
+        """Every group's gradients changed; the rest's key is ""."""
+        return self.but(
+            rest=change("", self.rest), groups=frozenset((key, change(key, each)) for key, each in self.groups)
+        )
+
+    # --- variables --------------------------------------------------------------------------------------------------
+
+    def look_up(self, key: str | None) -> Abstract | None:
+        """What the variable `key` holds."""
+        return _variables(self.env).get(key) if key is not None else None
+
+    def holding(self, kind: str) -> frozenset[str]:
+        """The variables that hold something of a kind."""
+        return _holding(self.env, kind)
+
+    def holds_numbers(self) -> bool:
+        """Whether some variable holds a scaled loss, a scale or a norm."""
+        return bool(self.holding("scaled") or self.holding("scale") or self.holding("norm"))
+
+    def object_of(self, key: str) -> str:
+        """The object that a variable stands for on this path, or the part of it."""
+        for name, held in _objects_held(self.env):
+            if name == key or is_part(key, name):
+                return held + key[len(name) :]
+        return key
+
+    def returned(self, call: ir.Value) -> Abstract | None:
+        """What a call returned that was followed just now."""
+        return self.result[1] if self.result is not None and self.result[0] == call.id else None
+
+    def without(self, prefix: str) -> State:
+        """What is known of a function's own variables forgotten: it has ended."""
+        names = [name for name, _ in self.env]
+        names += (_names_known(self.facts), _names_grouped(self.groups), _names_scaling(self.scalers))
+        return self.forget(sorted(set(re.findall(rf"(?<![\w:]){prefix}\w+", "\n".join(names)))))
+
+    def bind(self, key: str, held: Abstract | None) -> State:
+        """The variable `key` bound anew: what was known of it, and tests that read it, is forgotten."""
+        state = self.forget((key,))
+        if held is None or _reads(held.key, key):  # `flag = not flag`: about what was
+            return state
+        return state.but(env=state.env | {(key, held)})
+
+    def forget(self, keys: Iterable[str]) -> State:
+        """Some variables bound anew, to what isn't known."""
+        held, known = _names_held(self.env), _names_known(self.facts)
+        calls = "call(" in known
+        keys = [key for key in keys if calls or key in held or key in known or self._speaks_of(key)]
+        if not keys:
+            return self
+        owners = {f"call({key.rpartition('.')[0]}." for key in keys}  # a method may read what is stored in its object
+        env = frozenset(each for each in self.env if not _is_about(*each, keys))
+        facts = frozenset(
+            fact
+            for fact in self.facts
+            if not any(key in fact[0] and _reads(fact[0], key) for key in keys)
+            and not any(owner in fact[0] for owner in owners)
+        )
+        state = self if env == self.env and facts == self.facts else self.but(env=env, facts=facts)
+        for key in keys:
+            state = state._nameless(key)
+        return state
+
+    def _speaks_of(self, key: str) -> bool:
+        return key in _names_grouped(self.groups) or key in _names_scaling(self.scalers)
+
+    def _nameless(self, key: str) -> State:
+        """What was done to the scaler or optimizer that `key` was, kept without its name."""
+        if not self._speaks_of(key):
+            return self
+
+        def name(old: str) -> str:
+            return "" if _reads(old, key) else old
+
+        books: dict[str, dict[str, Standing]] = {}
+        scaled: dict[str, bool] = {}
+        for scaler, machine in self.scalers:
+            books.setdefault(name(scaler), {}).update((name(each), standing) for each, standing in machine.books)
+            scaled[name(scaler)] = machine.scaled
+        scalers = {(each, Machine(scaled=scaled[each], books=frozenset(book.items()))) for each, book in books.items()}
+        kept = frozenset((each, held) for each, held in self.groups if each == name(each))
+        lost = any(held.kind != self.rest.kind for _, held in self.groups - kept)
+        return self.but(
+            rest=UNKNOWN if lost else self.rest,
+            scalers=frozenset(scalers),
+            groups=kept,
+            carried=frozenset(each for each in self.carried if each[:2] == (name(each[0]), name(each[1]))),
+            doers=frozenset(each for each in self.doers if each[:2] == (name(each[0]), name(each[1]))),
+            in_sight=frozenset(each for each in self.in_sight if each == name(each)),
+        )
+
+    # --- the scaler's protocol --------------------------------------------------------------------------------------
+
+    def machine(self, scaler: str) -> Machine:
+        """The scaler as far as this path knows it: one that comes from elsewhere has scaled before."""
+        return next((machine for key, machine in self.scalers if key == scaler), _USED_BEFORE)
+
+    def with_machine(self, scaler: str, machine: Machine) -> State:
+        """The scaler after a call."""
+        scalers = {each for each in self.scalers if each[0] != scaler}
+        if machine != _USED_BEFORE:
+            scalers.add((scaler, machine))
+        booked = dict(machine.books)
+        return self.but(
+            scalers=frozenset(scalers),
+            carried=frozenset(each for each in self.carried if each[0] != scaler or each[1] in booked),
+            doers=frozenset(
+                each for each in self.doers if each[0] != scaler or each[1] in booked or each[1].startswith("#")
+            ),
+        )
+
+    def done(self, scaler: str, optimizer: str, call: int) -> State:
+        """The call that brought an optimizer to its stage, remembered; it is of this iteration."""
+        kept = {each for each in self.doers if each[:2] != (scaler, optimizer)}
+        return self.but(
+            doers=frozenset(kept | {(scaler, optimizer, call)}),
+            carried=frozenset(each for each in self.carried if each[:2] != (scaler, optimizer)),
+        )
+
+    def doer(self, scaler: str, optimizer: str) -> int:
+        """The call that left an optimizer in its stage; 0 where it isn't known."""
+        return next((call for *key, call in self.doers if tuple(key) == (scaler, optimizer)), 0)
+
+    def stage(self, scaler: str, optimizer: str) -> Stage:
+        """How far an optimizer is since the last update."""
+        return self.machine(scaler).standing(optimizer).stage
+
+    def touched(self, scaler: str | None = None) -> set[str]:
+        """The optimizers whose gradients a scaler (None: any) has unscaled since its last update, alone or by a step.
+
+        Two keys may name one scaler, so what asks whether gradients are still scaled asks for any.
+        """
+        return {optimizer for key, optimizer, _ in self._touches() if scaler in (None, key)}
+
+    def _touches(self) -> list[tuple[str, str, Stage]]:
+        return [
+            (scaler, optimizer, standing.stage)
+            for scaler, machine in self.scalers
+            for optimizer, standing in machine.books
+            if standing.stage is not Stage.READY
+        ]
+
+    # --- conditions -------------------------------------------------------------------------------------------------
+
+    def known(self, key: str) -> bool | None:
+        """The truth of a rendered condition on this path."""
+        return _truths(self.facts).get(key)
+
+    @property
+    def absent(self) -> frozenset[str]:
+        """The variables and attributes that are None on this path."""
+        return _absent(self.facts)
+
+    def known_of_sum(self, key: str, by: str) -> list[tuple[str, bool]]:
+        """What is known of `key + by`, said of `key` as if that were its value, if it asks for nothing else of it."""
+        added = f"Add({key},{by})"
+        found = ((fact.replace(added, "\n"), truth) for fact, truth in self.facts if added in fact)
+        return [(fact.replace("\n", key), truth) for fact, truth in found if key not in fact]
+
+    def known_of_difference(self, key: str, by: str) -> list[tuple[str, bool]]:
+        """What is known of `key`, said of `key + by` as if `key` had become that much less."""
+        name = re.compile(rf"(?<![\w.:]){re.escape(key)}(?![\w.\[])")
+        found = ((name.sub(f"Add({key},{by})", fact), truth) for fact, truth in self.facts if key in fact)
+        return [(fact, truth) for fact, truth in found if f"Add({key}," in fact and f"Add(Add({key}," not in fact]
+
+    def multiples(self, key: str) -> list[str]:
+        """The facts that say that `key` is a multiple of something."""
+        start = f"Equal(Modulo({key},"
+        return [fact for fact, holds in self.facts if holds and fact.startswith(start) and fact.endswith("),0)")]
+
+    def with_fact(self, key: str, truth: bool) -> State:
+        """The condition `key` holds (or doesn't) from here on."""
+        facts = {fact for fact in self.facts if fact[0] != key}
+        return self.but(facts=frozenset(facts | {(key, truth)}))
+
+
+# What is asked of parts of a state, many times on the way to the next one that differs.
+
+
+@lru_cache(maxsize=_PARTS)
+def _variables(env: frozenset[tuple[str, Abstract]]) -> dict[str, Abstract]:
+    return dict(reversed([*env]))  # of two of a name the first
+
+
+@lru_cache(maxsize=_PARTS)
+def _truths(facts: frozenset[tuple[str, bool]]) -> dict[str, bool]:
+    return dict(reversed([*facts]))
+
+
+@lru_cache(maxsize=_PARTS)
+def _absent(facts: frozenset[tuple[str, bool]]) -> frozenset[str]:
+    return frozenset(fact[len("present(") : -1] for fact, holds in facts if not holds and fact.startswith("present("))
+
+
+@lru_cache(maxsize=_PARTS)
+def _holding(env: frozenset[tuple[str, Abstract]], kind: str) -> frozenset[str]:
+    return frozenset(name for name, held in env if held.kind == kind)
+
+
+@lru_cache(maxsize=_PARTS)
+def _objects_held(env: frozenset[tuple[str, Abstract]]) -> list[tuple[str, str]]:
+    return [(name, held.key) for name, held in env if held.kind == "object"]
+
+
+# The keys in a part, in one text: most assignments are to what no state knows of.
+
+
+@lru_cache(maxsize=_PARTS)
+def _names_held(env: frozenset[tuple[str, Abstract]]) -> str:
+    return "\n".join(each for name, held in env for each in (name, held.key))
+
+
+@lru_cache(maxsize=_PARTS)
+def _names_known(facts: frozenset[tuple[str, bool]]) -> str:
+    return "\n".join(fact for fact, _ in facts)
+
+
+@lru_cache(maxsize=_PARTS)
+def _names_grouped(groups: frozenset[tuple[str, Gradients]]) -> str:
+    return "\n".join(key for key, _ in groups)
+
+
+@lru_cache(maxsize=_PARTS)
+def _names_scaling(scalers: frozenset[tuple[str, Machine]]) -> str:
+    return "\n".join(each for scaler, machine in scalers for each in (scaler, *dict(machine.books)))
+
+
+def _is_about(name: str, held: Abstract, keys: list[str]) -> bool:
+    """Whether a variable is one of some keys, an attribute of one, or holds something that has to do with one."""
+    return any(
+        (key in name and (name == key or name.startswith(f"{key}."))) or (key in held.key and _reads(held.key, key))
+        for key in keys
+    )
+
+
+def _reads(rendered: str, key: str) -> bool:
+    """Whether a rendered condition mentions the variable or attribute `key`."""
+    start = rendered.find(key)
+    while start >= 0:
+        end = start + len(key)
+        before, after = rendered[start - 1 : start], rendered[end : end + 1]
+        if not (before.isalnum() or before == "_") and not (after.isalnum() or after == "_"):
+            return True
+        start = rendered.find(key, end)
+    return False

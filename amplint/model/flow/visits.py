@@ -1,0 +1,64 @@
+"""What flow analysis keeps for the rules: each event with the states that reach it, and the misuse that paths show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from amplint.model.calls.events import Event
+from amplint.model.flow.state import State
+from amplint.model.syntax import ir
+
+MAX_STATES = 128
+MAX_VISITS = 1024
+
+
+class SeveralOptimizersError(Exception):
+    """A path meets several optimizers where there seemed to be one."""
+
+
+class TooManyPathsError(Exception):
+    """More states than are worth keeping apart."""
+
+
+class Issue(NamedTuple):
+    """A misuse that a path shows.
+
+    `at`: the call that the finding stands at; `cause`: the other call that takes part (0: none); `meets`: the call in
+    which it shows; `how` tells kinds of one code apart, `site` for a clip the calls of the helper that it is in.
+    """
+
+    code: str
+    at: int
+    cause: int
+    meets: int
+    scaler: str
+    optimizer: str
+    how: str = ""
+    site: int = 0
+
+
+class Followed(NamedTuple):
+    """A step behind a clip: whose it is, what is known on its path, the call that led to the clip (0: none)."""
+
+    optimizer: str
+    facts: frozenset[tuple[str, bool]]
+    site: int
+
+
+@dataclass(slots=True)
+class Visit:
+    """An event, the states before it, and for a clip what comes behind it."""
+
+    event: Event
+    states: list[State] = field(default_factory=list)
+    seen: set[State] = field(default_factory=set)  # the same
+    others: list[Event] = field(default_factory=list)  # the same call for other objects: in a helper called for each
+    stepped: set[tuple[str, str]] = field(default_factory=set)  # (scaler, optimizer) stepped before the next update
+    steps: list[ir.Value] = field(default_factory=list)
+    # the steps of what is clipped that come before the next backward
+    followed: set[Followed] = field(default_factory=set)
+    clipped: set[str] = field(default_factory=set)  # the optimizers that own what is clipped, where that is known
+    bypasses: list[ir.Value] = field(default_factory=list)  # direct steps before the next update
+    backward_first: bool = False  # a scaled backward comes before the next update on some path
+    ends: list[State] = field(default_factory=list)  # the function ends in these before an update

@@ -1,0 +1,1 @@
+"""The dataflow of half precision values."""

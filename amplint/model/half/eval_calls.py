@@ -1,0 +1,398 @@
+"""The half-precision reader's calls: torch's functions, methods of tensors, layers, functions of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from amplint.model.calls.external_calls import local_class, local_function, method
+from amplint.model.half.eval_values import Env, Given, Met, Values
+from amplint.model.inference.constructions import GIVES_ITSELF, constructions
+from amplint.model.inference.numbers import number, parameter
+from amplint.model.inference.tensor_types import (
+    A_NUMBER,
+    A_TENSOR,
+    COMPLEX,
+    DTYPE,
+    FLOAT32,
+    FLOAT64,
+    HALF,
+    IN_FLOAT32,
+    INT,
+    LIST,
+    MODULE,
+    NUMBER,
+    TUPLE,
+    UNKNOWN,
+    UNKNOWN_KIND,
+    WHOLE,
+    Kind,
+    join,
+    of_dtype,
+    promoted,
+    widest,
+)
+from amplint.model.regions.context_at import ON, SOMEWHERE, Where, is_listed
+from amplint.model.syntax import ir
+from amplint.model.torch_facts.autocast_ops import Cast
+from amplint.model.torch_facts.op_spellings import (
+    CASTS,
+    CLASSES,
+    SPELLINGS,
+    UPSAMPLING,
+    WITH_DIMENSION,
+    Gives,
+    Spelling,
+    spelled,
+)
+
+_FLOATING = (HALF, FLOAT32)
+# Methods that give a tensor's numbers away, and such that leave it as it is.
+_LEAVES = ("numpy", "tolist", "cpu", "size", "stride")
+_STAYS = ("cuda", "xpu", "contiguous", "requires_grad_")
+# Of a tensor's methods, those whose names are a tensor's alone: `q.matmul(k)`.
+_MULTIPLIES = ("matmul", "bmm", "mm", "mv", "addmm", "baddbmm", "addbmm")
+_CHECKPOINT = {"torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential"}
+_TENSORS = ("torch.tensor", "torch.arange", "torch.full", "torch.as_tensor", "torch.from_numpy")
+# The keywords that give another operand.
+_OPERANDS = ("other", "target", "min", "max", "value", "mat2", "weight")
+_RECURRENT = ("LSTM", "GRU", "RNN")
+
+
+class Calls(Values):
+    """Evaluates calls; those of the file's functions are `half_statements.Run`'s."""
+
+    def follow(self, function: ir.Function, given: Mapping[str, Kind], env: Env) -> Kind:
+        """What a call of a function of this file returns; `given` are its arguments by name."""
+        raise NotImplementedError
+
+    def call(self, call: ir.Call, env: Env) -> Kind:
+        """What a call gives; its arguments are evaluated first."""
+        func = call.func
+        name = self._module.names.only(func) or ""
+        positional = [(each, self.kind(each, env)) for each in call.positional]
+        keywords = {arg.keyword: (arg.value, self.kind(arg.value, env)) for arg in call.args if arg.keyword}
+        met = Met(call, positional, keywords, env)
+        known = number(self._module, call)
+        if known is not None:
+            return known
+        if name in _CHECKPOINT and positional:
+            return self._called(positional[0][0], met._replace(given=positional[1:], keywords={}))
+        if name.startswith("torch."):
+            return self._function(call, name, met)
+        if name.startswith("builtins."):
+            return self._builtin(name, positional)
+        unpacked = call.unpacks("*") or call.unpacks("**")
+        if isinstance(func, ir.Attribute) and not self._is_method_of_self(func):
+            base = self.kind(func.base, env)
+            if base.what not in (MODULE, DTYPE, NUMBER) and (base.is_tensor or not unpacked):
+                return self._method(call, func, base, met)
+            if base.what == MODULE:
+                return self._layer(base, met) if func.attr == "forward" else self._of_module(func.attr, base, met)
+        return UNKNOWN_KIND if unpacked else self._called(func, met)
+
+    def _is_method_of_self(self, func: ir.Attribute) -> bool:
+        return local_function(self._module, func) is not None or bool(list(self._module.names.stored(func)))
+
+    def _called(self, func: ir.Value, met: Met) -> Kind:
+        """A call of a function of this file, or of a layer."""
+        function = local_function(self._module, func)
+        if function is not None:
+            is_bound = isinstance(func, ir.Attribute) and function.cls is not None and not _is_static(function)
+            return self._follow(function, 1 if is_bound else 0, met)
+        known = isinstance(func, (ir.Name, ir.Attribute, ir.Subscript, ir.Call))
+        kind = self.kind(func, met.env) if known else UNKNOWN_KIND
+        if kind.what == MODULE:
+            return self._layer(kind, met)
+        if isinstance(met.node, ir.Call) and met.node.func is func and self.makes_layer(met.node):
+            return Kind(MODULE, made=(met.node,))
+        return UNKNOWN_KIND
+
+    def _follow(self, function: ir.Function, skip: int, met: Met) -> Kind:
+        """A call of a function of this file; `skip`: whether its first parameter is the object."""
+        names = [each.name for each in function.params if each.kind == "positional"][skip:]
+        arguments = {
+            each.name: parameter(self._module, function, each.name) or UNKNOWN_KIND
+            for each in function.params
+            if each.default
+        }
+        arguments |= {name: kind for name, (_, kind) in zip(names, met.given, strict=False)}
+        arguments |= {name: kind for name, (_, kind) in met.keywords.items()}
+        params = {each.name for each in function.params if each.kind in ("positional", "keyword")}
+        arguments = {name: kind for name, kind in arguments.items() if name in params}
+        before, self._sites = self._sites, (*self._sites, met.node.id)
+        found = self.follow(function, arguments, met.env)
+        self._sites = before
+        if function.cls is not None:
+            met.env.forget_attributes()
+        return found
+
+    # --- torch's functions ------------------------------------------------------------------------------------------
+
+    def _function(self, call: ir.Call, name: str, met: Met) -> Kind:
+        spelling = spelled(name)
+        if spelling is None:
+            if self.makes_layer(call):
+                return Kind(MODULE, made=(call,))
+            return A_TENSOR if name in _TENSORS else UNKNOWN_KIND
+        if "out" in met.keywords or call.unpacks("*") or call.unpacks("**"):
+            return A_TENSOR
+        operands = _flat(met.given)
+        if not operands and "input" in met.keywords:
+            operands = [met.keywords["input"]]
+        return self._spelled(spelling, met._replace(given=operands))
+
+    def _spelled(self, spelling: str, met: Met) -> Kind:
+        """A function or method of torch's, with its tensors first."""
+        given, keywords = met.given, met.keywords
+        if spelling in WITH_DIMENSION:
+            first = given[0][1] if given else UNKNOWN_KIND
+            dimension = "dim" in keywords or (len(given) > 1 and given[1][1].what == NUMBER)
+            result = Kind(TUPLE, items=(first, WHOLE)) if dimension else promoted([kind for _, kind in given])
+            return self.note(met, spelling, result)
+        dtype = keywords.get("dtype")
+        wanted = [kind for _, kind in (*given, *keywords.values()) if kind.what == DTYPE]
+        if wanted:
+            result = wanted[0].items[0]
+        elif not _is_none(dtype) or (spelling == "interpolate" and not _upsamples(keywords.get("mode"))):
+            result = A_TENSOR
+        else:
+            extra = [each for key, each in keywords.items() if key in _OPERANDS]
+            result = self.op(spelling, [*given, *extra], met.env)
+        return self.note(met, spelling, result)
+
+    def op(self, spelling: str, operands: Sequence[Given], env: Env) -> Kind:
+        """What a spelling gives for its operands."""
+        how = SPELLINGS.get(spelling)
+        kinds = [kind for _, kind in operands]
+        if how is None or (not kinds and how.gives is not Gives.CREATED):
+            return UNKNOWN_KIND
+        place = self.where(env)
+        if place.state == SOMEWHERE and is_listed(how.ops):
+            return A_TENSOR
+        if place.state == ON:
+            found = [self._cast(how, cast, kinds, place) for cast in place.casts(how.ops)]
+            result = found[0]
+            for each in found[1:]:
+                result = join(result, each)
+            return result
+        return self._own(how, kinds)
+
+    def _cast(self, how: Spelling, cast: Cast | None, kinds: Sequence[Kind], place: Where) -> Kind:
+        """What autocast's treatment of an op gives."""
+        if cast is None or how.gives is Gives.COMPLEX:
+            return self._own(how, kinds)
+        tensors = [each for each in kinds if each.what != NUMBER]
+        whats = {each.what for each in tensors}
+        if cast is Cast.LOW:
+            if whats & {FLOAT64, INT, COMPLEX} or not place.low:
+                return A_TENSOR
+            return Kind(HALF, place.low, place.region)
+        if cast is Cast.PROMOTE:
+            floating = [each for each in tensors if each.what != INT]
+            if any(each.what not in _FLOATING or (each.what == HALF and each.names != place.low) for each in floating):
+                return A_TENSOR
+            return widest(floating)
+        if cast is Cast.BANNED or not tensors or FLOAT64 in whats or COMPLEX in whats:
+            return A_TENSOR
+        deciding = tensors if cast is Cast.FLOAT32 else tensors[:1]
+        return IN_FLOAT32 if any(each.what in _FLOATING for each in deciding) else A_TENSOR
+
+    def _own(self, how: Spelling, kinds: Sequence[Kind]) -> Kind:
+        """What an op gives that no list names."""
+        first = kinds[0] if kinds else UNKNOWN_KIND
+        if how.gives is Gives.PROMOTED:
+            return promoted(kinds[1:] if how.ops == ("where",) else kinds)
+        if how.gives is Gives.NOTHING:
+            return A_TENSOR
+        if how.gives is Gives.WIDEST:
+            return widest(kinds)
+        if how.gives in (Gives.WHOLE, Gives.COMPLEX):
+            return WHOLE if how.gives is Gives.WHOLE else Kind(COMPLEX)
+        if how.gives is Gives.CREATED:
+            return IN_FLOAT32 if self._has_plain_weights else A_TENSOR
+        if how.gives is Gives.PAIR:
+            return Kind(TUPLE, items=(first, WHOLE))
+        if how.gives is Gives.PIECES:
+            return Kind(LIST, items=(first if first.is_tensor else UNKNOWN_KIND,))
+        if how.gives is Gives.FLOATING and first.what not in (*_FLOATING, FLOAT64):
+            return A_TENSOR if first.what != UNKNOWN else UNKNOWN_KIND
+        return first if first.is_tensor else UNKNOWN_KIND
+
+    def _builtin(self, name: str, given: Sequence[Given]) -> Kind:
+        last = name.rpartition(".")[2]
+        if last == "abs" and given:
+            return given[0][1]
+        if last == "enumerate" and given:
+            return Kind(LIST, items=(Kind(TUPLE, items=(A_NUMBER, self.item(given[0][1]))),))
+        if last == "zip" and given:
+            return Kind(LIST, items=(Kind(TUPLE, items=tuple(self.item(kind) for _, kind in given)),))
+        if last == "range":
+            return Kind(LIST, items=(A_NUMBER,))
+        if last in ("list", "tuple", "reversed", "sorted") and len(given) == 1:
+            return Kind(LIST, items=(self.item(given[0][1]),))
+        return UNKNOWN_KIND
+
+    # --- methods of tensors -----------------------------------------------------------------------------------------
+
+    def _method(self, call: ir.Call, func: ir.Attribute, base: Kind, met: Met) -> Kind:
+        name, first = func.attr, (func.base, base)
+        if name in CASTS and not met.given:
+            result = of_dtype([CASTS[name]])
+            if name == "float":
+                result = IN_FLOAT32._replace(cast=call.id if base.what == HALF else base.cast)
+            return self.note(met._replace(given=[first]), name, result)
+        if name in ("to", "type", "type_as"):
+            return self._converted(first, met)
+        if name in _LEAVES:
+            return Kind(LIST, items=(A_NUMBER,)) if name == "size" else UNKNOWN_KIND
+        if name in _STAYS:
+            return base
+        operands = met._replace(given=[first, *_flat(met.given)])
+        if name == "where" and len(met.given) == 2:  # the condition comes first, as in the function
+            operands = met._replace(given=[met.given[0], first, met.given[1]])
+        if name.endswith("_") and not name.endswith("__") and name[:-1] in SPELLINGS:
+            return self.note(operands, name, base)
+        if (name in SPELLINGS or name in WITH_DIMENSION) and (base.is_tensor or name in _MULTIPLIES):
+            found = self._spelled(name, operands)
+            how = SPELLINGS.get(name)
+            views = how is not None and how.gives is Gives.FIRST and not is_listed(how.ops)
+            return found if views else found._replace(cast=0)
+        return UNKNOWN_KIND
+
+    def _converted(self, first: Given, met: Met) -> Kind:
+        """`x.to(...)`, `x.type(...)`, `x.type_as(y)`: to a dtype, a device, or as another tensor is."""
+        base = first[1]
+        result: Kind | None = None
+        given = (*met.given, *met.keywords.values())
+        for value, kind in given:
+            if kind.what == DTYPE:
+                result = kind.items[0]
+            elif kind.is_tensor:
+                result = kind._replace(region=0, cast=0)
+            elif value is not None and result is None and not self._names_no_dtype(value, kind):
+                result = A_TENSOR
+        if result is None:
+            result = base if given else UNKNOWN_KIND
+        elif result.what == FLOAT32 and base.what == HALF:
+            result = IN_FLOAT32._replace(cast=met.node.id)
+        return self.note(met._replace(given=[first]), "to", result)
+
+    def _names_no_dtype(self, value: ir.Value, kind: Kind) -> bool:
+        """Whether an argument of `.to` is a device or a flag."""
+        if kind.what == NUMBER or isinstance(value, ir.Constant):
+            return True
+        if isinstance(value, ir.Call) and "torch.device" in self._module.names.of(value.func):
+            return True
+        return "device" in ir.last_name(value).lower()
+
+    # --- layers -----------------------------------------------------------------------------------------------------
+
+    def _of_module(self, name: str, base: Kind, met: Met) -> Kind:
+        """A method of a model: one of the file's classes', or one that gives the model itself."""
+        if name in GIVES_ITSELF:
+            return base
+        cls = local_class(self._module, base.made[0].func) if len(base.made) == 1 else None
+        function = method(self._module, cls, name) if cls is not None else None
+        return self._follow(function, 1, met) if function is not None else UNKNOWN_KIND
+
+    def layers(self, kind: Kind) -> Kind:
+        """What the lists of layers hold that a value can be."""
+        found: list[ir.Call] = []
+        for each in kind.made:
+            name = ir.last_name(each.func)
+            inner = self._listed(each) if name in ("ModuleList", "Sequential") else None
+            if not inner:
+                return UNKNOWN_KIND
+            found += inner
+        return Kind(MODULE, made=tuple(dict.fromkeys(found)))
+
+    def _listed(self, call: ir.Call) -> list[ir.Call] | None:
+        """The layers that a ModuleList or Sequential is made of; None where one is not in sight."""
+        values = list(_items(call.positional if ir.last_name(call.func) == "Sequential" else _contents(call)))
+        found: list[ir.Call] = []
+        for value in values:
+            made = constructions(self._module, value)
+            if not made or not all(self.makes_layer(each) for each in made) or call.unpacks("*"):
+                return None
+            found += made
+        return found
+
+    def _layer(self, kind: Kind, met: Met) -> Kind:
+        """What a call of a layer gives, whichever of its constructions made it."""
+        found: Kind | None = None
+        for made in kind.made:
+            each = self._of_layer(made, met)
+            found = each if found is None else join(found, each)
+        return found or UNKNOWN_KIND
+
+    def _of_layer(self, made: ir.Call, met: Met) -> Kind:
+        name = self._module.names.only(made.func) or ""
+        if not name.startswith("torch."):
+            cls = local_class(self._module, made.func)
+            function = None
+            if cls is not None:
+                function = method(self._module, cls, "__call__") or method(self._module, cls, "forward")
+            return self._follow(function, 1, met) if function is not None else UNKNOWN_KIND
+        last = name.rpartition(".")[2]
+        if last == "Sequential":
+            return self._in_sequence(made, met)
+        if last == "Embedding":
+            return IN_FLOAT32 if self._has_plain_weights else A_TENSOR
+        place = self.where(met.env)
+        if last in (*_RECURRENT, "MultiheadAttention") and place.state == ON and place.low:
+            if last == "MultiheadAttention" or place.devices == ("cuda",):  # cuDNN's: on the others it depends
+                return Kind(TUPLE, items=(Kind(HALF, place.low, place.region), UNKNOWN_KIND))
+        spelling = CLASSES.get(last)
+        if spelling is None or not met.given:
+            return UNKNOWN_KIND
+        return self.note(met, spelling, self.op(spelling, met.given, met.env), made)
+
+    def _in_sequence(self, made: ir.Call, met: Met) -> Kind:
+        """A Sequential: each layer gets what the one before it gave."""
+        if made.unpacks("*") or made.unpacks("**") or not made.args or not met.given or made.id in self._sequences:
+            return UNKNOWN_KIND
+        self._sequences.append(made.id)  # one that seems to hold itself isn't understood
+        kind = met.given[0][1]
+        for each in made.positional:
+            layers = constructions(self._module, each)
+            if not layers or not all(map(self.makes_layer, layers)):
+                kind = UNKNOWN_KIND
+                break
+            kind = self._layer(Kind(MODULE, made=layers), met._replace(given=[(None, kind)], keywords={}))
+        self._sequences.pop()
+        return kind
+
+
+def _is_static(function: ir.Function) -> bool:
+    return any(ir.last_name(each) == "staticmethod" for each in function.decorators)
+
+
+def _flat(given: Sequence[Given]) -> list[Given]:
+    """Arguments with the items of displays in their place: `torch.cat([a, b])`."""
+    found: list[Given] = []
+    for value, kind in given:
+        if isinstance(value, ir.Sequence) and kind.what == TUPLE:
+            found += zip(value.items, kind.items, strict=True)
+        elif kind.what == LIST:
+            found.append((value, kind.items[0]))
+        else:
+            found.append((value, kind))
+    return found
+
+
+def _upsamples(mode: Given | None) -> bool:
+    return mode is None or (isinstance(mode[0], ir.Constant) and mode[0].value in UPSAMPLING)
+
+
+def _is_none(given: Given | None) -> bool:
+    return given is None or (isinstance(given[0], ir.Constant) and given[0].value is None)
+
+
+def _contents(call: ir.Call) -> Sequence[ir.Value]:
+    given = call.positional[0] if call.positional else None
+    return given.items if isinstance(given, ir.Sequence) else [given] if given is not None else ()
+
+
+def _items(values: Sequence[ir.Value]) -> Iterator[ir.Value]:
+    for value in values:
+        yield value.elements[0] if isinstance(value, ir.Comprehension) and len(value.elements) == 1 else value

@@ -1,0 +1,1 @@
+"""Which values an expression can have: devices, dtypes, numbers, constructions."""

@@ -1,0 +1,111 @@
+"""What is known of a value's dtype: the lattice of the half-precision reader, its joins and torch's promotion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from amplint.model.syntax import ir
+
+HALF, FLOAT32, FLOAT64, INT, COMPLEX, TENSOR = "half", "float32", "float64", "int", "complex", "tensor"
+NUMBER, TUPLE, LIST, MODULE, DTYPE, UNKNOWN = "number", "tuple", "list", "module", "dtype", "unknown"
+_TENSORS = (HALF, FLOAT32, FLOAT64, INT, COMPLEX, TENSOR)
+
+
+class Kind(NamedTuple):
+    """What a value is, as far as it is known. Unknown is unknown: no rule says anything of it.
+
+    `what`: a tensor of half precision, of float32, float64, whole numbers or truth values ("int"), complex numbers, or
+    of a dtype that isn't known ("tensor"); a Python number; a tuple of `items`; a list all of whose items are
+    `items[0]`; a module made by one of `made`; the dtype of the tensor `items[0]`; or unknown.
+    """
+
+    what: str
+    names: frozenset[str] = frozenset()  # of half: the dtypes that it can be, float16 and bfloat16
+    region: int = 0  # of half: the call that made the region it comes from; 0: another way
+    cast: int = 0  # of float32: the call that cast a half tensor up, if nothing but a view came since
+    value: float | None = None  # of a number, where it is known
+    items: tuple[Kind, ...] = ()
+    made: tuple[ir.Call, ...] = ()
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is surely a tensor."""
+        return self.what in _TENSORS
+
+    def can_be(self, name: str) -> bool:
+        """Whether it is a half tensor that can be of this dtype."""
+        return self.what == HALF and name in self.names
+
+    def surely(self, name: str) -> bool:
+        """Whether it is a half tensor of this dtype and no other."""
+        return self.what == HALF and self.names == {name}
+
+
+UNKNOWN_KIND = Kind(UNKNOWN)
+A_TENSOR = Kind(TENSOR)
+IN_FLOAT32 = Kind(FLOAT32)
+WHOLE = Kind(INT)
+A_NUMBER = Kind(NUMBER)
+
+
+def of_dtype(names: Iterable[str | None]) -> Kind:
+    """A tensor that is given one of some dtypes, by torch's names for them."""
+    found = set(names)
+    if found and found <= {"float16", "bfloat16"}:
+        return Kind(HALF, frozenset(each for each in found if each is not None))
+    if found in ({FLOAT32}, {FLOAT64}):
+        return Kind(next(iter(found)) or TENSOR)
+    if found and all(each is not None and ("int" in each or each in ("bool", "long", "short")) for each in found):
+        return WHOLE
+    return A_TENSOR
+
+
+def join(first: Kind, second: Kind) -> Kind:
+    """What holds of a value that is one or the other."""
+    if first == second:
+        return first
+    if first.what == second.what:
+        if first.what == HALF and first.names == second.names:
+            return Kind(HALF, first.names)
+        if first.what == FLOAT32:
+            return IN_FLOAT32
+        if first.what == NUMBER:
+            return A_NUMBER
+        if first.what in (TUPLE, LIST, DTYPE) and len(first.items) == len(second.items):
+            return Kind(first.what, items=tuple(map(join, first.items, second.items)))
+        if first.what == MODULE:
+            return Kind(MODULE, made=tuple(dict.fromkeys((*first.made, *second.made))))
+    return A_TENSOR if first.is_tensor and second.is_tensor else UNKNOWN_KIND
+
+
+def promoted(kinds: Iterable[Kind]) -> Kind:
+    """The result of an op that no list names, by torch's promotion of its operands' dtypes.
+
+    Half with float32 is not known: a float32 tensor without dimensions does not count beside one with some.
+    """
+    found = list(kinds)
+    tensors = [each for each in found if each.what != NUMBER]
+    if not tensors:
+        return A_NUMBER
+    floating = [each for each in tensors if each.what != INT]
+    surely = any(each.is_tensor for each in tensors)
+    if not floating:
+        return A_TENSOR  # whole numbers with a Python number, which may have a fraction
+    if any(each.what != floating[0].what or each.names != floating[0].names for each in floating):
+        return A_TENSOR if surely else UNKNOWN_KIND
+    first = floating[0]
+    if first.what == HALF:
+        same = all(each.region == first.region for each in floating)
+        return Kind(HALF, first.names, first.region if same else 0)
+    if first.what in (FLOAT32, FLOAT64):
+        return Kind(first.what)
+    return A_TENSOR if surely else UNKNOWN_KIND
+
+
+def widest(kinds: Iterable[Kind]) -> Kind:
+    """Likewise for tensors that all have dimensions, or that an op promotes whatever they have."""
+    found = [each for each in kinds if each.what not in (NUMBER, INT)]
+    if found and all(each.what in (HALF, FLOAT32) for each in found) and len({each.what for each in found}) > 1:
+        return IN_FLOAT32
+    return promoted(found) if found else A_TENSOR

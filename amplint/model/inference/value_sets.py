@@ -1,0 +1,479 @@
+"""What decides: values followed to what they can be, and under which conditions; tests as formulas over open facts.
+
+`enabled=use_amp` is followed through variables, attributes, parameters and choices to `args.amp`, whatever it is called
+on the way, so that two switches can be compared by what decides them and not by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.call_graph import Calls, callers, passed
+from amplint.model.inference.devices import Region, is_false, region_devices
+from amplint.model.inference.dtypes import BY_QUALIFIED, Dtype, dtypes, region_dtypes
+from amplint.model.inference.formulas import (
+    FALSE,
+    TRUE,
+    Formula,
+    both,
+    choice,
+    contradict,
+    either,
+    equals,
+    fact,
+    negated,
+    present,
+)
+from amplint.model.names.reaching_definitions import reaching, returned
+from amplint.model.names.tables import Taken, taken, tells
+from amplint.model.objects.amp_objects import SCALERS, objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import asks_for_itself, conditions_round, is_changed
+from amplint.model.syntax.operators import ORDERS, ordered
+from amplint.model.syntax.scopes import Assigned, Binding, Other, owner_class
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# The code runs on cuda: a region and a scaler for cuda switch themselves off where it is missing.
+ON_CUDA = fact("on cuda")
+_VAGUE = "?"
+_FOLLOW = 8
+# Tests of tests of tests: a formula doubles with each.
+_DEEP = 10
+_OTHERS = ("cpu", "xpu", "mps", "npu", "hpu")
+_NOT_ON_CUDA = {"torch.cuda.amp.amp_definitely_not_available"}
+_EQUAL = ("Equal", "Is")
+_UNEQUAL = ("NotEqual", "IsNot")
+
+
+class Alternative(NamedTuple):
+    """One of the things that a value can be, and what has to hold for it."""
+
+    value: ir.Value
+    when: Formula
+
+
+def _vague(node: ir.Node) -> Formula:
+    """A fact that can't be told from others."""
+    return fact(f"{_VAGUE}{node.id}")
+
+
+def is_vague(formula: Formula) -> bool:
+    """Whether it hangs on something that can't be told from other facts."""
+    return any(name.startswith(_VAGUE) for name in formula.facts())
+
+
+class Decided:
+    """Follows the values of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._objects = objects(module)
+        self._calls = module.once(Calls)
+        self._active: set[int] = set()
+        self._depth = 0
+        self._given: dict[tuple[int, str], list[ir.Value]] = {}
+        self._orders: dict[str, tuple[ir.Compare, bool]] = {}  # what of two values is more: the first test that asks
+        self.tests: dict[str, ir.Value] = {}  # the facts, each with a test that asks for it
+        self.dtypes: set[str] = set()  # those that something is a torch.dtype
+
+    # --- what a value can be -----------------------------------------------------------------------------------------
+
+    def alternatives(self, value: ir.Value, depth: int = _FOLLOW) -> list[Alternative]:
+        """What a value can be, variables and attributes followed as far as the file shows; never empty."""
+        if not depth or value.id in self._active:
+            return [Alternative(value, TRUE)]
+        self._active.add(value.id)
+        found = self._alternatives(value, depth)
+        self._active.discard(value.id)
+        return found or [Alternative(value, TRUE)]
+
+    def _alternatives(self, value: ir.Value, depth: int) -> list[Alternative]:
+        if isinstance(value, ir.Conditional):
+            test = self.of(value.test)
+            return [
+                Alternative(each.value, both(when, each.when))
+                for arm, when in ((value.then, test), (value.other, negated(test)))
+                for each in self.alternatives(arm, depth - 1)
+            ]
+        if isinstance(value, ir.Walrus):
+            return self.alternatives(value.value, depth - 1)
+        if (found := taken(self._module, value)) is not None:
+            return self._of_table(found, depth)
+        if isinstance(value, ir.Call):
+            return self._returned(value, depth)
+        if isinstance(value, ir.Name) and not value.bound:
+            return self._of_name(value, depth)
+        if isinstance(value, ir.Attribute) and owner_class(value) is not None:
+            stored = list(self._module.names.stored(value))
+            known = [each for each in stored if each is not None]
+            where = {id(ir.function_of(each)) for each in known}
+            together = len(known) == len(stored) and len(where) == 1  # else which came last can't be told
+            if not together:
+                return []
+            return self._last_of([(each, ir.statement_of(each)) for each in known], depth)
+        return []
+
+    def _of_table(self, found: Taken, depth: int) -> list[Alternative]:
+        """What a dict has at an index, each under the condition that it is that key."""
+        asked = [
+            (item, self._test(found.asked, key) if tells(key) else _vague(item)) for key, item in found.items.items()
+        ]
+        if found.other is not None:
+            asked.append((found.other, negated(either(*(when for _, when in asked)))))
+        if isinstance(found.asked, ir.Constant):
+            asked = [(item, TRUE) for item, _ in asked]
+        return [
+            Alternative(each.value, both(when, each.when))
+            for item, when in asked
+            for each in self.alternatives(item, depth - 1)
+        ]
+
+    def _returned(self, call: ir.Call, depth: int) -> list[Alternative]:
+        """What a function of this file returns, where that is all it can do."""
+        callee = self._calls.find(call)
+        if callee is None or callee.function.is_generator or callee.function.is_async or callee.function.decorators:
+            return []
+        returns = returned(callee.function)
+        if not returns or any(each.value is None for each in returns):
+            return []
+        return [
+            Alternative(each.value, both(self.inside(found), each.when))
+            for found in returns
+            if found.value is not None
+            for each in self.alternatives(found.value, depth - 1)
+        ]
+
+    def _of_name(self, name: ir.Name, depth: int) -> list[Alternative]:
+        bindings = reaching(self._module.names, name)
+        if len(bindings) == 1 and isinstance(bindings[0], Other):
+            return [
+                each for given in self.given(bindings[0], name.name) for each in self.alternatives(given, depth - 1)
+            ]
+        assigned = [each for each in bindings if isinstance(each, Assigned)]
+        if len(assigned) < len(bindings) or any(is_changed(each) for each in assigned):
+            return []
+        return self._last_of([(each.value, each.target) for each in assigned], depth)
+
+    def _last_of(self, assigned: Sequence[tuple[ir.Value, ir.Node]], depth: int) -> list[Alternative]:
+        """What is left of several assignments, the last of which counts that is made."""
+        found: list[Alternative] = []
+        left = TRUE
+        if any(asks_for_itself(place, test) for _, place in assigned for test, _ in conditions_round(place)):
+            return []  # `if scaler is None: scaler = ...`: it stays from round to round
+        ordered = sorted(assigned, key=lambda each: each[1].id, reverse=True)
+        for value, place in ordered:
+            # Who reads it has passed one of them: where none of the others is made, the first was.
+            made = self.inside(place) if place is not ordered[-1][1] else TRUE
+            found += [
+                Alternative(each.value, both(left, made, each.when)) for each in self.alternatives(value, depth - 1)
+            ]
+            left = both(left, negated(made))
+        return [each for each in found if each.when != FALSE]
+
+    def given(self, binding: Binding, name: str) -> list[ir.Value]:
+        """What the file's calls give for a parameter; nothing where that isn't one thing."""
+        function = binding.node if isinstance(binding, Other) else None
+        if not isinstance(function, ir.Function):
+            return []
+        key = function.id, name
+        if key not in self._given:
+            self._given[key] = []  # a function that calls itself gives nothing new
+            self._given[key] = self._find_given(function, name)
+        return self._given[key]
+
+    def _find_given(self, function: ir.Function, name: str) -> list[ir.Value]:
+        found: dict[str, ir.Value] = {}
+        for value in passed(self._module, function, name):
+            if value is None:
+                return []
+            literal = repr(value.value) if isinstance(value, ir.Constant) else None
+            found[literal or self.path(value) or f"value {value.id}"] = value
+        return list(found.values()) if len(found) == 1 else []
+
+    def path(self, value: ir.Value, depth: int = _FOLLOW) -> str | None:
+        """Where a value comes from, as a text that is the same for the same thing in whichever function."""
+        if not depth:
+            return None
+        if isinstance(value, ir.Name):
+            bindings = reaching(self._module.names, value)
+            only = bindings[0] if len(bindings) == 1 else None
+            given = self.given(only, value.name) if isinstance(only, Other) and value.id not in self._active else []
+            inner = only.value if isinstance(only, Assigned) else next(iter(given), None)
+            followed = self._deeper(value, inner, depth)
+            return followed or self._objects.raw_variable(value.scope, value.name)
+        if isinstance(value, ir.Attribute):
+            cls = owner_class(value)
+            if cls is None:
+                base = self.path(value.base, depth - 1)
+                return f"{base}.{value.attr}" if base is not None else None
+            stored = cls.stored(value.attr)
+            inner = stored[0] if len(stored) == 1 else None
+            followed = self._deeper(value, inner, depth)
+            return followed or f"self{cls.id}.{value.attr}"
+        if isinstance(value, ir.Subscript) and isinstance(value.index, ir.Constant):
+            base = self.path(value.base, depth - 1)
+            return f"{base}[{value.index.value!r}]" if base is not None else None
+        return None
+
+    def _deeper(self, value: ir.Value, inner: ir.Value | None, depth: int) -> str | None:
+        if not isinstance(inner, (ir.Name, ir.Attribute, ir.Subscript)) or value.id in self._active:
+            return None
+        self._active.add(value.id)
+        found = self.path(inner, depth - 1)
+        self._active.discard(value.id)
+        return found
+
+    # --- tests -------------------------------------------------------------------------------------------------------
+
+    def of(self, test: ir.Value | None) -> Formula:
+        """A test as a formula; None, where a switch is not given, is on."""
+        if test is None:
+            return TRUE
+        if self._depth >= _DEEP:
+            return _vague(test)
+        self._depth += 1
+        try:
+            return self._of(test)
+        finally:
+            self._depth -= 1
+
+    def _of(self, test: ir.Value) -> Formula:
+        if isinstance(test, ir.Constant):
+            return TRUE if test.value else FALSE
+        if isinstance(test, ir.Unary) and test.op == "Not":
+            return negated(self.of(test.operand))
+        if isinstance(test, ir.Bool):
+            return (both if test.op == "and" else either)(self.of(test.left), self.of(test.right))
+        if isinstance(test, ir.Conditional):
+            return choice(self.of(test.test), self.of(test.then), self.of(test.other))
+        if isinstance(test, ir.Compare):
+            return self._compared(test)
+        if isinstance(test, ir.Call):
+            return self._called(test)
+        if isinstance(test, ir.Attribute) and test.attr == "is_cuda":
+            return ON_CUDA
+        found = self.alternatives(test)
+        if len(found) == 1 and found[0].value is test:
+            return self._open(test)
+        return either(*(both(each.when, self.of(each.value)) for each in found))
+
+    def _open(self, test: ir.Value) -> Formula:
+        """A fact of its own."""
+        return self._asked(fact(self._text(test)), test)
+
+    def _text(self, value: ir.Value) -> str:
+        """Where a value comes from, or how it is written."""
+        return self.path(value) or self._objects.render(value) or f"{_VAGUE}{value.id}"
+
+    def _asked(self, found: Formula, value: ir.Value) -> Formula:
+        """A fact, kept with a value that it is about."""
+        self.tests.setdefault(found.name, value)
+        return found
+
+    def _called(self, call: ir.Call) -> Formula:
+        names = self._module.names.of(call.func)
+        if names == {"torch.cuda.is_available"}:
+            return ON_CUDA
+        if names == {"builtins.bool"} and len(call.positional) == 1:
+            return self.of(call.positional[0])
+        if names & SCALERS:
+            return TRUE
+        if names & _NOT_ON_CUDA:
+            return negated(ON_CUDA)
+        if names == {"builtins.isinstance"}:
+            return _vague(call)
+        if isinstance(call.func, ir.Attribute):
+            if call.func.attr == "startswith" and call.positional and isinstance(call.positional[0], ir.Constant):
+                return self._is(call.func.base, call.positional[0], call)
+            if call.func.attr == "is_enabled" and self._objects.is_scaler(call.func.base) is not None:
+                return self.scaler_on(call.func.base)
+        found = self.alternatives(call)
+        if len(found) == 1 and found[0].value is call:
+            return self._open(call)
+        return either(*(both(each.when, self.of(each.value)) for each in found))
+
+    def _compared(self, test: ir.Compare) -> Formula:
+        op, left, right = test.ops[0], test.left, test.rights[0]
+        if len(test.ops) > 1:
+            return self._open(test)
+        if isinstance(left, ir.Constant) and op in (*_EQUAL, *_UNEQUAL):
+            left, right = right, left
+        if op in _EQUAL:
+            return self._is(left, right, test)
+        if op in _UNEQUAL:
+            return negated(self._is(left, right, test))
+        if op in ("In", "NotIn"):
+            found = self._in(left, right, test)
+            return found if op == "In" else negated(found)
+        return self._ordered(test) if op in ORDERS else self._open(test)
+
+    def _ordered(self, test: ir.Compare) -> Formula:
+        """`left < right`: the same fact as `right > left`, and the opposite of `left >= right`."""
+        key, holds = ordered(test.ops[0], self._text(test.left), self._text(test.rights[0]))
+        first, held = self._orders.setdefault(key, (test, holds))
+        return self._open(first) if holds is held else negated(self._open(first))
+
+    def _in(self, left: ir.Value, right: ir.Value, test: ir.Value) -> Formula:
+        if isinstance(right, ir.Sequence):
+            return either(*(self._is(left, each, test) for each in right.items))
+        if isinstance(left, ir.Constant):  # `"cuda" in str(device)`
+            return self._is(right, left, test)
+        return self._open(test)
+
+    def _is(self, left: ir.Value, right: ir.Value, test: ir.Value) -> Formula:
+        """`left == right`."""
+        dtype = BY_QUALIFIED.get(self._module.names.only(right) or "")
+        if dtype is not None:
+            return self.is_dtype(left, dtype)
+        if not isinstance(right, ir.Constant):
+            return self._open(test)
+        if right.value is None:
+            return negated(self.present(left))
+        if isinstance(right.value, bool):
+            return self.of(left) if right.value else negated(self.of(left))
+        if isinstance(right.value, str):
+            device = right.value.partition(":")[0]
+            if device == "cuda":
+                return ON_CUDA
+            if device in _OTHERS:
+                return negated(ON_CUDA) if device == "cpu" else both(self._equal(left, device), negated(ON_CUDA))
+        return either(*(both(each.when, self._equal(each.value, right.value)) for each in self.alternatives(left)))
+
+    def _equal(self, left: ir.Value, value: object) -> Formula:
+        if isinstance(left, ir.Constant):
+            return TRUE if left.value == value else FALSE
+        return self._asked(equals(self._text(left), value), left)
+
+    def present(self, value: ir.Value) -> Formula:
+        """`value is not None`."""
+        found = self.alternatives(value)
+        return either(*(both(each.when, self._is_there(each.value)) for each in found))
+
+    def _is_there(self, value: ir.Value) -> Formula:
+        if isinstance(value, (ir.Constant, ir.Call)):
+            return FALSE if isinstance(value, ir.Constant) and value.value is None else TRUE
+        path = self.path(value)
+        return self._asked(present(path) if path is not None else _vague(value), value)
+
+    # --- switches ----------------------------------------------------------------------------------------------------
+
+    def _taken(self, found: list[Dtype]) -> list[Formula]:
+        """When what can be several dtypes is the one or the other; one without tests, where no other is."""
+        formulas = [both(*(self._test(*test) for test in each.tests)) for each in found]
+        rest = negated(either(*(each for each in formulas if each != TRUE)))
+        if sum(each == TRUE for each in formulas) == 1:
+            return [each if each != TRUE else rest for each in formulas]
+        return [tests if tests != TRUE else _vague(each.value) for each, tests in zip(found, formulas, strict=True)]
+
+    def _is_one(self, found: list[Dtype], name: str) -> Formula:
+        """That what can be several dtypes is `name`."""
+        parts = []
+        for each, when in zip(found, self._taken(found), strict=True):
+            if each.name is None:
+                equal = self._equal(each.value, name)
+                self.dtypes |= equal.facts()
+                parts.append(both(when, equal))
+            elif each.name == name:
+                parts.append(when)
+        return either(*parts)
+
+    def is_dtype(self, value: ir.Value, name: str) -> Formula:
+        """That a dtype-like value is `name`."""
+        found = self.alternatives(value)
+        return either(*(both(each.when, self._is_one(dtypes(self._module, each.value), name)) for each in found))
+
+    def _test(self, value: ir.Value, outcome: object) -> Formula:
+        if outcome is None:
+            return negated(self.present(value))
+        if isinstance(outcome, bool):
+            return self.of(value) if outcome else negated(self.of(value))
+        return either(*(both(each.when, self._equal(each.value, outcome)) for each in self.alternatives(value)))
+
+    def region_dtypes(self, region: Region) -> list[Dtype]:
+        """The dtypes in which a region can run while its own `enabled` holds; never empty."""
+        found, on = region_dtypes(self._module, region), self.of(region.enabled)
+        kept = [each for each, when in zip(found, self._taken(found), strict=True) if not contradict(on, when)]
+        return kept or found
+
+    def region_runs_in(self, region: Region, name: str) -> Formula:
+        """That a region is on, and runs in the dtype `name`."""
+        if region.opaque:
+            return _vague(region.call)
+        if region.dtype is None:
+            return self._region_runs_in(region, name)
+        found = self.alternatives(region.dtype)
+        return either(
+            *(both(each.when, self._region_runs_in(region._replace(dtype=each.value), name)) for each in found)
+        )
+
+    def _region_runs_in(self, region: Region, name: str) -> Formula:
+        """That a region is on, and runs in the dtype `name`, its own dtype not followed further."""
+        types = {each.type for each in region_devices(self._module, region)}
+        found = region_dtypes(self._module, region)
+        on = self.of(region.enabled)
+        if types == {"cuda"}:
+            return both(on, ON_CUDA, self._is_one(found, name))
+        if types and None not in types and "cuda" not in types:
+            return both(on, TRUE if types == {"cpu"} else negated(ON_CUDA), self._is_one(found, name))
+        default = any(each.value is region.call for each in found)
+        if default and name == "float16":  # elsewhere than on cuda it is another
+            return both(on, ON_CUDA)
+        return both(on, _vague(region.call)) if default else both(on, self._is_one(found, name))
+
+    def scaler_on(self, value: ir.Value) -> Formula:
+        """That a scaler is there, and switched on."""
+        parts = []
+        for each in self.alternatives(value):
+            if isinstance(each.value, ir.Call) and self._module.names.of(each.value.func) & SCALERS:
+                unpacked = each.value.unpacks("*") or each.value.unpacks("**")
+                enabled = each.value.keyword("enabled")
+                on = _vague(each.value) if unpacked else self.of(enabled)
+                parts.append(both(each.when, on))
+            elif not (isinstance(each.value, ir.Constant) and each.value.value is None):
+                parts.append(both(each.when, _vague(each.value)))
+        return either(*parts)
+
+    # --- places ------------------------------------------------------------------------------------------------------
+
+    def inside(self, node: ir.Node, within: ir.Node | None = None) -> Formula:
+        """What has to hold for a node to be run, once its function is called, or once what it is `within` is run."""
+        return both(*(self._test(test, holds) for test, holds in conditions_round(node, within)))
+
+    def around(self, node: ir.Node, depth: int = 3) -> Formula:
+        """What has to hold for a node to be run: also for one of the file's calls of its function to be made."""
+        function = ir.function_of(node)
+        found = self.inside(node)
+        if function is None or not depth:
+            return found
+        calls = [each for each in callers(self._module, function) if ir.function_of(each) is not function]
+        return both(found, either(*(self.around(each, depth - 1) for each in calls))) if calls else found
+
+
+def decided(module: Module) -> Decided:
+    """The reader of the module's decisions."""
+    return module.once(Decided)
+
+
+def is_off(module: Module, region: Region) -> bool:
+    """Whether a region is surely off here: `enabled=False`, or a helper of another file's that is only called so.
+
+    What calls a helper of this file's own may be anywhere.
+    """
+    if is_false(region.enabled):
+        return True
+    function, enabled = ir.function_of(region.call), region.enabled
+    if region.opaque or not isinstance(enabled, ir.Name) or module.is_own(region.call):
+        return False
+    if function is None or function.cls is not None:
+        return False
+    bindings = module.names.bindings(enabled)
+    if len(bindings) != 1 or not isinstance(bindings[0], Other) or bindings[0].node is not function:
+        return False
+    known = {each.id for each in callers(module, function)}
+    for each in module.once(Calls).sites.mentions(function):
+        if not isinstance(each.parent, ir.Call) or each.parent.func is not each or each.parent.id not in known:
+            return False
+    return bool(known) and all(map(is_false, passed(module, function, enabled.name)))

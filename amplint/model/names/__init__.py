@@ -1,0 +1,1 @@
+"""What names stand for: reaching definitions, tables, version guards."""

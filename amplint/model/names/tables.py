@@ -1,0 +1,135 @@
+"""Dicts and lists that the file writes out and keeps: what they have at a key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.names.reaching_definitions import reaching
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import Assigned, Other, owner_class
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from amplint.model import Module
+
+_ADDS = ("update", "setdefault", "pop", "clear", "insert", "remove", "reverse", "sort", "popitem")
+
+
+def sources(module: Module, value: ir.Value) -> Iterator[ir.Value]:
+    """What a variable or attribute is set to; the value itself, if it is neither."""
+    if isinstance(value, ir.Name):
+        yield from (each.value for each in reaching(module.names, value) if isinstance(each, Assigned))
+    elif isinstance(value, ir.Attribute) and owner_class(value) is not None:
+        yield from (each for each in module.names.stored(value) if each is not None)
+    else:
+        yield value
+
+
+def items_at(module: Module, table: ir.Value, key: object) -> list[ir.Value]:
+    """What a dict can have at a key, where all that it can be is written out and nothing is put in later."""
+    return [each[key] for each in _whole(module, table) if key in each]
+
+
+def _whole(module: Module, table: ir.Value) -> list[dict[object, ir.Value]]:
+    """What a dict can be, where all of that is written out and nothing is put in later."""
+    tables = [_written(module, each) for each in sources(module, table)]
+    bound = reaching(module.names, table) if isinstance(table, ir.Name) else tables
+    if len(bound) != len(tables) or _is_added_to(module, table):
+        return []
+    known = [each for each in tables if each is not None]
+    return known if len(known) == len(tables) else []
+
+
+class Taken(NamedTuple):
+    """What can be taken from a dict: the index that is asked for, what there is by key, and what is given else."""
+
+    asked: ir.Value
+    items: dict[object, ir.Value]
+    other: ir.Value | None
+
+
+def taken(module: Module, value: ir.Value) -> Taken | None:
+    """What `table[index]` or `table.get(index, other)` can be, of the objects that one dict is made with.
+
+    A literal index leaves its own item. Dicts of settings are left alone: what they hold is a setting's default.
+    """
+    other: ir.Value | None = None
+    if isinstance(value, ir.Subscript):
+        table, index = value.base, value.index
+    elif isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr == "get":
+        given = value.positional
+        if not 1 <= len(given) <= 2 or len(given) != len(value.args) or value.unpacks("*"):
+            return None
+        table, index, other = value.func.base, given[0], given[1] if len(given) == 2 else None
+    else:
+        return None
+    known = _whole(module, table)
+    if len(known) != 1 or not any(isinstance(each, ir.Call) for each in known[0].values()):
+        return None
+    if not isinstance(index, ir.Constant):
+        return Taken(index, known[0], other)
+    if index.value in known[0]:
+        return Taken(index, {index.value: known[0][index.value]}, None)
+    return Taken(index, {}, other) if other is not None else None
+
+
+def tells(key: object) -> bool:
+    """Whether a key can be compared with what else is asked of an index; numbers are asked for their size."""
+    return key is None or isinstance(key, (bool, str))
+
+
+def item_at(module: Module, value: ir.Subscript) -> ir.Value | None:
+    """The variable or attribute that a container surely has at a literal: it is written out, and bound once."""
+    key, table = value.index, value.base
+    if not isinstance(key, ir.Constant) or not isinstance(table, (ir.Name, ir.Attribute)):
+        return None
+    display: ir.Value | None
+    if isinstance(table, ir.Name):
+        bound = module.names.bound_once(table)
+        display = bound.value if bound is not None else None
+    else:
+        stored = list(module.names.stored(table))
+        display = stored[0] if len(stored) == 1 else None
+    if isinstance(display, ir.Sequence) and not any(isinstance(each, ir.Starred) for each in display.items):
+        items = dict[object, ir.Value](enumerate(display.items))
+    else:
+        items = (_written(module, display) if display is not None else None) or {}
+    item = items.get(key.value) if not isinstance(key.value, bool) else None
+    if isinstance(item, ir.Name) and module.names.bound_once(item) is None and not _is_parameter(module, item):
+        return None  # the container has what it was then
+    if isinstance(item, ir.Attribute) and len(list(module.names.stored(item))) != 1:
+        return None
+    return item if isinstance(item, (ir.Name, ir.Attribute)) and not _is_added_to(module, table) else None
+
+
+def _is_parameter(module: Module, name: ir.Name) -> bool:
+    bindings = module.names.bindings(name)
+    return len(bindings) == 1 and isinstance(bindings[0], Other) and isinstance(bindings[0].node, ir.Function)
+
+
+def _is_added_to(module: Module, table: ir.Value) -> bool:
+    """Whether the file may put something into a dict, going by its name: `AMP["dtype"] = ...`, `AMP.update(...)`."""
+    name = ir.last_name(table)
+    if not name:
+        return False  # a display, that nothing else has
+    near = module.whole.near(name or "**")
+    stored = (target for each in near.statements if isinstance(each, ir.Assign) for target in each.targets)
+    changed = [target.base for target in stored if isinstance(target, ir.Subscript)]
+    changed += [
+        each.func.base for each in near.calls if isinstance(each.func, ir.Attribute) and each.func.attr in _ADDS
+    ]
+    return any(ir.last_name(each) == name for each in changed)
+
+
+def _written(module: Module, table: ir.Value) -> dict[object, ir.Value] | None:
+    """The items of a dict that is written out; None where it isn't, or not all of it."""
+    if isinstance(table, ir.Mapping):
+        keys = [each.value for each, _ in table.items if isinstance(each, ir.Constant)]
+        return (
+            dict(zip(keys, (item for _, item in table.items), strict=True)) if len(keys) == len(table.items) else None
+        )
+    if isinstance(table, ir.Call) and module.names.of(table.func) == {"builtins.dict"}:
+        plain = all(arg.keyword is not None for arg in table.args)
+        return {arg.keyword: arg.value for arg in table.args} if plain else None
+    return None

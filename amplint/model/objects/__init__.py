@@ -1,0 +1,1 @@
+"""Scalers, optimizers and autocast objects, and the access paths by which code reaches them."""

@@ -1,0 +1,339 @@
+"""Keys: by what the objects that values are, are known.
+
+A *key* is where an object is kept (`self.scaler`, a variable of one scope), aliases followed while a name has one
+binding. Two keys are taken for two objects, one key for one object. While flow analysis follows a call, `frame` says
+what the callee's parameters and `self` are for the caller: keys are the caller's there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from amplint.model.names.tables import item_at
+from amplint.model.objects.call_context import Frame, Recognised
+from amplint.model.objects.kept_arguments import Kept, kept_parameters
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import Assigned, Binding, Imported, Other, Scope, class_of_self, owner_class
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_WORD = re.compile(r"[^\W\d]\w*")
+_FOLLOW = 5
+
+
+class Keys:
+    """The keys of the objects of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self.frame = Frame()
+        self._origins: dict[str, str] = {}  # keys that a frame gave -> as the callee has them
+        self._scopes: list[Scope] = []
+        self._numbers: dict[int, int] = {}  # scopes by their identity -> places in that list
+        self._keys: dict[int, str | None] = {}
+        self._kept_by: dict[int, dict[str, str]] = {}  # constructor -> what it keeps, see `_kept`
+        self._kept_objects = Kept(module, self)
+        # Items of containers, as a loop's variable asks for them -> what they are.
+        self._named_items: dict[str, str] = {}
+
+    def name_item(self, item: str, key: str) -> None:
+        """Say what the item of a container is, by the key that it has with a number or literal."""
+        self._named_items[item] = key
+
+    @contextmanager
+    def within(self, frame: Frame) -> Iterator[None]:
+        """A context in which keys are those of a frame; with an empty one they are the file's own."""
+        before, self.frame = self.frame, frame
+        try:
+            yield
+        finally:
+            self.frame = before
+
+    def key(self, value: ir.Value) -> str | None:
+        """The key of the object that a value is; None where it is no name, attribute or fixed item."""
+        return self._translated(self._raw(value))
+
+    def _translated(self, key: str | None) -> str | None:
+        """A key as the frame has it; which it was is remembered, for the roles."""
+        if key is None or not self.frame.aliases:
+            return key
+        found = self._kept_objects.resolved(self.frame.translate(key))
+        found = self._named_items.get(found, found)
+        if found != key:
+            self._origins.setdefault(found, key)
+        return found
+
+    def own_class(self, key: str) -> ir.Class | None:
+        """The class of the file whose `self` a key is the one of."""
+        return self._kept_objects.own_class(key)
+
+    @property
+    def recognised(self) -> Recognised:
+        """What calls are known to be in the frame."""
+        known = self.frame.recognised
+        if known.origins != len(self._origins):  # more is known of what objects are
+            known.origins = len(self._origins)
+            for each in (known.callees, known.harmless, known.inert, known.idle):
+                each.clear()
+            if self.frame.aliases or self.frame.classes:
+                known.events.clear()
+        return known
+
+    def original(self, key: str) -> str:
+        """The key as the function has it in which the object was first met."""
+        return self._origins.get(key, key)
+
+    def _raw(self, value: ir.Value, depth: int = _FOLLOW) -> str | None:
+        if depth < _FOLLOW:
+            return self._find_key(value, depth)
+        if value.id not in self._keys:
+            self._keys[value.id] = None  # what is made of itself has none
+            self._keys[value.id] = self._find_key(value, depth)
+        return self._keys[value.id]
+
+    def _find_key(self, value: ir.Value, depth: int) -> str | None:
+        if isinstance(value, ir.Name):
+            return self._name_key(value, depth)
+        if isinstance(value, ir.Attribute):
+            cls = owner_class(value)
+            base = self._kept_objects.of_self(cls) if cls is not None else self._raw(value.base, depth)
+            owner = cls if cls is not None or not isinstance(value.base, ir.Name) else self._class_of(value.base)
+            attr = self._property(owner, value.attr) if owner is not None else value.attr
+            return self._kept_objects.resolved(f"{base}.{attr}") if base is not None else None
+        if isinstance(value, ir.Subscript):
+            item = item_at(self._module, value) if depth else None
+            if isinstance(item, (ir.Name, ir.Attribute)) and (key := self._raw(item, depth - 1)) is not None:
+                return key
+            base, index = self._raw(value.base, depth), self._rendered(value.index)
+            return f"{base}[{index}]" if base is not None and index is not None else None
+        if (
+            isinstance(value, ir.Call)
+            and self._module.names.of(value.func) == {"builtins.getattr"}
+            and len(value.positional) >= 2
+        ):
+            base, name = self._raw(value.positional[0], depth), self._rendered(value.positional[1])
+            return f"{base}.getattr({name})" if base is not None and name is not None else None
+        return None
+
+    def _class_of(self, value: ir.Name) -> ir.Class | None:
+        """The class of this file that a variable is an instance of, where it is bound once."""
+        bindings = self.bindings(value)
+        made = bindings[0].value if len(bindings) == 1 and isinstance(bindings[0], Assigned) else None
+        return self._local_class(made.func) if isinstance(made, ir.Call) else None
+
+    def _property(self, cls: ir.Class, attr: str) -> str:
+        """The attribute that a property of that name returns, if it does nothing else."""
+        for each in cls.body.statements:
+            if isinstance(each, ir.Function) and each.name == attr and each.decorators:
+                names = self._module.names.of(each.decorators[0])
+                last = each.body.statements[-1]
+                value = last.value if isinstance(last, ir.Return) and len(each.body.statements) <= 2 else None
+                if names == {"builtins.property"} and isinstance(value, ir.Attribute) and owner_class(value) is cls:
+                    return value.attr
+        return attr
+
+    def own_key(self, value: ir.Name) -> str:
+        """The key of a variable itself, aliases not followed."""
+        return self.variable(value.scope, value.name)
+
+    def variable(self, scope: Scope, name: str) -> str:
+        """The key of the variable that `name` is in a scope."""
+        key = self.raw_variable(scope, name)
+        return self._translated(key) or key
+
+    def raw_variable(self, scope: Scope, name: str) -> str:
+        """The same, whatever the frame."""
+        home = scope.home(name)
+        return f"{self._number(home)}:{name}" if home is not None else name
+
+    def kept(self, function: ir.Function, name: str) -> str | None:
+        """The attribute's name in which a constructor keeps a parameter."""
+        key = self._kept(function.scope, name)
+        return key.partition(".")[2] if key is not None else None
+
+    def _kept(self, scope: Scope, name: str) -> str | None:
+        """The key of the attribute in which a constructor keeps a parameter as it is."""
+        parameters = (each.node for each in scope.bindings.get(name, ()) if isinstance(each, Other))
+        function = next((each for each in parameters if isinstance(each, ir.Function)), None)
+        if function is None or function.name != "__init__" or function.cls is None:
+            return None
+        if function.id not in self._kept_by:
+            self._kept_by[function.id] = kept_parameters(function, function.cls)
+        return self._kept_by[function.id].get(name)
+
+    def scope(self, number: str) -> Scope:
+        """The scope with which the keys of variables begin."""
+        return self._scopes[int(number)]
+
+    def raw(self, value: ir.Value) -> str | None:
+        """The key of a value, whatever the frame."""
+        return self._raw(value)
+
+    def prefix(self, scope: Scope) -> str:
+        """How the keys of a scope's own variables begin."""
+        return f"{self._number(scope)}:"
+
+    def bindings(self, value: ir.Name) -> list[Binding]:
+        """What binds a variable."""
+        return self._module.names.bindings(value)
+
+    def sources(self, value: ir.Name | ir.Attribute) -> Sequence[ir.Value]:
+        """The values that are assigned to a variable, or stored in an attribute of the enclosing class."""
+        if isinstance(value, ir.Attribute):
+            return [each for each in self._module.names.stored(value) if each is not None]
+        return [each.value for each in self._module.names.bindings(value) if isinstance(each, Assigned)]
+
+    def names_in(self, value: ir.Value) -> set[str]:
+        """The keys of the variables and attributes that a value is made of."""
+        return {
+            key
+            for each in ir.walk_values(value)
+            if (key := self.own_key(each) if isinstance(each, ir.Name) else self.key(each)) is not None
+        }
+
+    def assigned_to(self, value: ir.Value) -> Iterator[str]:
+        """The keys of what a value is assigned to, where it is all of it or an arm of a conditional."""
+        node: ir.Value = value
+        while isinstance(node.parent, ir.Conditional) and node is not node.parent.test:
+            node = node.parent
+        for target in _targets(node):
+            key = self.key(target)
+            if key is not None:
+                yield key
+
+    def stored_as(self, value: ir.Value) -> Iterator[str]:
+        """The same, and the items of a display that is assigned: `opts["g"]` of `opts = {"g": value}`."""
+        yield from self.assigned_to(value)
+        display = value.parent
+        index: str | None = None
+        if isinstance(display, ir.Mapping):
+            index = next(
+                (self._rendered(key) for key, each in display.items if each is value and key is not None), None
+            )
+        elif isinstance(display, ir.Sequence) and not any(isinstance(each, ir.Starred) for each in display.items):
+            index = str(display.items.index(value))
+        if isinstance(display, ir.Value) and index is not None:
+            yield from (f"{key}[{index}]" for key in self.stored_as(display))
+
+    def assigned_in(self, statement: ir.Statement, flags: bool = True) -> list[str]:
+        """The keys of the variables and attributes that a compound statement assigns, nested functions left out.
+
+        Without `flags` also those left out that are only ever set to literals or negated.
+        """
+        found: dict[str, None] = {}
+        for each in (statement, *(s for block in statement.blocks() for s in ir.walk_statements(block, into=False))):
+            for value in self._bound_by(each):
+                if not flags and isinstance(value, ir.Name) and self._is_flag(value):
+                    continue
+                key = self.own_key(value) if isinstance(value, ir.Name) else self.key(value)
+                if key is not None:
+                    found[key] = None
+        return list(found)
+
+    def _is_flag(self, value: ir.Name) -> bool:
+        sources = [each.value for each in self.bindings(value) if isinstance(each, Assigned)]
+        return bool(sources) and all(
+            isinstance(each, ir.Constant) or (isinstance(each, ir.Unary) and each.op == "Not") for each in sources
+        )
+
+    @staticmethod
+    def _bound_by(statement: ir.Statement) -> Sequence[ir.Value]:
+        targets: list[ir.Value] = []
+        if isinstance(statement, ir.Assign):
+            targets += statement.targets
+        elif isinstance(statement, (ir.AugAssign, ir.For)):
+            targets.append(statement.target)
+        elif isinstance(statement, ir.With):
+            targets += [item.target for item in statement.items if item.target is not None]
+        flat = [value for target in targets for value in ir.walk_values(target)]
+        walrus = [
+            each.target for value in statement.values() for each in ir.walk_values(value) if isinstance(each, ir.Walrus)
+        ]
+        return [
+            each for each in flat if isinstance(each, ir.Attribute) or (isinstance(each, ir.Name) and each.bound)
+        ] + list(walrus)
+
+    def _name_key(self, value: ir.Name, depth: int) -> str:
+        cls = class_of_self(value)
+        if cls is not None and not self._is_static(value):
+            return self._kept_objects.of_self(cls)  # handed to a helper
+        home = value.scope.home(value.name)
+        if home is not None and (kept := self._kept(home, value.name)) is not None:
+            return kept
+        bindings = home.bindings[value.name] if home is not None else []
+        what = self._module.names.definition(value) if bindings and isinstance(bindings[0], Imported) else None
+        if isinstance(what, ir.Function) and what.scope.parent is not None:
+            return self.raw_variable(what.scope.parent, what.name)
+        if depth and len(bindings) == 1 and isinstance(bindings[0], Assigned):
+            aliased = bindings[0].value
+            if isinstance(aliased, (ir.Name, ir.Attribute, ir.Subscript, ir.Call)):
+                key = self._raw(aliased, depth - 1)
+                if key is not None:
+                    return key
+        return self.raw_variable(value.scope, value.name)
+
+    def _is_static(self, value: ir.Name) -> bool:
+        """Whether a name is a parameter of a method that has no `self`."""
+        home = value.scope.home(value.name)
+        bound = home.bindings.get(value.name, ()) if home is not None else ()
+        nodes = (each.node for each in bound if isinstance(each, Other))
+        decorators = (each for node in nodes if isinstance(node, ir.Function) for each in node.decorators)
+        return any(ir.last_name(each) in ("staticmethod", "classmethod") for each in decorators)
+
+    def _number(self, scope: Scope) -> int:
+        if id(scope) not in self._numbers:
+            self._numbers[id(scope)] = len(self._scopes)
+            self._scopes.append(scope)
+        return self._numbers[id(scope)]
+
+    def render(self, value: ir.Value) -> str | None:
+        """A test or index as text that is the same for the same names and values; None where that can't be told."""
+        return self._translated(self._rendered(value))
+
+    def _rendered(self, value: ir.Value) -> str | None:
+        if isinstance(value, ir.Constant):
+            return repr(value.value)
+        if isinstance(value, (ir.Name, ir.Attribute, ir.Subscript)):
+            return self._raw(value)
+        if isinstance(value, ir.Call) and not value.unpacks("*") and not value.unpacks("**"):
+            func = self._raw(value.func)
+            given = [self._rendered(arg.value) for arg in value.args]
+            if func is None or None in given:
+                return None
+            return f"call({func};{','.join(str(each) for each in given)})"
+        parts = [self._rendered(child) for child in value.children()]
+        if any(part is None for part in parts):
+            return None
+        if isinstance(value, (ir.Unary, ir.Binary, ir.Bool)):
+            return f"{value.op}({','.join(str(part) for part in parts)})"
+        if isinstance(value, ir.Compare):
+            return f"{','.join(value.ops)}({','.join(str(part) for part in parts)})"
+        if isinstance(value, (ir.Sequence, ir.FString)):
+            return f"({','.join(str(part) for part in parts)})"
+        return None
+
+    def _local_class(self, func: ir.Value) -> ir.Class | None:
+        found = self._module.names.definition(func)
+        return found if isinstance(found, ir.Class) else None
+
+
+def _targets(value: ir.Value) -> Iterator[ir.Value]:
+    """What a value is assigned to, also as one of several: `a, b = first, second`."""
+    parent = value.parent
+    if isinstance(parent, ir.Assign) and parent.value is value:
+        yield from parent.targets
+    elif isinstance(parent, ir.Sequence) and isinstance(parent.parent, ir.Assign) and parent.parent.value is parent:
+        for target in parent.parent.targets:
+            yield from (one for one, other in ir.pairs(target, parent) if other is value and one is not target)
+
+
+@lru_cache(maxsize=4096)
+def word_of(key: str) -> str:
+    """The word that is written wherever the object of a key is named."""
+    words = _WORD.findall(key)
+    return words[-1] if words else ""

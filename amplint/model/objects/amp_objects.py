@@ -1,0 +1,406 @@
+"""Reader 2: which values are scalers and optimizers, and what an optimizer owns.
+
+An object is known by its key (`amplint.model.objects.access_paths`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.inference.devices import OLD_SCALER, SCALER
+from amplint.model.objects.access_paths import Keys, word_of
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import NOTHING, UNKNOWN, Assigned, Other, node_of
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+    from amplint.model.syntax.lazy_lowering import Piece
+
+SCALERS = {SCALER, *OLD_SCALER, "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
+_OPTIMIZER_NAME = re.compile(r"(?i)optim|^opt$|^opt_|_opt$")
+# What is written where such a name is, where a scaler scales, and where something steps.
+# Texts are searched for them: what starts with letters, and minds their case, is found ten times as fast.
+_OPT = "[oO][pP][tT]"
+_OPTIMIZERS = re.compile(rf"{_OPT}(?:[iI][mM]|(?<!\w{_OPT})(?:_|\b)|(?<=_{_OPT})\b)")
+_SCALES = re.compile(r"scale\s*\(")
+_STEPS = re.compile(r"step\s*\(")
+_UPDATES = re.compile(r"update\s*\(")
+# The keys of variables, and those of attributes as their class has them: how they are bound can be read.
+_VARIABLE = re.compile(r"\d+:\w+")
+_OWN = re.compile(rf"{_VARIABLE.pattern}|self\d+\.\w+")
+
+# The methods of an optimizer; an engine of a framework, which is stepped as well, has others.
+_OPTIMIZERS_OWN = {"add_param_group", "load_state_dict", "state_dict", "step", "zero_grad"}
+
+
+class Made(NamedTuple):
+    """A construction of a scaler, with its `enabled` argument."""
+
+    call: ir.Call
+    enabled: ir.Value | None
+
+
+class _Bound(Enum):
+    """How an optimizer comes to its key: made there by torch's class, passed in, taken from what a call returns, or
+    chosen from several: an item, a loop's variable, an arm of a condition.
+    """
+
+    MADE = auto()
+    GIVEN = auto()
+    CALL = auto()
+    CHOICE = auto()
+
+
+@dataclass
+class _Constructed:
+    """What one object is made by: the classes of this file (None: something else), the names of all, and whether one
+    of those is a class that is neither torch's scaler nor an optimizer.
+    """
+
+    instances: list[ir.Class | None] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    is_foreign: bool = False
+
+
+_NOTHING_MADE = _Constructed()
+
+
+class Objects(Keys):
+    """The scalers and optimizers of one module."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__(module)
+        self._assigned: dict[int, dict[str, list[tuple[str, ir.Value]]]] = {}  # by piece
+        self._constructed: dict[str, dict[str, _Constructed]] = {}  # last word of keys -> what they are made by
+        self._functions: dict[str, ir.Function | None] = {}
+        self.scalers: set[str] = set()
+        self.optimizers: set[str] = set()
+        self.made: dict[str, list[Made]] = {}
+        self.constructed: set[str] = set()  # optimizers that the file makes
+        self.owns: dict[str, set[str]] = {}
+        self._bounds: dict[str, _Bound] = {}  # optimizers -> how they are bound
+        self._items: dict[str, bool] = {}  # optimizers -> whether they are items
+        self.wraps: dict[str, set[str]] = {}  # optimizers that were made of others -> those
+        self._read_constructions()
+        self._read_uses()
+        self._read_wrappers()
+
+    def is_scaler(self, value: ir.Value) -> str | None:
+        """The key of a value that is a GradScaler, by how it is made or used."""
+        key = self.key(value)
+        return key if key is not None and self.is_scalers(key) else None
+
+    def is_scalers(self, key: str) -> bool:
+        """Whether a key is one of a scaler."""
+        return key in self.scalers or self.original(key) in self.scalers
+
+    def every_scaler(self) -> set[str]:
+        """All keys of scalers, those too that a frame gave."""
+        return self.scalers | {key for key, own in self._origins.items() if own in self.scalers}
+
+    def made_by(self, key: str) -> list[Made]:
+        """The constructions of a scaler in this file."""
+        return self.made.get(key) or self.made.get(self.original(key), [])
+
+    def is_norm(self, value: ir.Value) -> bool:
+        """Whether a value is what one of torch's clips returns: never None."""
+        names = self._module.names.of(value.func) if isinstance(value, ir.Call) else frozenset()
+        return bool(names) and all(name.startswith("torch.nn.utils.") for name in names)
+
+    def classes_of(self, key: str | None) -> set[str]:
+        """The names of what an object is made by."""
+        return (self.classes(key) or self.classes(self.original(key))) if key is not None else set()
+
+    def is_optimizer(self, value: ir.Value) -> str | None:
+        """The key of a value that is an optimizer, by how it is made, used or called."""
+        key = self.key(value)
+        if key is None or self.is_scalers(key):
+            return None
+        if self.is_optimizers(key):
+            return key
+        last = ir.last_name(value)  # of an alias too
+        return key if _OPTIMIZER_NAME.search(last) and "sched" not in last.lower() else None
+
+    def is_optimizers(self, key: str) -> bool:
+        """Whether a key is one of an optimizer, by how it is made, stepped or called."""
+        last = re.split(r"[.:\[]", key)[-1]
+        named = bool(_OPTIMIZER_NAME.search(last)) and "sched" not in last.lower()
+        return named or key in self.optimizers or self.original(key) in self.optimizers
+
+    def may_be_one(self, optimizer: str, other: str) -> bool:
+        """Whether two keys of optimizers may name one object, going by how each is bound."""
+        bound = self._bound_as(optimizer), self._bound_as(other)
+        if _Bound.CHOICE in bound:
+            # Two items of one container, by literals, are two; what comes from two containers can't be told.
+            return not (optimizer.endswith("]") and other.endswith("]"))
+        if _Bound.CALL in bound:
+            return _Bound.MADE in bound
+        outer = {"." in key for key in (optimizer, other)}
+        return _Bound.GIVEN in bound and len(outer) > 1  # `self.optimizer` may have been passed
+
+    def is_item(self, key: str) -> bool:
+        """Whether a key is one of an item, or of what a loop takes from its variable: in each round another object."""
+        own = self.original(key)
+        if own not in self._items:  # `group.optimizer`, `opt = group.get("optimizer")`
+            self._items[own] = own.endswith("]") or any(map(self._is_of_a_loop, self._reads(own)))
+        return self._items[own]
+
+    def _reads(self, key: str) -> Iterator[ir.Value]:
+        """What stands where an optimizer is used, or is assigned to its variable."""
+        for value in self._module.whole.near(word_of(key)).values:
+            if isinstance(value, (ir.Name, ir.Attribute)) and self._raw(value) == key:
+                yield from self.sources(value) if isinstance(value, ir.Name) else (value,)
+
+    def _is_of_a_loop(self, value: ir.Value) -> bool:
+        """Whether an attribute, an item or what a method gives is that of a variable which a loop binds."""
+        base = value.func if isinstance(value, ir.Call) else value
+        if not isinstance(base, (ir.Attribute, ir.Subscript)):
+            return False
+        while isinstance(base, (ir.Attribute, ir.Subscript)):
+            base = base.base
+        bindings = self.bindings(base) if isinstance(base, ir.Name) else []
+        return bool(bindings) and all(isinstance(each, Other) and _is_loops(each.node) for each in bindings)
+
+    def _bound_as(self, key: str) -> _Bound:
+        """How an optimizer comes to its key; of an instance's attribute it is asked as the class has it."""
+        own = self.original(key)
+        if key in self.constructed or _OWN.fullmatch(key) or _VARIABLE.fullmatch(own):
+            own = key  # and not how a loop's variable, or a parameter, comes to be that one
+        if own not in self._bounds:
+            self._bounds[own] = self._find_bound(own)
+        return self._bounds[own]
+
+    def _find_bound(self, key: str) -> _Bound:
+        if key in self.constructed:
+            return _Bound.MADE
+        if key.endswith("]"):
+            return _Bound.CHOICE
+        word, found = word_of(key), _Bound.GIVEN
+        for piece in self._module.whole.near(word).pieces:
+            for own, value in self._assigned_in(piece).get(word, ()):
+                if own == key and isinstance(value, ir.Call):
+                    fresh = bool(self.parameters_roots(value)) or own.startswith("self")
+                    found = found if fresh else _Bound.CALL
+                elif own == key and isinstance(value, (ir.Conditional, ir.Bool, ir.Subscript)):
+                    return _Bound.CHOICE
+        if self._is_rebound(key):
+            return _Bound.CALL
+        loops = (each for each in self._module.whole.near(word).statements if isinstance(each, ir.For))
+        targets = (value for each in loops for value in ir.walk_values(each.target) if isinstance(value, ir.Name))
+        return _Bound.CHOICE if any(self._raw(each) == key for each in targets) else found
+
+    def _is_rebound(self, key: str) -> bool:
+        """Whether a variable is bound by unpacking, or a parameter is bound again: it may be an object that has another
+        key, as what a call was given and gives back.
+        """
+        if not _VARIABLE.fullmatch(key):
+            return False
+        number, _, name = key.partition(":")
+        others = [each for each in self.scope(number).bindings.get(name, ()) if isinstance(each, Other)]
+        given = any(each.why == "parameter" for each in others)
+        return (given and len(self.scope(number).bindings[name]) > 1) or any(
+            each.why == "assignment" for each in others
+        )
+
+    def owned_by(self, root: str) -> set[str]:
+        """The optimizers made of the parameters of the object `root`."""
+        return {optimizer for optimizer, roots in self.owns.items() if root in roots}
+
+    def parameters_roots(self, value: ir.Value) -> frozenset[str]:
+        """The objects whose `parameters()` a value is made of, through lists, sums and variables bound once."""
+        found: set[str] = set()
+        for each in ir.walk_values(value):
+            if isinstance(each, ir.Call) and isinstance(each.func, ir.Attribute):
+                if each.func.attr in ("parameters", "named_parameters") and not each.positional:
+                    found.add(self.key(each.func.base) or UNKNOWN)
+        if isinstance(value, ir.Name):
+            bindings = self.bindings(value)
+            if len(bindings) == 1 and isinstance(bindings[0], Assigned):
+                return self.parameters_roots(bindings[0].value)
+        return frozenset(found)
+
+    def _read_constructions(self) -> None:
+        module = self._module
+        for call in module.calls_of(*SCALERS):
+            for key in self.assigned_to(call):
+                self.scalers.add(key)
+                self.made.setdefault(key, []).append(Made(call, call.keyword("enabled")))
+        for call in module.calls_of("torch.optim.*"):
+            names = module.names.of(call.func)
+            if names & SCALERS or not any(map(_is_optimizers_class, names)):
+                continue
+            for key in self.stored_as(call):
+                self.optimizers.add(key)
+                self.constructed.add(key)
+                given = call.positional[0] if call.positional else call.keyword("params")
+                if given is not None and (roots := self.parameters_roots(given)):
+                    self.owns.setdefault(key, set()).update(roots)
+
+    def _construction(self, key: str) -> _Constructed:
+        """What an object is made by, in whatever place."""
+        word = word_of(key)
+        if not word:
+            return _NOTHING_MADE
+        if word not in self._constructed:
+            found = self._constructed[word] = dict[str, _Constructed]()
+            for piece in self._module.whole.near(word).pieces:
+                for own, value in self._assigned_in(piece).get(word, ()):
+                    self._read_construction(found.setdefault(own, _Constructed()), value)
+        return self._constructed[word].get(key, _NOTHING_MADE)
+
+    def _assigned_in(self, piece: Piece) -> dict[str, list[tuple[str, ir.Value]]]:
+        """What a piece assigns, by the last word of the key, which is as the file has it, whatever the frame."""
+        if piece.first_id not in self._assigned:
+            found = self._assigned[piece.first_id] = dict[str, list[tuple[str, ir.Value]]]()
+            for statement in piece.statements:
+                if isinstance(statement, ir.Assign) and statement.value is not None:
+                    for own in filter(None, map(self._raw, statement.targets)):
+                        found.setdefault(word_of(own), []).append((own, statement.value))
+        return self._assigned[piece.first_id]
+
+    def _read_construction(self, made: _Constructed, value: ir.Value) -> None:
+        if isinstance(value, ir.Conditional):
+            self._read_construction(made, value.then)
+            self._read_construction(made, value.other)
+            return
+        cls = self._local_class(value.func) if isinstance(value, ir.Call) else None
+        made.instances.append(cls)
+        if isinstance(value, ir.Call):
+            names = self._module.names.of(value.func)
+            made.names.update(names)
+            if not names & SCALERS and not any(map(_is_optimizers_class, names)):
+                # Another class, in sight or imported: a scaler of its own kind, if one at all.
+                made.is_foreign |= not names & {UNKNOWN, NOTHING} and any(map(_is_class, names))
+
+    def instance(self, key: str) -> ir.Class | None:
+        """The class of this file that an object is made by; None where that is another, or several."""
+        instances = self._construction(key).instances
+        return instances[0] if instances and all(each is instances[0] for each in instances) else None
+
+    def classes(self, key: str) -> set[str]:
+        """The names of what an object is made by."""
+        return self._construction(key).names
+
+    def function(self, key: str) -> ir.Function | None:
+        """The function of this file that a key stands for, where nothing else is bound to the name."""
+        if key not in self._functions:
+            name = key.partition(":")[2]
+            self._functions[key] = next(
+                (
+                    each
+                    for each in self._module.whole.defined(name)
+                    if (scope := each.scope.parent) is not None and scope.kind != "class"
+                    if len(scope.bindings.get(name, ())) == 1 and self.raw_variable(scope, name) == key
+                ),
+                None,
+            )
+        return self._functions[key]
+
+    def _read_uses(self) -> None:
+        whole = self._module.whole
+        near = (whole.near("unscale_", _SCALES, _STEPS), whole.near("caler").near(_UPDATES))
+        calls = {
+            each.id: each for nodes in near for each in nodes.calls if isinstance(each.func, ir.Attribute)
+        }.values()
+        for call in calls:
+            assert isinstance(call.func, ir.Attribute)
+            receiver, key = call.func.base, self._scaler_by_use(call, call.func)
+            if key is not None and not self._construction(key).is_foreign and not self._is_module(receiver):
+                self.scalers.add(key)
+        for call in calls:
+            assert isinstance(call.func, ir.Attribute)
+            if call.func.attr in ("unscale_", "step") and call.positional and self.is_scaler(call.func.base):
+                if (optimizer := self.key(call.positional[0])) is not None:
+                    self.optimizers.add(optimizer)
+        self.optimizers |= self._stepped_and_cleared(calls)
+
+    def _stepped_and_cleared(self, calls: Iterable[ir.Call]) -> set[str]:
+        """The parameters that are used as only an optimizer is: stepped without arguments, and cleared."""
+        stepped = {self._given(each.func) for each in calls if ir.last_name(each.func) == "step" and not each.args}
+        stepped -= {None}
+        words = sorted(word_of(key) for key in stepped if key is not None)
+        used: dict[str | None, set[str]] = {}
+        for call in self._module.whole.near(*words).calls if words else ():
+            used.setdefault(self._given(call.func), set()).add(ir.last_name(call.func))
+        return {
+            key
+            for key in stepped
+            if key is not None and used.get(key, set()) <= _OPTIMIZERS_OWN and "zero_grad" in used[key]
+        }
+
+    def _given(self, func: ir.Value) -> str | None:
+        """The key of the parameter whose method a function is."""
+        base = func.base if isinstance(func, ir.Attribute) else None
+        if not isinstance(base, ir.Name) or not all(
+            isinstance(node_of(each), ir.Function) for each in self.bindings(base)
+        ):
+            return None
+        return self.own_key(base)
+
+    def _scaler_by_use(self, call: ir.Call, func: ir.Attribute) -> str | None:
+        """The key of what has a method called as only a scaler's is."""
+        if func.attr not in ("unscale_", "scale", "step", "update"):
+            return None
+        key = self.key(func.base)
+        named = key is not None and any("scaler" in key.rpartition(sign)[2].lower() for sign in ".:")
+        backward = isinstance(call.parent, ir.Attribute) and call.parent.attr == "backward"
+        used = (
+            func.attr == "unscale_"
+            or (func.attr == "scale" and (backward or named) and len(call.args) == 1)
+            or (func.attr == "step" and named and call.positional)
+            or (func.attr == "update" and named and not call.args)
+        )
+        return key if used else None
+
+    def _read_wrappers(self) -> None:
+        words = {word_of(key) for key in self.optimizers}
+        for statement in self._module.whole.near(_OPTIMIZERS, *sorted(words)).statements:
+            value = statement.value if isinstance(statement, ir.Assign) else None
+            if not isinstance(statement, ir.Assign) or not isinstance(value, ir.Call):
+                continue
+            inner = {key for each in given(value) if (key := self.is_optimizer(each)) is not None}
+            for target in statement.targets if inner else ():
+                key = self.key(target)
+                if key is not None and self.is_optimizers(key) and key not in inner:
+                    self.wraps.setdefault(key, set()).update(inner)
+
+    def _is_module(self, value: ir.Value) -> bool:
+        return bool(self._module.names.of(value) - {UNKNOWN, NOTHING})
+
+
+def given(call: ir.Call) -> Iterator[ir.Value]:
+    """The values that a call is given, those in displays among its arguments too."""
+    todo = [arg.value for arg in call.args]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, (ir.Sequence, ir.Mapping, ir.Starred, ir.Conditional)):
+            todo += value.children()
+        else:
+            yield value
+
+
+def _is_loops(target: ir.Node | None) -> bool:
+    """Whether a variable is a loop's, by itself or among others."""
+    up = target.parent if target is not None else None
+    while isinstance(up, ir.Sequence):
+        up = up.parent
+    return isinstance(up, ir.For)
+
+
+def _is_optimizers_class(name: str) -> bool:
+    return name.startswith("torch.optim.") and ".lr_scheduler" not in name
+
+
+def _is_class(name: str) -> bool:
+    """Whether a qualified name is one of a class, going by its spelling."""
+    last = name.rpartition(".")[2].lstrip("_")
+    return last[:1].isupper()
+
+
+def objects(module: Module) -> Objects:
+    """The module's scalers and optimizers."""
+    return module.once(Objects)

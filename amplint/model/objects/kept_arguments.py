@@ -1,0 +1,198 @@
+"""What objects of the file's classes keep of what they are made with: `stepper.scaler` of `stepper = Stepper(scaler)`.
+
+Only objects that are bound once count, and arguments that the constructor keeps as they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import libcst as cst
+
+from amplint.model.objects.call_context import Frame
+from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import given_to
+from amplint.model.syntax.scopes import Assigned, owner_class
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+    from amplint.model.objects.access_paths import Keys
+
+# How the keys of objects begin that are assigned to nothing: the call's id follows.
+MADE_HERE = "new"
+# What makes a constructor of a class's annotated names.
+_GENERATES = {"dataclasses.dataclass", "typing.NamedTuple", "attr.define", "attrs.define"}
+
+
+class _Making(NamedTuple):
+    """The call that makes an object, its class, and the keys of what the function round the call was given."""
+
+    call: ir.Call
+    cls: ir.Class
+    around: Frame
+
+
+class Kept:
+    """The attributes of one module's objects that are what the constructor was given."""
+
+    def __init__(self, module: Module, keys: Keys) -> None:
+        self._module = module
+        self._keys = keys
+        self._resolved: dict[str, str] = {}
+        self._makings: dict[str, _Making | None] = {}
+        self._changed: dict[str, bool] = {}
+        self._own: dict[str, ir.Class] = {}  # by the key of `self` in their methods
+
+    def of_self(self, cls: ir.Class) -> str:
+        """The key of a class's objects in its own methods."""
+        key = f"self{cls.id}"
+        self._own[key] = cls
+        return key
+
+    def own_class(self, key: str) -> ir.Class | None:
+        """The class whose objects have a key in its own methods."""
+        return self._own.get(key)
+
+    def resolved(self, key: str) -> str:
+        """The key of the object that an attribute was made with, by its key; of anything else the same."""
+        if key not in self._resolved:
+            self._resolved[key] = key  # of an object that is made of itself
+            self._resolved[key] = self._resolve(key)
+        return self._resolved[key]
+
+    def _resolve(self, key: str) -> str:
+        base, dot, attr = key.rpartition(".")
+        if not dot or not attr.isidentifier():
+            return key
+        owner = self.resolved(base)
+        making = self._making(owner)
+        if making is not None:
+            given = self._given(making, owner).get(attr)
+            # A variable of the constructor in which an attribute is made is no object of who reads it later.
+            if given is not None and (given.startswith("self") or not owner.startswith("self")):
+                return given
+        return f"{owner}.{attr}"
+
+    def _given(self, making: _Making, owner: str) -> dict[str, str]:
+        """The attributes of an object that are what it was made with, and the keys of that."""
+        arguments = self._arguments(making)
+        constructor = _constructor(making.cls)
+        if constructor is None:
+            return {name: key for name, key in arguments.items() if not self._is_changed(making.cls, name)}
+        return {
+            attr: arguments[name]
+            for name, key in kept_parameters(constructor, making.cls).items()
+            if name in arguments and not self._is_changed(making.cls, attr := key.partition(".")[2])
+        }
+
+    def _arguments(self, making: _Making) -> dict[str, str]:
+        """The keys of what the constructor's parameters are given."""
+        call, constructor = making.call, _constructor(making.cls)
+        if call.unpacks("*") or call.unpacks("**"):
+            return {}
+        if constructor is not None:
+            params = list(constructor.params[1:])
+        else:
+            fields = _fields(making.cls) if self._is_generated(making.cls) else []
+            named = (arg.keyword for arg in call.args if arg.keyword is not None)
+            params = [ir.Param(name, "keyword", None, None) for name in named]
+            params += [ir.Param(name, "positional", None, None) for name in fields]
+        given = given_to(params, call.positional, call.args)
+        keys = {name: self._keys.raw(value) for name, value in given.items() if value is not None}
+        return {name: self.resolved(making.around.translate(key)) for name, key in keys.items() if key is not None}
+
+    def _making(self, key: str) -> _Making | None:
+        if key not in self._makings:
+            self._makings[key] = None
+            self._makings[key] = self._find_making(key)
+        return self._makings[key]
+
+    def _find_making(self, key: str) -> _Making | None:
+        """How an object is made, by its key: by the one value that is ever bound to it."""
+        base, dot, attr = key.rpartition(".")
+        around = Frame()
+        if key.startswith(MADE_HERE) and not dot:
+            values = [self._module.value_of(int(key.removeprefix(MADE_HERE)))]
+        elif not dot:
+            values = self._bound(key)
+        else:
+            outer = self._making(base)
+            cls = self._own.get(base) if outer is None else outer.cls
+            values = list(cls.stored(attr)) if cls is not None and not self._is_changed(cls, attr, times=1) else []
+            around = self._inside(outer, base) if outer is not None else around
+        call = values[0] if len(values) == 1 else None
+        made = self._module.names.definition(call.func) if isinstance(call, ir.Call) else None
+        if not isinstance(call, ir.Call) or not isinstance(made, ir.Class):
+            return None
+        return _Making(call, made, around)
+
+    def _bound(self, key: str) -> list[ir.Value | None]:
+        """The values of a variable."""
+        number, colon, name = key.partition(":")
+        if not colon or not number.isdecimal():
+            return []
+        bindings = self._keys.scope(number).bindings.get(name, ())
+        return [each.value if isinstance(each, Assigned) else None for each in bindings]
+
+    def _inside(self, making: _Making, key: str) -> Frame:
+        """What the names in the constructor of an object stand for, for who made it."""
+        constructor = _constructor(making.cls)
+        aliases = {f"self{making.cls.id}": key}
+        if constructor is not None:
+            prefix = self._keys.prefix(constructor.scope)
+            aliases |= {f"{prefix}{name}": given for name, given in self._arguments(making).items()}
+        return Frame(aliases)
+
+    def _is_changed(self, cls: ir.Class, attr: str, times: int | None = None) -> bool:
+        """Whether an attribute of a class's objects is set elsewhere than where they are made."""
+        if times is None:
+            times = 1 if _constructor(cls) is not None else 0
+        if len(cls.stored(attr)) != times:
+            return True
+        if attr not in self._changed:
+            self._changed[attr] = any(map(_is_set_from_outside, self._module.whole.near(attr).values))
+        return self._changed[attr]
+
+    def _is_generated(self, cls: ir.Class) -> bool:
+        """Whether a class has a constructor that is made of its annotated names."""
+        makes = [each.func if isinstance(each, ir.Call) else each for each in cls.decorators]
+        makes += [each.value for each in cls.bases]
+        return any(self._module.names.of(each) & _GENERATES for each in makes)
+
+
+def _constructor(cls: ir.Class) -> ir.Function | None:
+    methods = (each for each in cls.body.statements if isinstance(each, ir.Function))
+    return next((each for each in methods if each.name == "__init__"), None)
+
+
+def _fields(cls: ir.Class) -> list[str]:
+    """The annotated names in the body of a class, in their order."""
+    declared = (each.node for each in cls.body.statements if isinstance(each, ir.Assign))
+    targets = (each.target for each in declared if isinstance(each, cst.AnnAssign))
+    return [each.value for each in targets if isinstance(each, cst.Name)]
+
+
+def _is_set_from_outside(value: ir.Value) -> bool:
+    """Whether a value is an attribute that is assigned in another place than a method of its object."""
+    return (
+        isinstance(value, ir.Attribute)
+        and isinstance(value.parent, ir.Assign)
+        and value in value.parent.targets
+        and owner_class(value) is None
+    )
+
+
+def kept_parameters(function: ir.Function, cls: ir.Class) -> dict[str, str]:
+    """The parameters that a constructor keeps in an attribute as they are, and the attributes' keys."""
+    found = {}
+    for statement in function.body.statements:
+        value = statement.value if isinstance(statement, ir.Assign) else None
+        if not isinstance(statement, ir.Assign) or not isinstance(value, ir.Name):
+            continue
+        target = statement.targets[0]
+        if len(statement.targets) != 1 or not isinstance(target, ir.Attribute) or owner_class(target) is not cls:
+            continue
+        once = len(function.scope.bindings.get(value.name, ())) == 1 and len(cls.stored(target.attr)) == 1
+        if once and any(param.name == value.name for param in function.params[1:]):
+            found[value.name] = f"self{cls.id}.{target.attr}"
+    return found

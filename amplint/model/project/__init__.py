@@ -1,0 +1,1 @@
+"""The other files of a project: imports, the module index, linking."""

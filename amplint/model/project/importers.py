@@ -1,0 +1,207 @@
+"""Which files of a project import which, read from their bytes; and which of them use what a file's classes keep, or
+load the state of an optimizer.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+
+from amplint.base.paths import contents, remembered
+from amplint.model.project.python_files import python_files, root_of
+from amplint.model.project.resolve_import import module_file
+
+_IMPORT = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\r\n#;]*)|import[ \t]+([^\r\n#;]+))", re.MULTILINE
+)
+_NAME = re.compile(r"[.\w]+")
+_INIT = "__init__.py"
+# Of a tree with more files not all are read; a larger file was written by no person.
+_MOST_FILES, _LARGEST = 5_000, 1 << 18
+_LOADS = re.compile(rb"(?i)(\w*opt(?:im\w*|s?))(?:\[[^\]\n]*\])?\s*\.\s*load_state_dict\s*\(")
+_DEFINES = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
+_DEPTH = 6
+
+
+@remembered
+def imports(path: str) -> frozenset[str]:
+    """The files of the same project that a file imports."""
+    return frozenset(filter(None, (module_file(path, each) for each in _modules(path))))
+
+
+def reaches(path: str, wanted: Callable[[bytes], object]) -> bool:
+    """Whether a file has the `wanted` bytes, or one of its project that it imports, or that those import.
+
+    What can't be read, as it is too large, may have them.
+    """
+    seen = {path}
+    todo = [path]
+    for _ in range(_DEPTH):
+        if any(data is None or wanted(data) for data in map(_data, todo)):
+            return True
+        todo = [each for one in todo for each in imports(one) if each not in seen]
+        seen.update(todo)
+    return False
+
+
+@remembered
+def in_reach(path: str, word: bytes) -> tuple[str, ...] | None:
+    """The files with a word that a file, or one that imports it, imports, or those do; None: one can't be read."""
+    data = {each: _data(each) for each in _with_imports({path, *importers(path)})}
+    if None in data.values():
+        return None
+    return tuple(sorted(each for each, text in data.items() if text is not None and word in text))
+
+
+@remembered
+def programs_of(path: str) -> frozenset[str]:
+    """The files of the programs that a file is a part of: what imports it, however far off, and all that is imported
+    there.
+    """
+    found = {path}
+    todo = [path]
+    while todo:
+        more = {*importers(todo.pop())} - found
+        found |= more
+        todo += more
+    return frozenset(_with_imports(found))
+
+
+def surely_lack(filename: str, words: re.Pattern[bytes]) -> bool:
+    """Whether no file of the programs that a file is a part of has some words: all of them are there, and were read.
+
+    Of a notebook it is asked of its whole project.
+    """
+    path = os.path.abspath(filename)
+    if not os.path.isfile(path):
+        return False
+    files = programs_of(path) if path.endswith(".py") else python_files(root_of(os.path.dirname(path)))
+    data = [_data(each) for each in files if each != path]
+    return len(data) <= _MOST_FILES and all(each is not None and not words.search(each) for each in data)
+
+
+def _with_imports(files: set[str]) -> set[str]:
+    """Some files, and all that they import, or that what they import does."""
+    seen, todo = set(files), [*files]
+    for one in todo:  # grows
+        more = {*imports(one), *_by_name(one)} - seen
+        seen |= more
+        todo += more
+    return seen
+
+
+def _by_name(path: str) -> Iterator[str]:
+    """What a package may import by names that are values: where it uses importlib, all files of its folder."""
+    folder, name = os.path.split(path)
+    if name == _INIT and b"importlib" in (_data(path) or b""):
+        yield from (each for each in python_files(root_of(folder)) if os.path.dirname(each) == folder)
+
+
+def importers(path: str) -> Iterator[str]:
+    """The files of the same project that import a file, by its own name or through the package that passes it on."""
+    files = python_files(root_of(os.path.dirname(path)))
+    seen = {path}
+    todo = [path]
+    while todo:
+        wanted = todo.pop()
+        folder, name = os.path.split(wanted)
+        stem = os.path.basename(folder) if name == _INIT else name.removesuffix(".py")
+        for each in files if len(files) <= _MOST_FILES else ():
+            if each in seen or not any(module.rpartition(".")[2] == stem for module in _modules(each)):
+                continue
+            if wanted in imports(each):
+                seen.add(each)
+                if os.path.basename(each) == _INIT:
+                    todo.append(each)
+                else:
+                    yield each
+
+
+@remembered
+def loader_of_optimizers(filename: str) -> str | None:
+    """Another file of the programs that a file is a part of, that loads an optimizer's state, by the names in its text.
+
+    A function that none of these files calls, or that each gives None for the optimizer, loads nothing.
+    """
+    path = os.path.abspath(filename)
+    if not os.path.isfile(path):
+        return None
+    files = sorted(programs_of(path))
+    for other in files:
+        data = (_data(other) or b"") if other != path else b""
+        if any(_is_run(data, found, files) for found in _LOADS.finditer(data)):
+            return other
+    return None
+
+
+def _is_run(data: bytes, load: re.Match[bytes], files: list[str]) -> bool:
+    """Whether the function round a load, if there is one, is called in some file, and not with None for what is loaded.
+
+    As a value it may be called as well: `resume=load_checkpoint`.
+    """
+    start = data.rfind(b"\n", 0, load.start()) + 1
+    margin = len(data[start : load.start()]) - len(data[start : load.start()].lstrip())
+    names = [found[2] for found in _DEFINES.finditer(data, 0, start) if len(found[1]) < margin]
+    if not names or names[-1].startswith(b"__"):
+        return True
+    call = rb"\b%s\s*\((?![^()]*\b%s\s*=\s*None\b)" % (names[-1], load[1])
+    run = re.compile(rb"(?<!def )%s|(?:\.|[=(,:[]\s*)%s\b(?!\s*[(,])" % (call, names[-1]))
+    return any(run.search(_data(each) or b"") for each in files)
+
+
+def user_of(filename: str, attribute: str, method: str, classes: frozenset[str]) -> str | None:
+    """Another file of the project that calls a method of such an attribute: `trainer.scaler.update()`.
+
+    It has to import the file, or the package that passes it on. `self.scaler.update()` counts where it names one of the
+    `classes`, which it may extend.
+    """
+    path = os.path.abspath(filename)
+    if not os.path.isfile(path):
+        return None
+    users = dict(_users(root_of(os.path.dirname(path)), attribute, method))
+    for other in importers(path) if users.keys() - {path} else ():
+        if other in users and (users[other] - {"self"} or _names(_data(other) or b"", classes)):
+            return other
+    return None
+
+
+@remembered
+def _users(root: str, attribute: str, method: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    """The files of a project that call a method of an attribute, and the names of what has it in each."""
+    dot = rb"\s*\.\s*"
+    call = re.compile(dot.join((rb"\b(\w+)", attribute.encode(), method.encode())) + rb"\s*\(")
+    found = []
+    for path in python_files(root):
+        owners = frozenset(name.decode() for name in call.findall(_data(path) or b""))
+        if owners:
+            found.append((path, owners))
+    return tuple(found)
+
+
+@remembered
+def _modules(path: str) -> frozenset[str]:
+    """The modules that a file may import, as it writes them: of `from a import b` both `a` and `a.b`."""
+    found: set[str] = set()
+    for module, names, plain in _IMPORT.findall(_data(path) or b""):
+        given = [each.split()[:1] for each in (names or plain).decode("utf-8", "replace").strip("()\\ ").split(",")]
+        known = [word for each in given for word in each if _NAME.fullmatch(word)]
+        if module:
+            base = module.decode("utf-8", "replace")
+            found.add(base)
+            found.update(f"{base}{'' if base.endswith('.') else '.'}{each}" for each in known)
+        else:
+            found.update(known)
+    return frozenset(found)
+
+
+def _data(path: str) -> bytes | None:
+    """The bytes of a file; None where it can't be read, or is too large."""
+    try:
+        return contents(path, _LARGEST)
+    except OSError:
+        return None
+
+
+def _names(text: bytes, words: frozenset[str]) -> bool:
+    return any(re.search(rb"\b%s\b" % word.encode(), text) for word in words)

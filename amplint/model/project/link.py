@@ -1,0 +1,204 @@
+"""Takes functions and classes from other files of the project into a module: those that it calls, makes or inherits.
+
+What is taken is part of the module's `whole` and stands behind the file's own text; readers follow a call into it as
+they follow one into the file itself. It is resolved from disk, whichever files are linted, so that a file's findings
+are the same by itself and with its project. What can't be resolved stays what it was: out of sight.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.model.project import module_index
+from amplint.model.project.module_index import Place
+from amplint.model.syntax import ir, text_scan
+from amplint.model.syntax.lazy_lowering import CannotRead, Folded
+from amplint.model.syntax.scopes import Imported, Scope
+from amplint.sources.source import Source, lines_of
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_Imports = dict[str, set[tuple[str, str] | None]]  # names, and what imports make of them (`outline.imported`)
+_MOST_LINES = 4_000
+_CLASS = re.compile(r"class(?<!\wclass)[\s\\]")
+# Where one of these words stands, what is called there may matter.
+_NAMES = re.compile(r"autocast|[sS]caler\b|\bbackward\b|clip_grad|unscale|\bgrad\b|zero_grad|optim")
+_ROOTS = ("autocast", "caler", "backward", "grad", "unscale", "optim")  # quicker to look for: each has one in it
+
+
+def link(module: Module) -> None:
+    """Take into a module what it uses of its project's other files."""
+    path = os.path.abspath(module.source.filename)
+    if not os.path.isfile(path):
+        return
+    tree = module.folded.tree or ast.parse(module.source.text)
+    imports = _imports(tree)
+    used = sorted(set(_uses(module, path, tree, imports)))
+    if not used:
+        return
+    names: dict[str, set[str]] = {}
+    for place in _closure(path, used):
+        names.setdefault(place.path, set()).add(place.name)
+    # What something sets of another file, as in `helpers.step = ...`, is not what stands there.
+    own = module_index.sets(module.source.text, imports, lambda name: _module(path, imports[name]))
+    changed = {*own, *(place for other in names for place in module_index.changed(other))}
+    programs = {}
+    for other, of in names.items():
+        program = _take(module, other, of, {place.name for place in changed if place.path == other})
+        if program is not None:
+            programs[other] = program
+    taken = {
+        Place(other, each.name): each
+        for other, program in programs.items()
+        for each in program.body.statements
+        if isinstance(each, (ir.Function, ir.Class))
+    }
+    if taken:
+        module.folded.on_import(lambda scope: _bind(path, scope, taken))
+        for other, program in programs.items():
+            _bind(other, program.scope, taken)
+
+
+def is_idle(module: Module, value: ir.Value) -> bool:
+    """Whether what is called is a function of another file of the project that has nothing to do with gradients."""
+    attribute = value.attr if isinstance(value, ir.Attribute) else ""
+    name = value.base if isinstance(value, ir.Attribute) else value
+    bindings = module.names.bindings(name) if isinstance(name, ir.Name) else []
+    path, only = os.path.abspath(module.source.filename), bindings[0] if len(bindings) == 1 else None
+    if not isinstance(only, Imported) or not module.is_own(only.statement) or not os.path.isfile(path):
+        return False
+    meaning = module_index.imported(only.statement.module, only.alias.name, only.alias.asname)
+    found = _place(path, name.name, attribute, {name.name: {meaning}}) if isinstance(name, ir.Name) else None
+    return found is not None and not module_index.is_class(found) and not module_index.matters(found)
+
+
+def _imports(tree: ast.Module) -> _Imports:
+    """What a file's imports, those in functions too, make of names."""
+    imports: _Imports = {}
+    for statement in module_index.statements(tree):
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            for name, meaning in module_index.bound_by(statement):
+                imports.setdefault(name, set()).add(meaning)
+    return imports
+
+
+def _uses(module: Module, path: str, tree: ast.Module, imports: _Imports) -> Iterator[Place]:
+    """What of the project is called, or inherited, where the file has to do with AMP, as far as it can matter."""
+    opens_regions = "autocast" in module.source.text  # where a model's own operations may run in half precision
+    for statement, text in _concerned(tree.body, module.source.text):
+        inside = module_index.statements(statement) if _CLASS.search(text, text.find("\n") + 1) else ()
+        inherited = (base for each in (statement, *inside) for base in getattr(each, "bases", ()))
+        used = text_scan.called(text).union(map(_words, inherited))
+        places = {each: _place(path, *each, imports) for each in used if each[0] in imports}
+        of_others = {each: place for each, place in places.items() if place is not None and place.path != path}
+        for each in [each for each, place in of_others.items() if _matters(place, opens_regions)]:
+            yield of_others.pop(each)
+        for call in ast.walk(statement) if text_scan.may_hand(text, of_others) else ():
+            if isinstance(call, ast.Call) and _words(call.func) in of_others and text_scan.is_handed(call):
+                yield of_others[_words(call.func)]
+
+
+def _matters(place: Place, opens_regions: bool) -> bool:
+    return (opens_regions and module_index.is_class(place)) or module_index.matters(place)
+
+
+def _module(path: str, meanings: set[tuple[str, str] | None]) -> str | None:
+    return next((found for each in meanings if (found := module_index.module_of(path, each)) is not None), None)
+
+
+def _concerned(statements: list[ast.stmt], text: str) -> Iterator[tuple[ast.stmt, str]]:
+    """The code that has to do with AMP: the functions and classes that say so, and those they mention; its text."""
+    lines = lines_of(text)
+    texts = {id(each): "\n".join(lines[each.lineno - 1 : each.end_lineno]) for each in statements}
+    defined = {each.name: each for each in statements if isinstance(each, module_index.DEFINED)}
+    todo = [each for each in statements if not isinstance(each, module_index.DEFINED)]
+    todo += [each for each in defined.values() if text_scan.has(texts[id(each)], _NAMES, _ROOTS)]
+    seen = {id(each) for each in todo}
+    for statement in todo:  # grows
+        yield statement, texts[id(statement)]
+        for name, _ in text_scan.mentions(texts[id(statement)]):
+            mentioned = defined.get(name)
+            if mentioned is not None and id(mentioned) not in seen:
+                seen.add(id(mentioned))
+                todo.append(mentioned)
+
+
+def _words(used: ast.expr) -> tuple[str, str]:
+    """A name and its attribute as `written.mentions` has them; empty where it is something else."""
+    if isinstance(used, ast.Attribute) and isinstance(used.value, ast.Name):
+        return used.value.id, used.attr
+    return used.id if isinstance(used, ast.Name) else "", ""
+
+
+def _place(path: str, name: str, attribute: str, imports: _Imports) -> Place | None:
+    """The project's function or class that a name, or an imported module's attribute, stands for."""
+    found = {module_index.find(path, *each) if each is not None else None for each in imports[name]}
+    only = found.pop() if len(found) == 1 else None
+    if attribute:
+        only = module_index.within(only, attribute) if isinstance(only, str) else None
+    return only if isinstance(only, Place) else None
+
+
+def _imported(path: str, scope: Scope, binding: Imported, paths: set[str]) -> Place | str | None:
+    """What an import surely binds of the project's own: a function or class of some files, or a module's path."""
+    meaning = module_index.imported(binding.statement.module, binding.alias.name, binding.alias.asname)
+    found = module_index.find(path, *meaning, among=paths) if meaning is not None else None
+    bound = binding.alias.asname or binding.alias.name
+    if found and any(
+        star.id > binding.statement.id and module_index.offers(path, star.module or "", bound) for star in scope.stars
+    ):
+        return None
+    return found
+
+
+def _closure(own: str, places: list[Place]) -> list[Place]:
+    """The functions and classes that some mention, with those, as far as they matter; the nearest first."""
+    seen, found = set(places), []
+    lines = 0
+    for place in (todo := list(places)):  # grows
+        of = module_index.outline(place.path)
+        lines += of.units[place.name].last - of.units[place.name].first if of is not None else 0
+        if lines > _MOST_LINES:
+            break
+        found.append(place)
+        more = [
+            each
+            for each, mention in module_index.targets(place)
+            if each not in seen
+            and each.path != own
+            and (module_index.matters(each) or module_index.hands(place, mention))
+        ]
+        seen.update(more)
+        todo += more
+    return found
+
+
+def _take(module: Module, path: str, names: set[str], changed: set[str]) -> ir.Program | None:
+    """Lower some of a file's functions and classes into the module; None where they can't be read."""
+    of = module_index.taken(path, names - changed, changed)
+    if of is None:
+        return None
+    try:
+        folded = Folded(*of, module.last_of_all)
+    except CannotRead:
+        return None
+    module.take(Source(path, of[0]), folded)
+    return folded.program
+
+
+def _bind(path: str, scope: Scope, taken: dict[Place, ir.Function | ir.Class]) -> None:
+    """Say of a scope's imports what they stand for."""
+    paths = {place.path for place in taken}
+    for binding in (each for bindings in scope.bindings.values() for each in bindings if isinstance(each, Imported)):
+        found = _imported(path, scope, binding, paths)
+        if isinstance(found, Place):
+            binding.what = taken.get(found)
+        elif found is not None:
+            for place, what in taken.items():
+                if module_index.within(found, place.name, among={place.path}) == place:
+                    binding.members[place.name] = what

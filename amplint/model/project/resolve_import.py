@@ -1,0 +1,75 @@
+"""Where the module lies that a file imports, if it is one of the same project."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from amplint.base.paths import look_again, remembered
+from amplint.base.project_root import Start
+from amplint.model.project.python_files import look_from, root_of
+
+# What is installed is no part of a project; nor is what a project calls like it, by mistake or on purpose.
+_ELSEWHERE = {*sys.stdlib_module_names, "torch", "accelerate", "numpy"}
+# Where the project of the file that is read has its modules; None: where most have them, `src` in the project's folder.
+_src: list[tuple[str, ...] | None] = [None]
+
+
+def look_in(src: tuple[str, ...] | None, start: Start) -> None:
+    """Resolve imports in these folders (absolute) from now on, behind the importing file's own and those above it.
+
+    `start` says what the project is where nothing marks one.
+    """
+    if look_from(start) or src != _src[0]:
+        _src[0] = src
+        look_again()  # what was seen of the project was resolved otherwise
+
+
+@remembered
+def module_file(filename: str, module: str) -> str | None:
+    """The file of a module, as the file `filename` imports it: `module` is dotted, with dots in front if relative.
+
+    Looked for as Python does: relative ones in the package, others in the file's folder and in those above, up to the
+    project's, then in those of `look_in`; where the file is a link, then from its target's place too. None where there
+    is none, and for the folder of a package without `__init__.py`.
+    """
+    path = os.path.abspath(filename)
+    if not os.path.isfile(path):
+        return None
+    found = _seen_from(os.path.dirname(path), module)
+    if found is None and os.path.islink(path):
+        found = _seen_from(os.path.dirname(os.path.realpath(path)), module)
+    return found
+
+
+def _seen_from(folder: str, module: str) -> str | None:
+    """The file of a module, as a file in `folder` imports it."""
+    root = root_of(folder)
+    level = len(module) - len(module.lstrip("."))
+    parts = [each for each in module[level:].split(".") if each]
+    if level:
+        for _ in range(level - 1):
+            folder = os.path.dirname(folder)
+        return _in(folder, parts, root)
+    if not parts or parts[0] in _ELSEWHERE:
+        return None
+    if parts[0] == os.path.basename(root) and os.path.isfile(os.path.join(root, "__init__.py")):
+        return _in(os.path.dirname(root), parts, root)
+    while True:
+        found = _in(folder, parts, root)
+        if found or folder == root or os.path.dirname(folder) == folder:
+            break
+        folder = os.path.dirname(folder)
+    given = _src[0]
+    others = [(os.path.join(root, "src"), root)] if given is None else [(each, each) for each in given]
+    return found or next(filter(None, (_in(each, parts, within) for each, within in others)), None)
+
+
+def _in(folder: str, parts: list[str], root: str) -> str | None:
+    """The file of a module below a folder; a link can't lead out of the project, or of a folder that was given."""
+    base = os.path.join(folder, *parts)
+    for path in (os.path.join(base, "__init__.py"), f"{base}.py"):  # a package hides a module of its name
+        if os.path.isfile(path) and Path(path).resolve().is_relative_to(Path(root).resolve()):
+            return path
+    return None

@@ -1,0 +1,1 @@
+"""Which autocast regions are open at a node."""

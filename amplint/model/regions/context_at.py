@@ -1,0 +1,82 @@
+"""Where code runs, as far as dtypes go: in no region, in one for these devices and dtypes, in an island, unknown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.inference.devices import Region, is_false, region_devices, region_of
+from amplint.model.inference.dtypes import HALF, region_dtypes
+from amplint.model.regions.cpu_training import does_nothing
+from amplint.model.syntax import ir
+from amplint.model.torch_facts.autocast_ops import OP_LISTS, Cast
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+    from amplint.model.flow.state import Opened
+
+OUTSIDE, ON, ISLAND, SOMEWHERE = "outside", "on", "island", "somewhere"
+_BY_BASE = {
+    device: {op.partition(".")[0]: cast for op, cast in ops.items()}
+    for device, ops in OP_LISTS.items()
+    if device != "mtia"
+}
+
+
+class Where(NamedTuple):
+    """`state`: outside of every region, in one that is on or can be, in a part of one that is switched off, unknown.
+
+    `devices` and `low` are what the region can be for, and the half dtypes that it can run in (none: not known).
+    """
+
+    state: str
+    region: int = 0  # the call that made it
+    devices: tuple[str, ...] = ()
+    low: frozenset[str] = frozenset()
+
+    def casts(self, ops: tuple[str, ...]) -> list[Cast | None]:
+        """What the region does with an op, on each of its devices: the first of `ops` that is listed decides."""
+        return [next((_BY_BASE[each][op] for op in ops if op in _BY_BASE[each]), None) for each in self.devices]
+
+
+def is_listed(ops: tuple[str, ...], *devices: str) -> bool:
+    """Whether the list of one of the devices (of any, where none is given) has one of the ops."""
+    return any(op in _BY_BASE[device] for device in devices or _BY_BASE for op in ops)
+
+
+def where(module: Module, opened: tuple[Opened, ...]) -> Where:
+    """Where code runs inside these regions, the last of which is the innermost."""
+    if not opened:
+        return Where(OUTSIDE)
+    last = opened[-1]
+    made = module.value_of(last.call)
+    region = region_of(module, made) if isinstance(made, ir.Call) else None
+    if region is None or region.opaque or does_nothing(module, region):
+        return Where(SOMEWHERE)
+    devices = _devices(module, last.call)
+    if any(_devices(module, each.call) != devices for each in opened[:-1]):
+        return Where(SOMEWHERE)
+    if last.enabled is False:
+        return Where(ISLAND if is_false(region.enabled) else SOMEWHERE, last.call, devices)
+    if last.enabled is None and len(opened) > 1 and not _is_on(region):
+        return Where(SOMEWHERE)  # a part that a flag can switch off: `autocast("cuda", enabled=not self.in_float32)`
+    names = {each.name for each in region_dtypes(module, region)}
+    if region.enabled is not None:
+        names -= {"float32"}  # it is off there: `enabled=dtype != torch.float32`
+    low = frozenset(each for each in names if each is not None) if names <= set(HALF) else frozenset()
+    return Where(ON if devices else SOMEWHERE, last.call, devices, low)
+
+
+def _is_on(region: Region) -> bool:
+    return region.enabled is None or (isinstance(region.enabled, ir.Constant) and region.enabled.value is True)
+
+
+def _devices(module: Module, call: int) -> tuple[str, ...]:
+    """The devices that a region can be for: all that torch has lists for, where that isn't known."""
+    made = module.value_of(call)
+    region = region_of(module, made) if isinstance(made, ir.Call) else None
+    if region is None:
+        return ()
+    found = {each.type for each in region_devices(module, region)}
+    if not found or None in found:
+        return tuple(_BY_BASE)
+    return tuple(sorted(each for each in found if each)) if found <= set(_BY_BASE) else ()

@@ -1,0 +1,208 @@
+"""Where the code trains in a region: which backward's loss comes out of which autocast region, and under what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.events import Event, Events, events
+from amplint.model.inference.devices import Region, region_of
+from amplint.model.inference.formulas import Formula, both
+from amplint.model.inference.value_sets import Decided, decided
+from amplint.model.names.reaching_definitions import reaching, returned
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import taken_from
+from amplint.model.syntax.scopes import Assigned, Other
+from amplint.model.usage.frozen_models import frozen
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_CUT = ("detach", "item", "data", "shape", "size", "tolist", "numpy")
+_NO_GRAD = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode"}
+_FOLLOW = 3
+_MANY = 300
+
+
+class Entered(NamedTuple):
+    """A region that is entered, by a with statement or a decorator (`at`), and what has to hold for it."""
+
+    region: Region
+    at: ir.Node
+    when: Formula
+
+
+class Trained(NamedTuple):
+    """A backward (or the `scale` before it), and the regions that its loss comes out of.
+
+    `scaled`: what backward starts from was multiplied by a scaler, or may have been. `unseen`: it may also come out of
+    a region that can't be seen.
+    """
+
+    event: Event
+    entered: tuple[Entered, ...]
+    scaled: bool
+    unseen: bool
+
+
+def trained(module: Module) -> list[Trained]:
+    """The backwards and scales of the file, in the order of the text."""
+    return module.once(_trained)
+
+
+def _trained(module: Module) -> list[Trained]:
+    found = []
+    calls = [*module.whole.called("backward", "scale"), *module.calls_of("torch.autograd.backward")]
+    for call in {each.id: each for each in calls}.values():
+        event = events(module).of(call)
+        if event is not None and event.kind in ("backward", "scale") and event.subject is not None:
+            slice_ = _Slice(module)
+            slice_.follow(event.subject)
+            entered = tuple({(each.region.call.id, each.at.id): each for each in slice_.entered}.values())
+            found.append(Trained(event, entered, slice_.scaled, slice_.unseen))
+    return sorted(found, key=lambda each: each.event.call.id)
+
+
+class _Slice:
+    """What a loss is made of, and the regions round that."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._known = objects(module)
+        self._calls = module.once(Calls)
+        self._decided: Decided = decided(module)
+        self._events: Events = events(module)
+        self._seen: set[int] = set()
+        self.entered: list[Entered] = []
+        self.scaled = self.unseen = False
+
+    def follow(self, value: ir.Value, depth: int = _FOLLOW) -> None:
+        """Take in a value, and what it is made of."""
+        if value.id in self._seen or len(self._seen) > _MANY:
+            return
+        self._seen.add(value.id)
+        if isinstance(value, ir.Attribute) and value.attr in _CUT:
+            return
+        if isinstance(value, ir.Name):
+            self._variable(value, depth)
+            return
+        if isinstance(value, ir.Call):
+            self._call(value, depth)
+        for child in value.children():
+            self.follow(child, depth)
+
+    def _call(self, call: ir.Call, depth: int) -> None:
+        event = self._events.of(call)
+        if event is not None and event.kind == "scale":
+            self.scaled = True
+        if self._is_traced(call):
+            entered, unseen = self._round(call)
+            self.entered += entered
+            self.unseen = self.unseen or unseen
+        callee = self._calls.find(call) if depth else None
+        for each in returned(callee.function) if callee is not None else ():
+            if each.value is not None:
+                self.follow(each.value, depth - 1)
+
+    def _variable(self, value: ir.Name, depth: int) -> None:
+        for binding in reaching(self._module.names, value):
+            if isinstance(binding, Assigned):
+                self.follow(binding.value, depth)
+            elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
+                for given in self._decided.given(binding, value.name) if depth else ():
+                    self.follow(given, depth - 1)
+            elif isinstance(binding, Other) and (source := taken_from(binding.node)) is not None:
+                self.follow(source, depth)
+        for added in _increments(self._module, value):
+            self.follow(added, depth)
+
+    def _is_traced(self, call: ir.Call) -> bool:
+        """Whether gradients flow through a call, going by the contexts round it."""
+        return not any(
+            self._module.names.of(each.func if isinstance(each, ir.Call) else each) & _NO_GRAD
+            for each, _ in _contexts_round(call)
+        )
+
+    def _round(self, call: ir.Call) -> tuple[list[Entered], bool]:
+        """The innermost region round a call, in each form that it can have; whether there may be another one."""
+        for context, at in _contexts_round(call):
+            if isinstance(at, ir.With) and self._is_frozen(at):
+                continue
+            found: list[Entered] = []
+            unseen = False
+            for each in self._decided.alternatives(context):
+                region = region_of(self._module, each.value) if isinstance(each.value, ir.Call) else None
+                if region is not None:
+                    found.append(Entered(region, at, both(each.when, self._decided.inside(at))))
+                elif may_be_region(self._module, each.value):
+                    unseen = True
+            if found or unseen:
+                return found, unseen
+        return [], False
+
+    def _is_frozen(self, at: ir.With) -> bool:
+        """Whether a body calls frozen models, and none that an optimizer of the file has: no gradients flow in it."""
+        still = frozen(self._module)
+        if not still:
+            return False
+        owned = {root for roots in self._known.owns.values() for root in roots}
+        called: set[str] = set()
+        for each in ir.values_below(at.body):
+            if isinstance(each, ir.Call):
+                called |= self._keys_in(each.func)
+                for arg in each.args:
+                    called |= self._keys_in(arg.value)
+        return bool(called & (still - owned)) and not called & owned
+
+    def _keys_in(self, value: ir.Value | None) -> set[str]:
+        """The objects that a chain of calls and attributes starts from: of `vae.encode(x).sample`, `vae`."""
+        found = set()
+        while isinstance(value, (ir.Call, ir.Attribute, ir.Subscript, ir.Name)):
+            key = self._known.key(value) if isinstance(value, (ir.Attribute, ir.Name)) else None
+            if key is not None:
+                found.add(key)
+            value = None if isinstance(value, ir.Name) else value.func if isinstance(value, ir.Call) else value.base
+        return found
+
+
+def _increments(module: Module, name: ir.Name) -> Iterator[ir.Value]:
+    """What is added to a variable, or multiplied with it, in place."""
+    for binding in module.names.bindings(name):
+        target = binding.node if isinstance(binding, Other) else None
+        if target is not None and isinstance(target.parent, ir.AugAssign) and target.parent.target is target:
+            yield target.parent.value
+
+
+def _contexts_round(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Node]]:
+    """The contexts that are entered round a node in its function, from the innermost on, decorators last."""
+    child, up = node, node.parent
+    while up is not None:
+        if isinstance(up, ir.With) and isinstance(child, ir.Statement):
+            yield from ((item.context, up) for item in reversed(up.items))
+        if isinstance(up, ir.Function):
+            yield from ((each, up) for each in reversed(up.decorators))
+            return
+        child, up = up, up.parent
+
+
+# What surely is no region; and what a region that can't be seen would be called.
+_PLAIN = ("torch.", "contextlib.", "builtins.", "tqdm", "warnings.", "time.")
+_WORDS = re.compile(r"(?i)amp(?![a-km-z])|cast|precision|ctx|context|half|16|32|accelerat|fabric")
+
+
+def may_be_region(module: Module, context: ir.Value) -> bool:
+    """Whether a context that can't be followed may be an autocast region."""
+    func = context.func if isinstance(context, ir.Call) else context
+    names = module.names.of(func)
+    if names and all(name.startswith(_PLAIN) for name in names):
+        return False
+    return any(_WORDS.search(ir.last_name(each)) for each in ir.walk_values(context))
+
+
+def runs_in(module: Module, entered: Entered, name: str) -> Formula:
+    """That a region is entered, is on, and runs in the dtype `name`."""
+    known = decided(module)
+    return both(entered.when, known.around(entered.at), known.region_runs_in(entered.region, name))

@@ -1,0 +1,1 @@
+"""The intermediate representation and what can be asked of it. Nothing here knows of AMP."""

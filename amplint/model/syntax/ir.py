@@ -1,0 +1,528 @@
+"""The intermediate representation: what Python code says, without how it is written.
+
+Statements keep their structure (branches, loops, with, try), expressions are trees of `Value`s
+(`amplint.model.syntax.expressions`, part of this module's names). Every node has an `id` that is unique in its module
+and grows in the order of the text, a `parent`, and an opaque `node`: a handle with which
+`amplint.model.syntax.positions` finds the place in the text. Nothing here knows libcst.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from amplint.model.syntax.expressions import (
+    Arg,
+    Attribute,
+    Binary,
+    Bool,
+    Call,
+    Clause,
+    Compare,
+    Comprehension,
+    Conditional,
+    Constant,
+    FString,
+    Lambda,
+    Mapping,
+    Name,
+    Node,
+    Quoted,
+    Sequence,
+    Slice,
+    Starred,
+    Subscript,
+    Suspend,
+    Unary,
+    Value,
+    Walrus,
+    last_name,
+    walk_values,
+)  # fmt: skip  # isort: skip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from dataclasses import dataclass, field
+
+    from amplint.model.syntax.scopes import Scope
+else:
+    from amplint.model.syntax.fast_dataclass import dataclass, field
+
+__all__ = [
+    "Alias", "Arg", "Assert", "Assign", "Attribute", "AugAssign", "Binary", "Block", "Bool", "Call", "Case",
+    "Class", "Clause", "Compare", "Comprehension", "Conditional", "Constant", "Declare", "Delete", "Expr",
+    "FString", "FoldedClass", "FoldedFunction", "For", "Function", "Handler", "If", "Import", "Item", "Jump",
+    "Lambda", "Mapping", "Match", "Name", "Node", "Param", "Program", "Quoted", "Raise", "Return", "Sequence",
+    "Slice", "Starred", "Statement", "Subscript", "Suspend", "Try", "Unary", "Value", "Walrus", "While", "With",
+    "function_of", "last_name", "statement_of", "values_below", "walk_statements", "walk_values",
+]  # fmt: skip
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """A suite. `owner` is the node whose suite it is; `role` says which of its suites."""
+
+    owner: Node
+    role: str
+    statements: list[Statement] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Statement(Node):
+    """A statement; `block` is the suite it stands in."""
+
+    block: Block = field(repr=False)
+
+    def values(self) -> Iterator[Value]:
+        """The expressions of the statement itself, not of its suites, in the order of evaluation."""
+        return iter(())
+
+    def blocks(self) -> Iterator[Block]:
+        """The suites of a compound statement, in the order of the text."""
+        return iter(())
+
+
+@dataclass(eq=False, slots=True)
+class Expr(Statement):
+    """An expression on its own."""
+
+    value: Value
+
+    def values(self) -> Iterator[Value]:
+        yield self.value
+
+
+@dataclass(eq=False, slots=True)
+class Assign(Statement):
+    """`targets = value`; an annotated assignment has an `annotation` and may lack the value."""
+
+    targets: tuple[Value, ...]
+    value: Value | None
+    annotation: Value | None = None
+
+    def values(self) -> Iterator[Value]:
+        if self.value is not None:
+            yield self.value
+        if self.annotation is not None:
+            yield self.annotation
+        yield from self.targets
+
+
+@dataclass(eq=False, slots=True)
+class AugAssign(Statement):
+    """`target op= value`."""
+
+    target: Value
+    op: str
+    value: Value
+
+    def values(self) -> Iterator[Value]:
+        yield self.target
+        yield self.value
+
+
+@dataclass(eq=False, slots=True)
+class Delete(Statement):
+    """`del targets`."""
+
+    targets: tuple[Value, ...]
+
+    def values(self) -> Iterator[Value]:
+        yield from self.targets
+
+
+@dataclass(eq=False, slots=True)
+class Return(Statement):
+    """`return value`."""
+
+    value: Value | None
+
+    def values(self) -> Iterator[Value]:
+        if self.value is not None:
+            yield self.value
+
+
+@dataclass(eq=False, slots=True)
+class Raise(Statement):
+    """`raise exception from cause`."""
+
+    parts: tuple[Value, ...]
+
+    def values(self) -> Iterator[Value]:
+        yield from self.parts
+
+
+@dataclass(eq=False, slots=True)
+class Assert(Statement):
+    """`assert test, message`."""
+
+    test: Value
+    message: Value | None
+
+    def values(self) -> Iterator[Value]:
+        yield self.test
+        if self.message is not None:
+            yield self.message
+
+
+@dataclass(eq=False, slots=True)
+class Jump(Statement):
+    """`break`, `continue` or `pass` (`kind`)."""
+
+    kind: str
+
+
+@dataclass(eq=False, slots=True)
+class Alias:
+    """One name of an import: the dotted `name`, and what it is bound as."""
+
+    id: int
+    name: str
+    asname: str | None
+    node: Any = field(repr=False)
+
+    @property
+    def bound(self) -> str:
+        """The local name that the alias binds."""
+        return self.asname or self.name.partition(".")[0]
+
+
+@dataclass(eq=False, slots=True)
+class Import(Statement):
+    """`import aliases`, or `from module import aliases` (`module` has its leading dots; one alias `*` for a star)."""
+
+    module: str | None
+    aliases: tuple[Alias, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Declare(Statement):
+    """`global names` or `nonlocal names` (`kind`)."""
+
+    kind: str
+    names: tuple[str, ...]
+
+
+@dataclass(eq=False, slots=True)
+class If(Statement):
+    """`if test: then else: orelse`; an elif is an `If` alone in `orelse`, with `elif_` set."""
+
+    test: Value = None  # type: ignore[assignment]
+    then: Block = None  # type: ignore[assignment]
+    orelse: Block | None = None
+    elif_: bool = False
+
+    def values(self) -> Iterator[Value]:
+        yield self.test
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.then
+        if self.orelse is not None:
+            yield self.orelse
+
+
+@dataclass(eq=False, slots=True)
+class For(Statement):
+    """`for target in iter: body else: orelse`."""
+
+    target: Value = None  # type: ignore[assignment]
+    iter: Value = None  # type: ignore[assignment]
+    body: Block = None  # type: ignore[assignment]
+    orelse: Block | None = None
+
+    def values(self) -> Iterator[Value]:
+        yield self.iter
+        yield self.target
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.body
+        if self.orelse is not None:
+            yield self.orelse
+
+
+@dataclass(eq=False, slots=True)
+class While(Statement):
+    """`while test: body else: orelse`."""
+
+    test: Value = None  # type: ignore[assignment]
+    body: Block = None  # type: ignore[assignment]
+    orelse: Block | None = None
+
+    def values(self) -> Iterator[Value]:
+        yield self.test
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.body
+        if self.orelse is not None:
+            yield self.orelse
+
+
+@dataclass(eq=False, slots=True)
+class Item:
+    """`context as target` of a with statement."""
+
+    context: Value
+    target: Value | None
+    node: Any = field(repr=False)
+
+
+@dataclass(eq=False, slots=True)
+class With(Statement):
+    """`with items: body`."""
+
+    items: tuple[Item, ...] = ()
+    body: Block = None  # type: ignore[assignment]
+    is_async: bool = False
+
+    def values(self) -> Iterator[Value]:
+        for item in self.items:
+            yield item.context
+            if item.target is not None:
+                yield item.target
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.body
+
+
+@dataclass(eq=False, slots=True)
+class Handler:
+    """`except type as name: body`."""
+
+    type: Value | None
+    name: str | None
+    body: Block
+
+
+@dataclass(eq=False, slots=True)
+class Try(Statement):
+    """`try: body except ...: ... else: orelse finally: final`."""
+
+    body: Block = None  # type: ignore[assignment]
+    handlers: tuple[Handler, ...] = ()
+    orelse: Block | None = None
+    final: Block | None = None
+
+    def values(self) -> Iterator[Value]:
+        for handler in self.handlers:
+            if handler.type is not None:
+                yield handler.type
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.body
+        for handler in self.handlers:
+            yield handler.body
+        if self.orelse is not None:
+            yield self.orelse
+        if self.final is not None:
+            yield self.final
+
+
+@dataclass(eq=False, slots=True)
+class Case:
+    """`case pattern if guard: body`: the values that the pattern compares with and the names it binds.
+
+    `equals` is the value where the pattern is nothing but one.
+    """
+
+    pattern: tuple[Value, ...]
+    binds: tuple[str, ...]
+    irrefutable: bool
+    equals: Value | None
+    guard: Value | None
+    body: Block
+
+
+@dataclass(eq=False, slots=True)
+class Match(Statement):
+    """`match subject: cases`."""
+
+    subject: Value = None  # type: ignore[assignment]
+    cases: tuple[Case, ...] = ()
+
+    def values(self) -> Iterator[Value]:
+        yield self.subject
+        for case in self.cases:
+            yield from case.pattern
+            if case.guard is not None:
+                yield case.guard
+
+    def blocks(self) -> Iterator[Block]:
+        for case in self.cases:
+            yield case.body
+
+
+@dataclass(eq=False, slots=True)
+class Param:
+    """A parameter; `kind` is "positional", "keyword" (keyword-only), "*" or "**"."""
+
+    name: str
+    kind: str
+    default: Value | None
+    annotation: Value | None
+
+
+@dataclass(eq=False, slots=True)
+class Function(Statement):
+    """A function or lambda. `cls` is the class whose method it is; `outer` the function it is nested in."""
+
+    name: str = ""
+    params: tuple[Param, ...] = ()
+    decorators: tuple[Value, ...] = ()
+    returns: Value | None = None
+    body: Block = None  # type: ignore[assignment]
+    scope: Scope = field(default=None, repr=False)  # type: ignore[assignment]
+    cls: Class | None = None
+    outer: Function | None = None
+    is_async: bool = False
+    is_generator: bool = False
+
+    def param(self, name: str) -> Param | None:
+        """The parameter of that name."""
+        return next((each for each in self.params if each.name == name), None)
+
+    def values(self) -> Iterator[Value]:
+        yield from self.decorators
+        for param in self.params:
+            if param.default is not None:
+                yield param.default
+            if param.annotation is not None:
+                yield param.annotation
+        if self.returns is not None:
+            yield self.returns
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.body
+
+
+@dataclass(eq=False, slots=True)
+class Class(Statement):
+    """A class; `attributes` are the values that methods which were lowered store in an attribute of its instances.
+
+    Each with the id of the target; None is not a plain assignment.
+    """
+
+    name: str = ""
+    bases: tuple[Arg, ...] = ()
+    decorators: tuple[Value, ...] = ()
+    body: Block = None  # type: ignore[assignment]
+    scope: Scope = field(default=None, repr=False)  # type: ignore[assignment]
+    attributes: dict[str, list[tuple[int, Value | None]]] = field(default_factory=dict, repr=False)
+
+    def values(self) -> Iterator[Value]:
+        yield from self.decorators
+        for base in self.bases:
+            yield base.value
+
+    def stored(self, attribute: str) -> list[Value | None]:
+        """What the methods store in an attribute of instances, in the order of the text."""
+        self._unfold(attribute)
+        return [value for _, value in self.attributes.get(attribute, ())]
+
+    def stores(self) -> Iterator[tuple[str, list[Value | None]]]:
+        """The attributes of instances that the methods store to, and what."""
+        self._unfold("")
+        for attribute, stored in self.attributes.items():
+            yield attribute, [value for _, value in stored]
+
+    def _unfold(self, word: str) -> None:
+        for statement in self.body.statements:
+            if isinstance(statement, FoldedFunction) and word in statement.node.text:
+                statement.node.unfold()
+
+    def blocks(self) -> Iterator[Block]:
+        yield self.body
+
+
+def _on_demand(name: str) -> property:
+    def get(self: Function | Class) -> Any:
+        self.node.unfold()  # makes a Function or Class of it
+        return getattr(self, name)
+
+    return property(get)
+
+
+class FoldedFunction(Function):
+    """A function of which only the name is known until something else is asked for
+    (`amplint.model.syntax.lazy_lowering`)."""
+
+    __slots__ = ()
+    params = _on_demand("params")
+    decorators = _on_demand("decorators")
+    returns = _on_demand("returns")
+    body = _on_demand("body")
+    scope = _on_demand("scope")
+    is_generator = _on_demand("is_generator")
+
+
+class FoldedClass(Class):
+    """A class of which only the name is known until something else is asked for."""
+
+    __slots__ = ()
+    bases = _on_demand("bases")
+    decorators = _on_demand("decorators")
+    body = _on_demand("body")
+    scope = _on_demand("scope")
+    attributes = _on_demand("attributes")
+
+
+@dataclass(eq=False, slots=True)
+class Program(Node):
+    """The module itself."""
+
+    body: Block = None  # type: ignore[assignment]
+    scope: Scope = field(default=None, repr=False)  # type: ignore[assignment]
+
+
+def walk_statements(block: Block, into: bool = True) -> Iterator[Statement]:
+    """Every statement below `block`, in the order of the text; `into`: functions' and classes' bodies too."""
+    for statement in block.statements:
+        yield statement
+        if into or not isinstance(statement, (Function, Class)):
+            for inner in statement.blocks():
+                yield from walk_statements(inner, into)
+
+
+def pairs(target: Value, value: Value) -> list[tuple[Value, Value]]:
+    """An assignment's target and value; one by one where both are written as sequences: `a, b = c, d`."""
+    if not isinstance(target, Sequence) or not isinstance(value, Sequence) or len(target.items) != len(value.items):
+        return [(target, value)]
+    if any(isinstance(each, Starred) for each in (*target.items, *value.items)):
+        return [(target, value)]
+    return [pair for one, other in zip(target.items, value.items, strict=True) for pair in pairs(one, other)]
+
+
+def values_below(block: Block) -> Iterator[Value]:
+    """Every value below `block`, nested functions and classes left out."""
+    for statement in walk_statements(block, into=False):
+        for root in statement.values():
+            yield from walk_values(root)
+
+
+def calls_below(block: Block) -> Iterator[Call]:
+    """Every call below `block`, nested functions and classes left out."""
+    return (each for each in values_below(block) if isinstance(each, Call))
+
+
+def is_none(value: Value | None) -> bool:
+    """Whether a value is the literal None."""
+    return isinstance(value, Constant) and value.value is None
+
+
+def statement_of(node: Node) -> Statement:
+    """The statement that `node` belongs to (itself, if it is one).
+
+    Raises:
+        LookupError: the node is the module.
+    """
+    while not isinstance(node, Statement):
+        if node.parent is None:
+            raise LookupError("the module is in no statement")
+        node = node.parent
+    return node
+
+
+def function_of(node: Node) -> Function | None:
+    """The innermost function around `node`, itself excluded; None at module or class level."""
+    up = node.parent
+    while up is not None and not isinstance(up, Function):
+        up = up.parent
+    return up

@@ -1,0 +1,307 @@
+"""Names: which scope binds them to what, resolved after the walk to *sets* of qualified names.
+
+A function's body runs after its module, imports stand in both arms of a try, names are bound twice; so a name has a set
+of meanings, and a rule decides whether all or some of them count. Order within a scope is ignored.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from amplint.model.syntax import ir
+
+UNKNOWN = "?"
+NOTHING = "None"
+UNBOUND = "!"
+LOCAL = "."
+
+# The modules that define what the packages that they stand in have as well.
+DEFINED_IN = {
+    "torch.amp.autocast_mode": ("autocast", "custom_bwd", "custom_fwd", "is_autocast_available"),
+    "torch.amp.grad_scaler": ("GradScaler",),
+    "torch.cuda.amp.autocast_mode": ("autocast", "custom_bwd", "custom_fwd"),
+    "torch.cuda.amp.common": ("amp_definitely_not_available",),
+    "torch.cuda.amp.grad_scaler": ("GradScaler",),
+    "torch.cpu.amp.autocast_mode": ("autocast",),
+    "torch.cpu.amp.grad_scaler": ("GradScaler",),
+    "torch.nn.utils.clip_grad": ("clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_"),
+    "timm.utils.agc": ("adaptive_clip_grad",),
+    "timm.utils.clip_grad": ("dispatch_clip_grad",),
+}
+
+# The same object under several names; the first is the one that rules speak of.
+_SAME = {
+    "torch.autocast": "torch.amp.autocast",
+    "torch.GradScaler": "torch.amp.GradScaler",
+    **{f"{home}.{name}": f"{home.rpartition('.')[0]}.{name}" for home, names in DEFINED_IN.items() for name in names},
+}
+
+# What a star import of these modules binds (their `__all__`).
+STAR_EXPORTS = {
+    "torch.cuda.amp": ("GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"),
+    "torch.cpu.amp": ("GradScaler", "autocast"),
+    "torch.amp": ("GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"),
+    **DEFINED_IN,
+}
+
+
+@dataclass(eq=False, slots=True)
+class Imported:
+    """Bound by an import to the qualified name.
+
+    Of another file of the project: `what` is the function or class that it is, `members` are those of a module that are
+    asked for (`amplint.model.project.link`).
+    """
+
+    name: str
+    statement: ir.Import
+    alias: ir.Alias
+    what: ir.Function | ir.Class | None = None
+    members: dict[str, ir.Function | ir.Class] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class Assigned:
+    """Bound by `name = value`."""
+
+    value: ir.Value
+    target: ir.Name
+
+
+@dataclass(eq=False, slots=True)
+class Defined:
+    """Bound by def or class."""
+
+    what: ir.Function | ir.Class
+
+
+@dataclass(eq=False, slots=True)
+class Other:
+    """Bound in a way that isn't followed: a parameter, a loop's target, unpacking, del ... `why` says which."""
+
+    why: str
+    node: ir.Node | None
+
+
+Binding: TypeAlias = Imported | Assigned | Defined | Other
+
+
+def node_of(binding: Binding) -> ir.Node | None:
+    """Where a binding stands; a parameter's is its function."""
+    if isinstance(binding, Assigned):
+        return binding.target
+    if isinstance(binding, Imported):
+        return binding.statement
+    return binding.what if isinstance(binding, Defined) else binding.node
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """A scope of Python: module, class, function (lambdas too) or comprehension."""
+
+    kind: str
+    parent: Scope | None
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    outside: dict[str, str] = field(default_factory=dict)  # name -> "global" or "nonlocal"
+    stars: list[ir.Import] = field(default_factory=list)
+
+    @property
+    def module(self) -> Scope:
+        """The module's scope."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def bind(self, name: str, binding: Binding) -> None:
+        """Record that `name` is bound here, or where a global or nonlocal statement puts it."""
+        home = self
+        if name in self.outside:
+            home = self._outer(name)
+        home.bindings.setdefault(name, []).append(binding)
+
+    def _outer(self, name: str) -> Scope:
+        if self.outside[name] == "global":
+            return self.module
+        functions = [scope for scope in self._above() if scope.kind == "function"]
+        # The function may bind it further down than the one nested in it.
+        return next((scope for scope in functions if name in scope.bindings), (*functions, self.module)[0])
+
+    def _above(self) -> Iterator[Scope]:
+        scope = self.parent
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def home(self, name: str) -> Scope | None:
+        """The scope that a read of `name` from here finds it in; None: in none (a builtin, or unbound)."""
+        scope: Scope | None = self._outer(name) if name in self.outside else self
+        first = True
+        while scope is not None:
+            if name in scope.bindings and (first or scope.kind != "class"):
+                return scope
+            # A comprehension in a class body sees the class only through its first iterable; being lenient is harmless.
+            first = scope.kind == "comprehension"
+            scope = scope.parent
+        return None
+
+
+def canonical(name: str) -> str:
+    """The one name that rules use for an object of torch."""
+    return _SAME.get(name, name)
+
+
+class Names:
+    """Resolves the values of one module; remembers what it has resolved."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, str], frozenset[str]] = {}
+        self._partial: dict[tuple[int, str], frozenset[str]] = {}  # what was found for who asks for more
+        self._attributes: dict[int, frozenset[str]] = {}
+        self._active: set[tuple[int, str]] = set()
+
+    def of(self, value: ir.Value) -> frozenset[str]:
+        """The qualified names that `value` can stand for.
+
+        Besides dotted names: `UNKNOWN` for what can't be followed, `NOTHING` for None, True and False, `LOCAL` + name
+        for what the file defines itself, `UNBOUND` + name for a name that is bound nowhere in the file.
+        """
+        if isinstance(value, ir.Name):
+            return self._of_name(value.name, value.scope)
+        if isinstance(value, ir.Attribute):
+            known = self._attributes.get(value.id)
+            if known is None:
+                known = frozenset(_join(base, value.attr) for base in self.of(value.base)) | self._of_self(value)
+                if not self._active:  # within a cycle the answer is not yet whole
+                    self._attributes[value.id] = known
+            return known
+        if isinstance(value, ir.Conditional):
+            return self.of(value.then) | self.of(value.other)
+        if isinstance(value, ir.Bool):
+            return self.of(value.left) | self.of(value.right)
+        if isinstance(value, (ir.Walrus, ir.Quoted)):
+            return self.of(value.value)
+        if isinstance(value, ir.Constant) and (value.value is None or isinstance(value.value, bool)):
+            return frozenset((NOTHING,))
+        return frozenset((UNKNOWN,))
+
+    def only(self, value: ir.Value) -> str | None:
+        """The one qualified name that `value` stands for, a fallback to None aside; else None."""
+        names = self.of(value) - {NOTHING}
+        return next(iter(names)) if len(names) == 1 else None
+
+    def bindings(self, name: ir.Name) -> list[Binding]:
+        """The bindings that a read of `name` can see; empty where there is none in the file."""
+        home = name.scope.home(name.name)
+        return home.bindings[name.name] if home is not None else []
+
+    def bound_once(self, name: ir.Name) -> Assigned | None:
+        """The assignment that binds a variable, where nothing else ever does."""
+        bindings = self.bindings(name)
+        only = bindings[0] if len(bindings) == 1 else None
+        return only if isinstance(only, Assigned) else None
+
+    def definition(self, value: ir.Value) -> ir.Function | ir.Class | None:
+        """The function or class that a name, or a module's attribute, surely stands for; those of other files too."""
+        if isinstance(value, ir.Name):
+            found = [each.what if isinstance(each, (Defined, Imported)) else None for each in self.bindings(value)]
+        elif isinstance(value, ir.Attribute) and isinstance(value.base, ir.Name):
+            modules = self.bindings(value.base)
+            found = [each.members.get(value.attr) if isinstance(each, Imported) else None for each in modules]
+        else:
+            return None
+        return found[0] if found and all(each is found[0] for each in found) else None
+
+    def _of_name(self, name: str, scope: Scope) -> frozenset[str]:
+        home = scope.home(name)
+        if home is None:
+            return self._of_unbound(name, scope.module)
+        key = (id(home), name)
+        for known in (self._known, self._partial):
+            if key in known:
+                return known[key]
+        if key in self._active:
+            return frozenset()  # `x = x or y`: the other bindings decide
+        self._active.add(key)
+        found: set[str] = set()
+        for binding in home.bindings[name]:
+            found |= self._of_binding(binding, name)
+        self._active.discard(key)
+        result = frozenset(found)
+        if self._active:
+            # In a cycle what is missing here is added further out: whole is the outermost answer only.
+            self._partial[key] = result
+        else:
+            self._partial.clear()
+            self._known[key] = result = result or frozenset((UNKNOWN,))
+        return result
+
+    def _of_binding(self, binding: Binding, name: str) -> frozenset[str]:
+        if isinstance(binding, Imported):
+            return frozenset((canonical(binding.name),))
+        if isinstance(binding, Assigned):
+            return self.of(binding.value)
+        if isinstance(binding, Defined):
+            return frozenset((LOCAL + name,))
+        return frozenset((UNKNOWN,))
+
+    def _of_unbound(self, name: str, module: Scope) -> frozenset[str]:
+        found = {
+            canonical(f"{star.module}.{name}")
+            for star in module.stars
+            if name in STAR_EXPORTS.get(star.module or "", ())
+        }
+        if any(star.module not in STAR_EXPORTS for star in module.stars):
+            found.add(UNKNOWN)
+        if not found:
+            # An interactive Python that runs amplint keeps its last answer there.
+            known = hasattr(builtins, name) and name != "_"
+            found.add(f"builtins.{name}" if known else UNBOUND + name)
+        return frozenset(found)
+
+    def _of_self(self, value: ir.Attribute) -> frozenset[str]:
+        """`self.attr`, where the class stores plain names in it (`self.amp = torch.cuda.amp`)."""
+        stored = list(self.stored(value))
+        if not stored:
+            return frozenset()
+        key = (id(owner_class(value)), "self." + value.attr)
+        if key in self._active:
+            return frozenset()
+        self._active.add(key)
+        found: set[str] = set()
+        for each in stored:
+            found |= self.of(each) if each is not None else {UNKNOWN}
+        self._active.discard(key)
+        return frozenset(found)
+
+    def stored(self, value: ir.Attribute) -> Iterator[ir.Value | None]:
+        """What the enclosing class's methods store in `self.attr` (None: something that can't be followed)."""
+        cls = owner_class(value)
+        if cls is not None:
+            yield from cls.stored(value.attr)
+
+
+def owner_class(value: ir.Attribute) -> ir.Class | None:
+    """The class whose instance `self` of `self.attr` is, seen from a method or a function nested in one."""
+    return class_of_self(value.base) if isinstance(value.base, ir.Name) else None
+
+
+def class_of_self(value: ir.Name) -> ir.Class | None:
+    """The class whose instance a name is that is a method's `self`, seen from it or from a function nested in it."""
+    function = ir.function_of(value)
+    while function is not None:
+        if function.params and function.params[0].name == value.name and function.cls is not None:
+            return function.cls
+        if any(param.name == value.name for param in function.params):
+            return None
+        function = function.outer
+    return None
+
+
+def _join(base: str, attr: str) -> str:
+    if base in (UNKNOWN, NOTHING) or base[0] in (LOCAL, UNBOUND):
+        return UNKNOWN
+    return canonical(f"{base}.{attr}")

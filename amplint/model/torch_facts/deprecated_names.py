@@ -1,0 +1,101 @@
+"""The old names of AMP: what each is called now, since when, how its arguments move, and what a release of torch has.
+
+Signatures and releases: torch/amp/autocast_mode.py, torch/amp/grad_scaler.py and torch/cuda/amp/ of torch 1.6 to 2.13.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from amplint.base.target import Target
+
+
+class Legacy(NamedTuple):
+    """One old name. `style` says how a call's arguments change:
+
+    - "keywords": the device in front, old positional arguments become the keywords `parameters` (autocast)
+    - "front": the device in front, the others stay (the scaler, the state functions)
+    - "device_type": the keyword `device_type` is added (custom_fwd, custom_bwd)
+    """
+
+    code: str
+    old: str
+    module: str
+    name: str
+    device: str
+    since: str
+    style: str
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def replaceable_since(self) -> str:
+        """The release that first has what replaces it: torch.autocast came before torch.amp.autocast."""
+        return _AUTOCAST if self.style == "keywords" else self.since
+
+
+# What the old autocast takes, in its order.
+OLD_ORDER = ("enabled", "dtype", "cache_enabled")
+
+LEGACY: dict[str, Legacy] = {
+    entry.old: entry
+    for entry in (
+        *(
+            Legacy("AMP101", f"torch.{d}.amp.autocast", "torch.amp", "autocast", d, "1.12", "keywords", OLD_ORDER)
+            for d in ("cuda", "cpu")
+        ),
+        *(
+            Legacy("AMP102", f"torch.{d}.amp.GradScaler", "torch.amp", "GradScaler", d, "2.3", "front")
+            for d in ("cuda", "cpu")
+        ),
+        *(
+            Legacy("AMP103", f"torch.cuda.amp.{name}", "torch.amp", name, "cuda", "2.4", "device_type")
+            for name in ("custom_fwd", "custom_bwd")
+        ),
+        Legacy("AMP104", "torch.get_autocast_gpu_dtype", "torch", "get_autocast_dtype", "cuda", "2.4", "front"),
+        Legacy("AMP104", "torch.set_autocast_gpu_dtype", "torch", "set_autocast_dtype", "cuda", "2.4", "front"),
+        *(
+            Legacy("AMP104", f"torch.{old.format(d)}", "torch", new, d, "2.4", "front")
+            for d in ("cpu", "xla", "ipu")
+            for old, new in (
+                ("is_autocast_{}_enabled", "is_autocast_enabled"),
+                ("set_autocast_{}_enabled", "set_autocast_enabled"),
+                ("get_autocast_{}_dtype", "get_autocast_dtype"),
+                ("set_autocast_{}_dtype", "set_autocast_dtype"),
+            )
+        ),
+    )
+}
+
+# Modules of which nothing but the names above is public: an import of one can be renamed as a whole.
+LEGACY_MODULES = {
+    "torch.cuda.amp": "torch.amp",
+    "torch.cpu.amp": "torch.amp",
+}
+
+# The first release with an autocast and a GradScaler of its own, and those that first have the names for every device.
+FIRST = "1.6"
+_AUTOCAST, _SCALER = "1.10", "2.3"
+_DEPRECATED = "2.4"  # from which on torch warns of the old names
+
+
+def unavoidable(target: Target) -> list[str]:
+    """The old names that a project can't leave, or that are not deprecated in any release that it admits."""
+    deprecates = target.reaches(_DEPRECATED)
+    return [old for old, each in LEGACY.items() if not (deprecates and target.guarantees(each.replaceable_since))]
+
+
+def autocast_for(target: Target, device: str = '"cuda"', *, off: bool = False, torch: str = "torch") -> str | None:
+    """How autocast for a device, which is source text, is made in every release that a project admits; None: it isn't.
+
+    `off`: with `enabled=False`. `torch` is what the file calls torch.
+    """
+    enabled = "enabled=False" if off else ""
+    if target.guarantees(_AUTOCAST):
+        return f"{torch}.autocast({', '.join(filter(None, (device, enabled)))})"
+    return f"{torch}.cuda.amp.autocast({enabled})" if device == '"cuda"' else None
+
+
+def scaler_for(target: Target) -> str:
+    """How a GradScaler for cuda is made in every release that a project admits."""
+    return 'torch.amp.GradScaler("cuda")' if target.guarantees(_SCALER) else "torch.cuda.amp.GradScaler()"

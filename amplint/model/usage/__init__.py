@@ -1,0 +1,1 @@
+"""Facts about objects of a program: casts, frozen models, devices in use."""

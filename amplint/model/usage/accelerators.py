@@ -1,0 +1,94 @@
+"""Accelerators of the accelerate library: which values are one, what their methods do, how they were made.
+
+What `accelerate` does is as of its release 1.15 (accelerate/accelerator.py, accelerate/optimizer.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint.model.inference.dtypes import dtypes
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+ACCELERATORS = {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}
+LIBRARY, _NAME = "accelerate", "accelerator"
+_METHODS = {
+    "backward": "backward",
+    "clip_grad_norm_": "clip",
+    "clip_grad_value_": "clip",
+    "unscale_gradients": "unscale_",
+}
+
+
+class Accelerators:
+    """Recognises the Accelerators of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self.imported = any(
+            name.partition(".")[0] == LIBRARY
+            for each in module.whole.near(LIBRARY).statements
+            if isinstance(each, ir.Import)
+            for name in ([each.module] if each.module else [alias.name for alias in each.aliases])
+        )
+
+    def owns(self, value: ir.Value) -> bool:
+        """Whether a value is an Accelerator, by how it is made or called in a file that imports accelerate."""
+        if not self.imported:
+            return False
+        if ir.last_name(value).lower().lstrip("_") == _NAME:
+            return not self._is_another(value)
+        return bool(self._makers(value))
+
+    def kind(self, call: ir.Call) -> str | None:
+        """What a call of an Accelerator's method is to gradients: "backward", "clip" or "unscale_"."""
+        func = call.func
+        if not isinstance(func, ir.Attribute) or func.attr not in _METHODS or not self.owns(func.base):
+            return None
+        return _METHODS[func.attr] if call.args or func.attr == "unscale_gradients" else None
+
+    def made(self, value: ir.Value) -> list[ir.Call]:
+        """The constructions that an Accelerator can come from; where its own isn't in sight, all of the file."""
+        found = self._makers(value)
+        return found or self._module.calls_of(*ACCELERATORS)
+
+    def precisions(self, value: ir.Value) -> set[str | None]:
+        """What its `mixed_precision` can be; None among them where it is decided elsewhere."""
+        found: set[str | None] = set()
+        for call in self.made(value):
+            given = call.keyword("mixed_precision")
+            if given is None:
+                found.add(None)
+            else:
+                found |= {each.name if each.kind == "str" else None for each in dtypes(self._module, given)}
+        return found or {None}
+
+    def _makers(self, value: ir.Value) -> list[ir.Call]:
+        """The constructions that a variable or attribute holds, where it holds nothing else."""
+        if not isinstance(value, (ir.Name, ir.Attribute)):
+            return []
+        sources = list(objects(self._module).sources(value))
+        makers = [each for each in sources if isinstance(each, ir.Call) and self._is_maker(each)]
+        return makers if len(makers) == len(sources) else []
+
+    def _is_another(self, value: ir.Value) -> bool:
+        """Whether what is called an accelerator is made by a class of another library, and by nothing else."""
+        sources = objects(self._module).sources(value) if isinstance(value, (ir.Name, ir.Attribute)) else ()
+        return bool(sources) and all(isinstance(each, ir.Call) and self._makes_another(each.func) for each in sources)
+
+    def _makes_another(self, func: ir.Value) -> bool:
+        name = self._module.names.only(func) or ""
+        library, _, cls = name.partition(".")
+        return bool(library) and library[0].isalpha() and library != LIBRARY and cls.rpartition(".")[2][:1].isupper()
+
+    def _is_maker(self, call: ir.Call) -> bool:
+        return bool(self._module.names.of(call.func) & ACCELERATORS)
+
+
+def accelerators(module: Module) -> Accelerators:
+    """The module's Accelerators."""
+    return module.once(Accelerators)

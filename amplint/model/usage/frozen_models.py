@@ -1,0 +1,51 @@
+"""Models that a file freezes: no gradients are made for their weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint.model.inference.devices import is_false
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+
+def frozen(module: Module) -> frozenset[str]:
+    """The keys of the models that the file freezes, also those of which it freezes only some weights."""
+    return module.once(_frozen)
+
+
+def _frozen(module: Module) -> frozenset[str]:
+    known = objects(module)
+    found: set[str | None] = set()
+    for call in module.whole.near("requires_grad", "freeze").calls:
+        name, func = ir.last_name(call.func), call.func
+        off = any(is_false(each) for each in call.positional)
+        if isinstance(func, ir.Attribute) and name == "requires_grad_" and off:
+            made = call.parent  # `teacher = load().requires_grad_(False)`
+            targets = made.targets if isinstance(made, ir.Assign) else ()
+            found |= {known.key(each) for each in (func.base, *targets)}
+        if "freeze" in name or ("requires_grad" in name and off):
+            found |= {known.key(arg.value) for arg in call.args}
+    for statement in module.whole.near("requires_grad", "setattr").statements:
+        if isinstance(statement, ir.For) and _may_freeze(statement.body):
+            found |= known.parameters_roots(statement.iter)
+    return frozenset(each for each in found if each is not None)
+
+
+def _may_freeze(body: ir.Block) -> bool:
+    """Whether a suite sets `requires_grad` of something, to anything but True."""
+    for each in ir.walk_statements(body, into=False):
+        if isinstance(each, ir.Assign) and any(ir.last_name(target) == "requires_grad" for target in each.targets):
+            if not _is_true(each.value):
+                return True
+    calls = (each for each in ir.calls_below(body) if each.positional)
+    return any(
+        ir.last_name(each.func) in ("requires_grad_", "setattr") and not _is_true(each.positional[-1]) for each in calls
+    )
+
+
+def _is_true(value: ir.Value | None) -> bool:
+    return isinstance(value, ir.Constant) and value.value is True

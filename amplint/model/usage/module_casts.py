@@ -1,0 +1,78 @@
+"""Modules that are cast as a whole: `model.half()`, `model = Net().to(torch.bfloat16)`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.inference.dtypes import dtypes
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_METHODS = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64"}
+# Methods that give the module itself back.
+_SAME = ("cuda", "cpu", "xpu", "npu", "to", "train", "eval", "requires_grad_", "type", *_METHODS)
+_LOADS = ("from_pretrained", "from_config")
+
+
+class Cast(NamedTuple):
+    """A call that casts the module kept at `key` to a dtype ("float16"); None: which can't be told."""
+
+    call: ir.Call
+    key: str
+    dtype: str | None
+
+
+def casts(module: Module) -> list[Cast]:
+    """The casts of modules that have a key, in the order of the text; the last one of a chain of calls."""
+    return module.once(_casts)
+
+
+def _casts(module: Module) -> list[Cast]:
+    known = objects(module)
+    found = []
+    for statement in module.whole.calling("to", "type", *_METHODS, *_LOADS).statements:
+        if isinstance(statement, (ir.Expr, ir.Assign)) and isinstance(statement.value, ir.Call):
+            call, root = _last_cast(module, statement.value)
+            for kept in statement.targets if isinstance(statement, ir.Assign) else (root,):
+                key = known.key(kept) if call is not None else None
+                if call is not None and key is not None:
+                    found.append(Cast(call, key, cast_to(module, call)))
+    return found
+
+
+def _last_cast(module: Module, value: ir.Value) -> tuple[ir.Call | None, ir.Value]:
+    """The last call of a chain that casts, and what the chain starts from."""
+    found: ir.Call | None = None
+    while isinstance(value, ir.Call):
+        casting = cast_to(module, value) is not None or _gives_dtype(module, value)
+        found = found or (value if casting else None)
+        if not isinstance(value.func, ir.Attribute) or value.func.attr not in _SAME:
+            break
+        value = value.func.base
+    return found, value
+
+
+def _gives_dtype(module: Module, call: ir.Call) -> bool:
+    """Whether a call is a `.to(...)` that is given a dtype, known or not."""
+    if not isinstance(call.func, ir.Attribute) or call.func.attr != "to":
+        return False
+    return call.keyword("dtype") is not None or len(call.positional) > 1
+
+
+def cast_to(module: Module, call: ir.Call) -> str | None:
+    """The dtype to which a call surely casts the tensor or module whose method it is, or which it loads."""
+    func = call.func
+    if not isinstance(func, ir.Attribute):
+        return None
+    if func.attr in _METHODS and not call.args:
+        return _METHODS[func.attr]
+    given = [call.keyword("dtype"), call.keyword("torch_dtype")] if func.attr in (*_LOADS, "to") else []
+    given += call.positional if func.attr in ("to", "type") else ()
+    for value in given:
+        found = dtypes(module, value) if value is not None else []
+        if len({each.name for each in found}) == 1 and found[0].kind == "dtype":
+            return found[0].name
+    return None

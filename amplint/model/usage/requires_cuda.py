@@ -1,0 +1,160 @@
+"""Code that can't run without CUDA: it asserts that there is some, leaves where there is none, or uses it before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.model.calls.call_graph import Calls, callers
+from amplint.model.inference.formulas import negated, possible
+from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.project.importers import importers
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import EXITS, block_leaves
+from amplint.model.syntax.scopes import NOTHING, UNKNOWN
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# What raises without CUDA (run with torch 2.13 for the CPU).
+_RAISES = {
+    f"torch.cuda.{name}"
+    for name in (
+        "set_device", "current_device", "synchronize", "reset_peak_memory_stats",
+        "get_device_name", "get_device_properties", "get_device_capability",
+    )
+}  # fmt: skip
+_GROUP, _BACKEND = "torch.distributed.init_process_group", "nccl"
+_COUNT = "torch.cuda.device_count"
+_FOLLOW = 3
+
+
+def needs_cuda(module: Module, node: ir.Node, depth: int = _FOLLOW) -> bool:
+    """Whether a place is only ever reached where there is CUDA: what stops without it runs before, in its function, in
+    all that calls it, or when the file is imported.
+    """
+    if any(_stops(module, each, _FOLLOW) for each in _before(node)):
+        return True
+    function = ir.function_of(node)
+    if function is None:
+        return False
+    if any(_stops(module, each, _FOLLOW) for each in module.program.body.statements):
+        return True
+    sites = callers(module, function) if depth else []
+    if not sites or any(importers(os.path.abspath(module.source.filename))):
+        return False
+    return all(needs_cuda(module, each, depth - 1) for each in sites)
+
+
+def _before(node: ir.Node) -> Iterator[ir.Statement]:
+    """The statements before a node in the suites round it, in its function."""
+    up: ir.Node | None = ir.statement_of(node)
+    while isinstance(up, ir.Statement):
+        if up.block is not None:
+            yield from up.block.statements[: up.block.statements.index(up)]
+        up = up.parent
+        if isinstance(up, (ir.Function, ir.Class)):
+            return
+
+
+def _stops(module: Module, statement: ir.Statement, depth: int) -> bool:
+    """Whether what follows a statement runs with CUDA only."""
+    if isinstance(statement, ir.Assert):
+        return _implies(module, statement.test, True)
+    if isinstance(statement, ir.If):
+        if _leaves(module, statement.then) and _implies(module, statement.test, False):
+            return True
+        return (
+            statement.orelse is not None
+            and _leaves(module, statement.orelse)
+            and _implies(module, statement.test, True)
+        )
+    if isinstance(statement, ir.With):
+        return any(_stops(module, each, depth) for each in statement.body.statements)
+    if not isinstance(statement, (ir.Expr, ir.Assign)):
+        return False
+    calls = [each for value in statement.values() for each in _surely_evaluated(value) if isinstance(each, ir.Call)]
+    return any(_uses_cuda(module, each) or (depth > 0 and _runs_what_stops(module, each, depth)) for each in calls)
+
+
+def _runs_what_stops(module: Module, call: ir.Call, depth: int) -> bool:
+    callee = module.once(Calls).find(call)
+    if callee is None or callee.function.is_generator or callee.function.is_async:
+        return False
+    for each in callee.function.body.statements:
+        # Behind an `if` that may return it may not be reached; where that asks for CUDA, it is not needed either.
+        if isinstance(each, (ir.If, ir.Try, ir.Match)) and not _stops(module, each, 0):
+            return False
+        if _stops(module, each, depth - 1):
+            return not isinstance(each, ir.If) or not _returns(each)
+    return False
+
+
+def _returns(statement: ir.If) -> bool:
+    """Whether an `if` that leaves a function lets its caller go on."""
+    blocks = [statement.then, *([statement.orelse] if statement.orelse is not None else [])]
+    return any(isinstance(each, ir.Return) for block in blocks for each in ir.walk_statements(block, into=False))
+
+
+def _surely_evaluated(value: ir.Value) -> Iterator[ir.Value]:
+    """A value and its parts, those left out that are evaluated under a condition or later."""
+    yield value
+    children: list[ir.Value] = list(value.children())
+    if isinstance(value, ir.Conditional):
+        children = [value.test]
+    elif isinstance(value, ir.Bool):
+        children = [value.left]
+    elif isinstance(value, (ir.Lambda, ir.Comprehension)):
+        children = []
+    for each in children:
+        yield from _surely_evaluated(each)
+
+
+def _uses_cuda(module: Module, call: ir.Call) -> bool:
+    names = module.names.of(call.func)
+    if len(names) == 1 and names <= _RAISES:
+        return True
+    if names == {_GROUP}:
+        backend = call.positional[0] if call.positional else call.keyword("backend")
+        return isinstance(backend, ir.Constant) and backend.value == _BACKEND
+    return isinstance(call.func, ir.Attribute) and call.func.attr == "cuda" and names <= {UNKNOWN, NOTHING}
+
+
+def _leaves(module: Module, block: ir.Block) -> bool:
+    last = block.statements[-1] if block.statements else None
+    if isinstance(last, ir.Expr) and isinstance(last.value, ir.Call):
+        return bool(module.names.of(last.value.func) & EXITS)
+    return block_leaves(block)
+
+
+def _implies(module: Module, test: ir.Value, outcome: bool) -> bool:
+    """Whether there is CUDA where a test has an outcome."""
+    if isinstance(test, ir.Unary) and test.op == "Not":
+        return _implies(module, test.operand, not outcome)
+    if isinstance(test, ir.Call) and module.names.of(test.func) == {_COUNT}:
+        return outcome
+    if isinstance(test, ir.Compare) and len(test.ops) == 1:
+        count = isinstance(test.left, ir.Call) and module.names.of(test.left.func) == {_COUNT}
+        number = test.rights[0].value if isinstance(test.rights[0], ir.Constant) else None
+        if count and isinstance(number, int):
+            return _is_some(test.ops[0], number, outcome)
+    if isinstance(test, ir.Bool):
+        sides = [_implies(module, each, outcome) for each in (test.left, test.right)]
+        return any(sides) if (test.op == "and") is outcome else all(sides)
+    formula = decided(module).of(test)
+    formula = formula if outcome else negated(formula)
+    return not is_vague(formula) and possible(formula, negated(ON_CUDA)) is None
+
+
+def _is_some(op: str, number: int, outcome: bool) -> bool:
+    """Whether a count is above zero where its comparison with a number has an outcome."""
+    holds = {
+        "GreaterThan": number < 0,
+        "GreaterThanEqual": number <= 0,
+        "LessThan": number > 0,
+        "LessThanEqual": number >= 0,
+        "Equal": number == 0,
+        "NotEqual": number != 0,
+    }.get(op)
+    return holds is not None and holds is not outcome

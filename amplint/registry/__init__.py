@@ -1,0 +1,96 @@
+"""The rules, one module each; found by their file names, imported when a file holds their trigger words.
+
+Installed distributions add rules of their own by entry points of the group `amplint.rules`
+(`amplint.registry.plugins`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.registry.rule import OURS, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GROUP = b"[amplint.rules]"
+_RULES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "rules")
+# Where installers put distributions. What else may be on sys.path, the current directory first of all, can be what is
+# linted, and nothing of that is ever imported.
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+class Known(NamedTuple):
+    """All rules by their codes, in order; the prefixes that codes have, those of broken plugins too; what is wrong."""
+
+    rules: dict[str, Rule]
+    prefixes: tuple[str, ...] = (OURS,)
+    broken: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+def all_rules() -> dict[str, Rule]:
+    """Every rule by its code, in the order of the codes."""
+    return known().rules
+
+
+@cache
+def known() -> Known:
+    """The rules of this package and of plugins."""
+    found = {}
+    for file, family in sorted(_modules()):
+        with open(f"{_RULES}/{family}/{file}", encoding="utf-8") as text:
+            rule = Rule.from_text(f"amplint.rules.{family}.{file[:-3]}", text.read())
+        found[rule.code] = rule
+    declared = _declared()
+    if not declared:
+        return Known(found)
+    from amplint.registry.plugins import load  # noqa: PLC0415 - most environments have none
+
+    return load(found, declared)
+
+
+def _modules() -> Iterator[tuple[str, str]]:
+    """The files of this package's rules, with the folder of their family."""
+    for family in os.scandir(_RULES):
+        if family.is_dir():
+            for file in os.listdir(family.path):
+                if file.startswith("amp") and file.endswith(".py"):
+                    yield file, family.name
+
+
+def _declared() -> dict[str, bytes]:
+    """The entry points of distributions that speak of our group, by the names of their folders.
+
+    importlib.metadata knows them as well, and takes longer to import than a file takes to lint.
+    """
+    found: dict[str, bytes] = {}
+    for folder in dict.fromkeys(sys.path):
+        if os.path.basename(folder) not in _INSTALLED or not os.path.isabs(folder):
+            continue
+        try:
+            names = os.listdir(folder) if folder != os.getcwd() else []
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith((".dist-info", ".egg-info")):
+                data = _read(f"{folder}/{name}/entry_points.txt")
+                if GROUP in data:
+                    found.setdefault(name, data)
+    return found
+
+
+def _read(path: str) -> bytes:
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return os.read(file, 1 << 20)
+    except OSError:
+        return b""
+    finally:
+        os.close(file)

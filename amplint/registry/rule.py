@@ -1,0 +1,223 @@
+"""The shape of a rule: metadata and documentation taken from its module, and one function that finds.
+
+A rule is one module `ampNNN_its_name.py` in this package. The module's name gives the code and the name,
+its docstring the documentation (`DOC_HEADINGS`), and its `rule` everything else:
+
+    rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("clip_grad & scaler",))
+
+    @rule.check
+    def check(module: Module) -> Iterator[Finding]: ...
+
+Nothing else has to be touched: the registry, `amplint rule`, the README's table and the tests read it from here.
+Other distributions add rules of the same shape (`amplint.registry.plugins`), which `amplint.testing` tests. They can
+rely on these names; everything else may change with any release:
+
+- here `Rule`, and its `check` and `finding`; from `amplint.base.findings` `Finding`, `Fix`, `Edit`, `Severity` and
+  `Applicability`;
+- of a `Module` (`amplint.model`): `source`, `target`; `calls_of(*names)`, `references(*names)`; `whole` and `own`, with
+  the `calls`, `statements`, `values` and `functions` of `near(*words)`; `names.of(value)`, the qualified names that a
+  value can stand for; `is_own(node)`; `span(node)`, `text(node)`, `on_one_line(node)`, `line(node)`, `row(node)`, and
+  `layout.inside_parens(call)`, `layout.outer(value)`; `once(make)`, for what several rules ask;
+- the nodes of `amplint.model.syntax.ir`, with `statement_of`, `function_of`, `last_name`, `walk_values`,
+`walk_statements`;
+- the readers: `events(module).of(call)` (`amplint.model.calls.events`: what a call does to the scaler, the gradients or
+  an optimizer, and to which), `regions(module)` (`amplint.model.inference.devices`: each autocast object that is made),
+  and `number(module, value)` (`amplint.model.inference.numbers`);
+- the edits of `amplint.fixes.edits`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from amplint.base.findings import Finding, Fix, Severity
+    from amplint.model import Module
+
+    Check = Callable[[Module], Iterable[Finding]]
+    Doubt = Callable[[Module], Iterable[str]]
+
+DOC_HEADINGS = (
+    "What it does",
+    "Why is this bad?",
+    "Example",
+    "Use instead",
+    "Fix safety",
+    "Proof",
+    "References",
+)
+
+
+OURS = "AMP"  # what the codes of this package start with
+# What a rule's module defines beyond its header.
+_DEFINED = ("doc", "severity", "trial", "run", "doubts")
+# Where the header starts and ends in the module's text.
+_HEADER, _END = "\nrule = Rule(", ")\n"
+
+
+class PluginError(Exception):
+    """A plugin, or a rule of it, can't be used; the message is one line that names the plugin."""
+
+
+class Rule:
+    """One rule. `triggers` are alternatives; within one, every word joined by `&` has to occur in the file.
+
+    `triggers` are searched for in the file's bytes before anything is parsed, so each has to be a word without which
+    the rule can't fire; in comments and sentences it doesn't count. `trial` says that a fix is offered only after the
+    new text was analysed with all rules, though with those for what is deprecated only where they are selected.
+
+    A rule from the registry knows its header (code, name, triggers, default); the rest it imports on first use.
+    `plugin` is the distribution, with its release, that a rule is of; empty for ours.
+    """
+
+    doc: str
+    severity: Severity
+    trial: bool
+    run: Check | None
+    doubts: Doubt | None
+    plugin = ""
+
+    def __init__(
+        self,
+        module_name: str,
+        doc: str | None,
+        *,
+        severity: Severity,
+        triggers: tuple[str, ...] = (),
+        default: bool = True,
+        trial: bool = True,
+    ) -> None:
+        self._take_header(module_name, triggers, default)
+        self.doc = doc or ""
+        self.severity = severity
+        self.trial = trial
+        self.run = None
+        self.doubts = None
+
+    def _take_header(self, module_name: str, triggers: tuple[str, ...], default: bool) -> None:
+        self.module_name = module_name
+        code, _, name = module_name.rpartition(".")[2].partition("_")
+        self.code = code.upper()
+        self.name = name.replace("_", "-")
+        self.default = default
+        self.triggers = tuple(tuple(word.strip().encode() for word in each.split("&")) for each in triggers)
+
+    @classmethod
+    def from_text(cls, module_name: str, text: str) -> Rule:
+        """The rule of a module that is not imported: modules of rules import the model, which few files need."""
+        header = header_of(text)
+        triggers = header.partition("triggers=(")[2].partition(")")[0]
+        return cls.from_header(module_name, tuple(triggers.split('"')[1::2]), "default=False" not in header)
+
+    @classmethod
+    def from_header(cls, module_name: str, triggers: tuple[str, ...], default: bool, plugin: str = "") -> Rule:
+        """The rule of a module that is not imported, of what the text says in its header."""
+        rule = cls.__new__(cls)
+        rule._take_header(module_name, triggers, default)
+        rule.plugin = plugin
+        return rule
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _DEFINED:
+            raise AttributeError(name)
+        defined = self._imported() if self.plugin else import_module(self.module_name).rule
+        for each in _DEFINED:
+            self.__dict__.setdefault(each, getattr(defined, each))
+        return self.__dict__[name]
+
+    def _imported(self) -> Rule:
+        """The rule as a plugin's module has it, which may fail in any way.
+
+        Raises:
+            PluginError: it does, or its text was misread.
+        """
+        try:
+            defined = import_module(self.module_name).rule
+            if (defined.code, defined.triggers, defined.default) == (self.code, self.triggers, self.default):
+                return defined  # type: ignore[no-any-return]
+            why = "its header is not what its text says"
+        except (Exception, SystemExit) as error:
+            raise PluginError(f"plugin {self.plugin}: {self.code} can't be loaded: {reason(error)}") from error
+        raise PluginError(f"plugin {self.plugin}: {self.code} can't be loaded: {why}")
+
+    def broken(self) -> str | None:
+        """Why a plugin's rule can't be loaded, if it can't."""
+        try:
+            _ = self.doc
+        except PluginError as error:
+            return str(error)
+        return None
+
+    def check(self, function: Check) -> Check:
+        """Register the function that yields this rule's findings for one module."""
+        self.run = function
+        return function
+
+    def doubt(self, function: Doubt) -> Doubt:
+        """Register the function that yields why a fix is withheld that makes a program of what it looks at.
+
+        It speaks of what is no finding only because something out of sight may make it right.
+        """
+        self.doubts = function
+        return function
+
+    @property
+    def summary(self) -> str:
+        """The docstring's first line: what is wrong, in one sentence."""
+        return self.doc.strip().partition("\n")[0]
+
+    def sections(self) -> dict[str, str]:
+        """The documentation under its fixed headings, in their order.
+
+        Raises:
+            ValueError: a heading is missing or unknown.
+        """
+        found: dict[str, str] = {}
+        for part in self.doc.split("\n## ")[1:]:
+            heading, _, body = part.partition("\n")
+            found[heading.strip()] = body.strip("\n")
+        if tuple(found) != DOC_HEADINGS:
+            raise ValueError(f"{self.code}: documentation must have the headings {', '.join(DOC_HEADINGS)}, in order")
+        return found
+
+    def finding(
+        self,
+        span: tuple[int, int],
+        message: str,
+        *,
+        fix: Fix | None = None,
+        withheld: str | None = None,
+        severity: Severity | None = None,
+        cause: str = "",
+    ) -> Finding:
+        """A finding of this rule at `span` (character offsets in the file's text).
+
+        What is said is one line, though code that it quotes may have several. Of findings with the same `cause`, of
+        whichever rules, one is reported.
+        """
+        from amplint.base.findings import Finding  # noqa: PLC0415 - where nothing is found it isn't needed
+
+        said = _one_line(message)
+        if fix is not None:
+            fix = fix._replace(message=_one_line(fix.message))
+        withheld = withheld and _one_line(withheld)
+        grave = severity or self.severity
+        return Finding(span[0], span[1], self.code, self.name, grave, said, fix, withheld, cause=cause)
+
+
+def header_of(text: str) -> str:
+    """The arguments of `rule = Rule(...)` in a module's text, as far as they end with a line."""
+    return text.partition(_HEADER)[2].partition(_END)[0]
+
+
+def reason(error: BaseException) -> str:
+    """What an exception says, on one line."""
+    said = next(iter(str(error).splitlines()), "")
+    return f"{type(error).__name__}: {said}".removesuffix(": ")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(each.strip() for each in text.splitlines())

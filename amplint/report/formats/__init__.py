@@ -1,0 +1,1 @@
+"""The output formats, one module for a format."""

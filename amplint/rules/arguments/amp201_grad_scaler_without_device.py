@@ -1,0 +1,252 @@
+"""A `torch.amp.GradScaler` is made without its device, which then is cuda.
+
+## What it does
+Finds `torch.amp.GradScaler(...)` without `device`. Silent where everything in the file is on cuda, or its regions can
+be on with cuda only (`enabled=device.type == "cuda"`): there the default is right. So it is where all losses that the
+scaler scales come out of such regions, or of regions that are bfloat16 off cuda; and in a file that has neither losses
+nor regions, where all regions of the project's files that it has to do with by imports are on cuda. Silent also where
+there always is CUDA (an assert, an `if` that leaves without it, `torch.cuda.set_device` or `.cuda()` comes before),
+where the arguments are unpacked (`**kwargs`), where the scaler is switched off by a literal `enabled=False`, and where
+`enabled` or a test around it asks for the device.
+
+## Why is this bad?
+The default device is cuda whatever the code trains on. Where CUDA is not available the scaler only warns and switches
+itself off: `scale()` returns the loss as it is, small float16 gradients become zero, infinities reach the weights. On
+a loss of order 1e-4, 3.7 % of the gradients are lost and the update is off by 10 %.
+
+It is an error where the code shows that float16 can meet another device than cuda (an explicit dtype with a device
+chosen at run time, or xpu's and mps's default), and a warning else: with the CPU's default, bfloat16, a scaler that
+is off does no harm.
+
+## Example
+```python
+scaler = torch.amp.GradScaler()
+with torch.autocast(device.type, dtype=torch.float16):
+    loss = criterion(model(batch), target)
+```
+
+## Use instead
+```python
+scaler = torch.amp.GradScaler(device.type)
+```
+
+## Fix safety
+Safe where the fix writes the literal device of the file's regions. Unsafe where the device is chosen at run time, and
+the fix writes what a region takes (`device_type`, `args.device`, `self.device.type`) or `.type` of the file's device,
+where every way to the scaler has bound it: there the scaler was off on other devices and now is on, so that a
+checkpoint saved before (an empty state) no longer loads, and `scaler.step(optimizer, closure=...)` raises. Unsafe also
+where the literal is another device than cuda and the file does one of these, and for xpu and (before torch 2.8) mps,
+where `unscale_` can raise for want of float64. Where the file shows no device, the configuration's `device` is written:
+safe for cuda, unsafe for others.
+
+## Proof
+Without CUDA the fixture's scaler switches itself off with a warning and its gradients underflow; with the device
+named, gradients agree with the float32 reference within float16's noise.
+
+## References
+- [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
+- [GradScaler on mps](https://github.com/pytorch/pytorch/issues/142397)
+- torch/amp/grad_scaler.py: the test is `device == "cuda" and not torch.cuda.is_available()`
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.paths import contents, remembered
+from amplint.fixes.device_choice import choose
+from amplint.fixes.edits import add_first_argument
+from amplint.model.inference.devices import DEFAULT_DTYPE, SCALER, Region, is_false, region_devices, regions
+from amplint.model.inference.dtypes import dtypes
+from amplint.model.inference.formulas import TRUE, both, negated, possible
+from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.module import build
+from amplint.model.names.version_guards import tests_of
+from amplint.model.objects.amp_objects import objects
+from amplint.model.project.importers import in_reach
+from amplint.model.syntax import ir
+from amplint.model.syntax.lazy_lowering import CannotRead
+from amplint.model.usage.device_evidence import asks_for_device, device_is_asked, evidence
+from amplint.model.usage.requires_cuda import needs_cuda
+from amplint.registry.rule import Rule
+from amplint.rules.shared.enabled_flags import scaled_by
+from amplint.sources.source import Source, SourceError
+
+if TYPE_CHECKING:
+    from amplint.base.target import Target
+    from amplint.model import Module
+
+# More files with regions than this are not read for one scaler.
+_MOST_FILES = 40
+
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler",))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Constructions of the new scaler that leave the device open."""
+    for call in module.calls_of(SCALER):
+        if module.names.only(call.func) != SCALER or call.unpacks("*") or call.unpacks("**"):
+            continue
+        if (
+            call.positional
+            or call.keyword("device")
+            or call.keyword("device_type")
+            or is_false(call.keyword("enabled"))
+        ):
+            continue  # device_type is AMP107's
+        if device_is_asked(module, call) or _is_for_cuda(module) or _scales_on_cuda(module, call):
+            continue
+        if needs_cuda(module, call):
+            continue
+        other = _float16_elsewhere(module)
+        message = "`GradScaler` without a device is for cuda: without CUDA it switches itself off"
+        device = _only_device(module)
+        if device is not None:
+            where = module.line(regions(module)[0].call)
+            message = f"autocast is for {device} ({where}), and `GradScaler` without a device for cuda"
+            message += ": without CUDA it switches itself off"
+        if other is not None:
+            where = "" if device is not None else " on another device"
+            message += f", and the region on {module.line(other)} can run in float16{where}"
+        fix, withheld = _fix(module, call)
+        yield rule.finding(
+            module.span(call),
+            f"{message}: name the device",
+            fix=fix,
+            withheld=withheld,
+            severity=Severity.ERROR if other is not None else None,
+        )
+
+
+def _only_device(module: Module) -> str | None:
+    """The device that all regions of the file are for, where it is another one than cuda."""
+    types = {each.type for region in regions(module) for each in region_devices(module, region)}
+    return types.pop() if len(types) == 1 and "cuda" not in types else None
+
+
+def _is_for_cuda(module: Module) -> bool:
+    """Whether all that the scaler can scale is on cuda alone, as far as the file shows: it is, too, by default."""
+    shown = evidence(module)
+    if shown.types - {"cuda", "cpu"}:
+        return False
+    on = [each for each in regions(module) if not is_false(each.enabled)]
+    if on:
+        return all(_is_on_cuda(module, each) for each in on)
+    return "cuda" in shown.types and not shown.chosen
+
+
+def _scales_on_cuda(module: Module, call: ir.Call) -> bool:
+    """Whether all losses that a scaler is seen to scale come out of regions that are not float16 but on cuda."""
+    if evidence(module).types - {"cuda", "cpu"}:
+        return False
+    losses = scaled_by(module, call)
+    if not losses:
+        return not regions(module) and _project_is_on_cuda(module)
+    return all(
+        each.entered
+        and not each.unseen
+        and all(_is_on_cuda(module, of.region) or _is_full_elsewhere(module, of.region) for of in each.entered)
+        for each in losses
+    )
+
+
+def _project_is_on_cuda(module: Module) -> bool:
+    """Whether the files that this one has to do with, by imports, have regions, and all of them are on cuda."""
+    path = os.path.abspath(module.source.filename)
+    files = in_reach(path, b"autocast") if os.path.isfile(path) else None
+    if files is None or len(files) > _MOST_FILES:
+        return False
+    found = [_opens_on_cuda(each, module.target) for each in files if each != path]
+    return True in found and False not in found
+
+
+@remembered
+def _opens_on_cuda(path: str, target: Target) -> bool | None:
+    """Whether all regions of a file are on cuda alone; None where it has none that can be on."""
+    try:
+        other = build(Source.from_bytes(contents(path), path), target)
+    except (OSError, SourceError, CannotRead):
+        return False
+    on = [each for each in regions(other) if not is_false(each.enabled)]
+    return all(_is_on_cuda(other, each) for each in on) if on else None
+
+
+def _is_full_elsewhere(module: Module, region: Region) -> bool:
+    """Whether a region is for cuda and the CPU alone, and float16 on cuda only."""
+    types = {each.type for each in region_devices(module, region)}
+    if region.opaque or not types or not types <= {"cuda", "cpu"}:
+        return False
+    half = decided(module).region_runs_in(region, "float16")
+    return not is_vague(half) and possible(half, negated(ON_CUDA)) is None
+
+
+def _is_on_cuda(module: Module, region: Region) -> bool:
+    """Whether a region can be on with cuda only: by its device, by `enabled`, or by the tests around it."""
+    types = {each.type for each in region_devices(module, region)}
+    if types == {"cuda"}:
+        return True
+    known = decided(module)
+    on = both(known.of(region.enabled), known.around(region.call))
+    if region.opaque or possible(on, negated(ON_CUDA)) is not None:
+        return False
+    # What is not the CPU is cuda only where it can be nothing else.
+    tests = [*tests_of(region.call), *([region.enabled] if region.enabled is not None else [])]
+    return types <= {"cuda", "cpu"} or any(asks_for_device(module, each, "cuda") for each in tests)
+
+
+def _fix(module: Module, call: ir.Call) -> tuple[Fix | None, str | None]:
+    device = choose(module, call)
+    if device is None:
+        return None, _why_unknown(module)
+    edit = add_first_argument(module, call, device.text)
+    title = f"Name the device: `GradScaler({device.text})`"
+    doubt = _doubt(module, device.text)
+    if doubt is not None:
+        return Fix(Applicability.UNSAFE, f"{title}; {doubt}", (edit,)), None
+    return Fix(device.applicability, title, (edit,)), None
+
+
+def _why_unknown(module: Module) -> str:
+    """Why no device can be written, as far as the file shows one."""
+    given = [each.device_type for each in regions(module) if each.device_type is not None]
+    places = [*given, *evidence(module).chosen]
+    if places:
+        return f"the device ({module.line(places[0])}) is chosen elsewhere: name its type, which is a str, here too"
+    if evidence(module).places:
+        return "the file puts tensors on several devices"
+    return "the file does not show which device it trains on"
+
+
+def _doubt(module: Module, device: str) -> str | None:
+    """What may raise with a scaler that is on: where it was for cuda, and so off, that went well."""
+    if device == '"cuda"':
+        return None
+    if device == '"mps"' and not module.target.guarantees("2.8"):
+        return "before torch 2.8 `unscale_` raises on mps"
+    if device == '"xpu"':
+        return "`unscale_` needs float64, which some XPUs don't have"
+    for call in module.whole.near("load_state_dict", "step").calls:  # an empty state, saved while it was off; a closure
+        if isinstance(call.func, ir.Attribute) and objects(module).is_scaler(call.func.base):
+            if call.func.attr == "load_state_dict" or (call.func.attr == "step" and len(call.args) > 1):
+                return f"with a scaler that is on, {module.line(call)} may raise"
+    return None
+
+
+def _float16_elsewhere(module: Module) -> ir.Call | None:
+    """A region that can be float16 on a device that is not cuda."""
+    for region in regions(module):
+        if region.device is not None or region.opaque or is_false(region.enabled):
+            continue
+        types = [each.type for each in region_devices(module, region) if each.type != "cuda"]
+        if region.dtype is not None:
+            half = any(each.name == "float16" for each in dtypes(module, region.dtype))
+            runs = decided(module).is_dtype(region.dtype, "float16")
+        else:
+            half, runs = any(DEFAULT_DTYPE.get(each or "") == "float16" for each in types), TRUE
+        if types and half and possible(runs, negated(ON_CUDA)) is not None and not _is_on_cuda(module, region):
+            return region.call
+    return None

@@ -1,0 +1,119 @@
+"""`torch.autocast` is used without its device_type.
+
+## What it does
+Finds `torch.autocast(...)` and `torch.amp.autocast(...)` without `device_type`: called with nothing or keywords only,
+with the old class's first argument (`autocast(True)`, `autocast(torch.float16)`), as a decorator without parentheses,
+and as `with torch.autocast:`. Silent where the arguments are unpacked.
+
+## Why is this bad?
+It raises: `TypeError: autocast.__init__() missing 1 required positional argument: 'device_type'`, or `ValueError`
+where something else stands in its place. It is what is left when only the import of `torch.cuda.amp.autocast` was
+changed.
+
+## Example
+```python
+from torch.amp import autocast
+
+with autocast(enabled=use_amp):
+    loss = criterion(model(batch), target)
+```
+
+## Use instead
+```python
+from torch.amp import autocast
+
+with autocast("cuda", enabled=use_amp):
+    loss = criterion(model(batch), target)
+```
+
+## Fix safety
+Safe where the device is the literal of the file's other regions, or "cuda" because all evidence is cuda. Unsafe where
+it is chosen at run time, or where the file shows none ("cuda": what the old class meant). Where the configuration has
+`device`, that is written instead, and is safe for cuda. Old positional arguments become keywords.
+
+## Proof
+The fixtures raise before and run after; the region's device, dtype and `enabled` are those that the old class would
+have had.
+
+## References
+- [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.device_choice import Choice, choose
+from amplint.fixes.edits import add_first_argument, insert
+from amplint.model.inference.devices import AUTOCAST, is_old_first, regions
+from amplint.model.syntax import ir
+from amplint.model.torch_facts.deprecated_names import OLD_ORDER
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",))
+
+_CUDA = Choice('"cuda"', Applicability.UNSAFE)
+_NEW_ORDER = ("dtype", "enabled", "cache_enabled")
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Calls without the argument, and uses of the class where an instance is needed."""
+    for region in regions(module):
+        if region.device is not None or region.opaque or region.call.keyword("device"):
+            continue  # device= is AMP107's
+        if region.device_type is None:
+            yield _finding(module, region.call, "without `device_type` raises TypeError", _call_edits)
+        elif region.call.positional and is_old_first(module, region.call.positional[0]):
+            given = module.text(region.call.positional[0])
+            yield _finding(module, region.call, f"gets `{given}` as `device_type` and raises ValueError", _call_edits)
+    for value in module.references(AUTOCAST):
+        if module.names.only(value) == AUTOCAST:
+            parent = value.parent
+            if isinstance(parent, ir.Function) and value in parent.decorators:
+                yield _finding(
+                    module, value, "without parentheses gets the function as `device_type` and raises ValueError", _bare
+                )
+            elif isinstance(parent, ir.With) and any(item.context is value for item in parent.items):
+                yield _finding(module, value, "is a class here, not a region: `with` raises TypeError", _bare)
+
+
+def _finding(module: Module, value: ir.Value, what: str, edits: _Edits) -> Finding:
+    device = choose(module, value) or _CUDA
+    fix = Fix(
+        device.applicability, f"Name the device: `autocast({device.text}, ...)`", edits(module, value, device.text)
+    )
+    return rule.finding(module.span(value), f"`torch.autocast` {what}; name the device first", fix=fix)
+
+
+def _call_edits(module: Module, value: ir.Value, device: str) -> tuple[Edit, ...]:
+    assert isinstance(value, ir.Call)
+    edits = [add_first_argument(module, value, device)]
+    # A dtype in front is the new class's order without its device.
+    order = _NEW_ORDER if _starts_with_dtype(value) else OLD_ORDER
+    for parameter, given in zip(order, value.positional, strict=False):
+        start = module.layout.outer(given)[0]
+        if start == edits[0].start:
+            edits[0] = insert(start, f"{edits[0].content}{parameter}=")
+        else:
+            edits.append(insert(start, f"{parameter}="))
+    return tuple(edits)
+
+
+def _starts_with_dtype(call: ir.Call) -> bool:
+    return bool(call.positional) and not isinstance(call.positional[0], ir.Constant)
+
+
+def _bare(module: Module, value: ir.Value, device: str) -> tuple[Edit, ...]:
+    return (insert(module.span(value)[1], f"({device})"),)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Edits = Callable[[Module, ir.Value, str], tuple[Edit, ...]]

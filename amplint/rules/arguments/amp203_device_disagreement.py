@@ -1,0 +1,261 @@
+"""A region or a scaler is for another device than the one that the code trains on.
+
+## What it does
+Finds a region for a device, by its literal, where all that the file shows of its tensors and modules is on another one:
+`.to("xpu")`, `.cuda()`, `device="mps"`, `torch.device(...)`, in the region's function or class, in what calls it, or at
+the top of the file. And a scaler that names cuda where the regions, and all else, are for another accelerator, or can
+run in float16 on another device: those that its losses come out of, where that is in sight, else all of the file's. The
+old `torch.cuda.amp.GradScaler` names cuda too. (One that names none is AMP201.)
+
+Also a region for an accelerator in a file that names the CPU, puts nothing on another device, and makes every model
+that it trains itself: `map_location="cpu"`, and not one `.to(...)`.
+
+It is silent where the device is chosen at run time, where a test decides on the region, on the scaler or, in another
+function, on what is put on the device, where the file shows several accelerators or none, for islands that are off, and
+for a region for the CPU beside tensors that are made there. An import of a vendor's package is no evidence: it may be
+there for the CPU.
+
+## Why is this bad?
+autocast for one device does nothing to tensors of another, and says nothing: the code runs in float32. Where CUDA is
+missing, a region for cuda warns and is off. A scaler for cuda without CUDA warns and switches itself off: gradients of
+a float16 region underflow.
+
+## Example
+```python
+model = Net().to("xpu")
+scaler = torch.amp.GradScaler("cuda")
+with torch.autocast("xpu", dtype=torch.float16):
+    loss = criterion(model(batch), target)
+```
+
+## Use instead
+```python
+model = Net().to("xpu")
+scaler = torch.amp.GradScaler("xpu")
+with torch.autocast("xpu", dtype=torch.float16):
+    loss = criterion(model(batch), target)
+```
+
+## Fix safety
+Unsafe: what did nothing now runs in half precision, or scales. `unscale_` needs float64, which some XPUs don't have,
+and before torch 2.8 it raises on mps. No fix for the old classes, whose device is in their name.
+
+## Proof
+In the fixtures of regions and scalers for cuda their own warning comes before, and none after. That a region for the
+CPU does nothing to tensors on cuda is not executed (shows=none): there is no CUDA here, and simulated both are one.
+
+## References
+- [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+- torch/amp/grad_scaler.py: the test is `device == "cuda" and not torch.cuda.is_available()`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.device_choice import choose
+from amplint.model.calls.call_graph import callers
+from amplint.model.inference.devices import (
+    DEFAULT_DTYPE,
+    OLD_SCALER,
+    SCALER,
+    Region,
+    devices,
+    is_false,
+    region_devices,
+    regions,
+)
+from amplint.model.inference.dtypes import dtypes
+from amplint.model.inference.value_sets import decided
+from amplint.model.names.version_guards import conditions_of, tests_of
+from amplint.model.regions.cpu_training import does_nothing, named_cpu, trains_on_cpu
+from amplint.model.syntax import ir
+from amplint.model.usage.device_evidence import ACCELERATORS, Evidence, asks_for_device, device_is_asked, evidence
+from amplint.model.usage.requires_cuda import needs_cuda
+from amplint.registry.rule import Rule
+from amplint.rules.shared.enabled_flags import scaled_by
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_MANY = 16  # functions from which a region is looked for
+
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast", "GradScaler"))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each region and scaler for a device that nothing else in the file is on."""
+    every = [each for each in regions(module) if not is_false(each.enabled)]
+    if every:
+        yield from _regions(module, every)
+        yield from _scalers(module, every)
+
+
+def _regions(module: Module, every: list[Region]) -> Iterator[Finding]:
+    found = [(each, _device(module, each)) for each in every if not each.opaque]
+    known = [(region, device) for region, device in found if device in {"cpu", *ACCELERATORS}]
+    if not known:
+        return  # the evidence takes longer
+    shown = evidence(module)
+    types = shown.types - {"cpu"}
+    if not types:
+        yield from _on_cpu(module, [region for region, _ in known])
+    if len(types) != 1 or shown.chosen or not types <= ACCELERATORS:
+        return
+    (other,) = types
+    for region, device in known:
+        if device == other or (device == "cpu" and _may_be_on_cpu(module, shown)):
+            continue
+        place = next((each for each in shown.places[other] if _leads_to(module, each, region.call)), None)
+        if place is None or (device == "cpu" and _conditions(place)):
+            continue
+        fix, withheld = _fix(module, region.device_type, f'"{other}"')
+        yield rule.finding(
+            module.span(region.call),
+            f"autocast is for {device}, and {module.line(place)} puts the code on {other}, where it does "
+            f"nothing; make it for {other}",
+            fix=fix,
+            withheld=withheld,
+        )
+
+
+def _on_cpu(module: Module, found: list[Region]) -> Iterator[Finding]:
+    """Regions for accelerators where everything that is trained stays on the CPU."""
+    for region in found:
+        if does_nothing(module, region):
+            made, named = trains_on_cpu(module), named_cpu(module)
+            assert made is not None
+            assert named is not None
+            device = _device(module, region)
+            yield rule.finding(
+                module.span(region.call),
+                f"autocast is for {device}, but nothing moves the model made on {module.line(made)} off the CPU, which "
+                f"{module.line(named)} names: there the region does nothing; move model and data to {device}, or make "
+                "the region for cpu",
+                withheld="where the code is meant to run can't be told",
+            )
+
+
+def _conditions(node: ir.Node) -> set[tuple[ir.Value, bool]]:
+    """The tests that decide on a node with their outcome, but for `if __name__ == "__main__"`."""
+    return {
+        (test, holds)
+        for test, holds in conditions_of(node)
+        if not any(ir.last_name(part) == "__name__" for part in ir.walk_values(test))
+    }
+
+
+def _leads_to(module: Module, place: ir.Value, region: ir.Call) -> bool:
+    """Whether what is put on a device at `place` can be what runs in a region: by its function, class or callers."""
+    home = ir.function_of(place)
+    around: list[ir.Function | None] = [ir.function_of(region)]
+    above, here = _conditions(place), _conditions(region)
+    if not here <= above:
+        return False  # the region may be for where the code is on another device
+    if above:  # elsewhere the region may be for when the test fails
+        return home is around[0] and place.id < region.id
+    if home is None:
+        return True
+    for each in around:  # grows
+        if each is home or (each is not None and home.cls is not None and each.cls is home.cls):
+            return True
+        calling = [ir.function_of(call) for call in callers(module, each)] if len(around) < _MANY else []
+        outer = each.outer if each is not None else None
+        around += [one for one in dict.fromkeys([*calling, outer]) if one not in around]
+    return False
+
+
+def _device(module: Module, region: Region) -> str | None:
+    """The one device that a region is for."""
+    found = {each.type for each in region_devices(module, region)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _may_be_on_cpu(module: Module, shown: Evidence) -> bool:
+    """Whether something is on the CPU as well."""
+    return ".cpu(" in module.source.text or "cpu" in shown.types
+
+
+def _scalers(module: Module, every: list[Region]) -> Iterator[Finding]:
+    """Scalers that name cuda beside regions for one other accelerator, or that run in float16 on another device."""
+    for call in module.calls_of(SCALER, *OLD_SCALER):
+        name = module.names.only(call.func)
+        literal = call.positional[0] if call.positional else call.keyword("device")
+        if name not in (SCALER, *OLD_SCALER) or is_false(call.keyword("enabled")) or device_is_asked(module, call):
+            continue
+        if name == SCALER:
+            if literal is None or {each.type for each in devices(module, literal)} != {"cuda"}:
+                continue
+        elif OLD_SCALER[str(name)] != "cuda":
+            continue
+        finding = _scaler(module, call, literal if name == SCALER else None, _regions_of(module, call) or every)
+        if finding is not None and not needs_cuda(module, call):
+            yield finding
+
+
+def _scaler(module: Module, call: ir.Call, literal: ir.Value | None, of: list[Region]) -> Finding | None:
+    """The finding for a scaler for cuda, and the regions of what it scales."""
+    found = {str(each.type) for region in of for each in region_devices(module, region)}
+    only = next(iter(found)) if len(found) == 1 and found <= ACCELERATORS - {"cuda"} else None
+    on_cuda = evidence(module).places.get("cuda", []) if only is not None else []
+    if any(_leads_to(module, place, region.call) for place in on_cuda for region in of):
+        return None
+    others = {only} if only is not None else _float16_elsewhere(module, of)
+    if not others:
+        return None
+    half = only is None or any(
+        each.name == "float16" for region in of for each in decided(module).region_dtypes(region)
+    )
+    effect = "so that gradients underflow" if half else "which float16 would need"
+    there = " or ".join(sorted(others))
+    verb = "is" if len(found) == 1 else "can be"
+    choice = choose(module, call) if verb == "can be" else None
+    device = choice.text if choice is not None else f'"{there}"' if verb == "is" else None
+    fix, withheld = _fix(module, literal, device)
+    return rule.finding(
+        module.span(call),
+        f"autocast {verb} for {there} ({module.line(of[0].call)}), the scaler for cuda: without CUDA it "
+        f"switches itself off, {effect}; make it for {there if verb == 'is' else 'the device of the region'}",
+        fix=fix,
+        withheld=withheld,
+        severity=Severity.ERROR if half else None,
+    )
+
+
+def _regions_of(module: Module, made: ir.Call) -> list[Region]:
+    """The regions that the losses come out of which a scaler scales, but those that are off; none if not in sight."""
+    found: dict[int, Region] = {}
+    for each in scaled_by(module, made):
+        if each.unseen or not each.entered:
+            return []
+        found |= {one.region.call.id: one.region for one in each.entered if not is_false(one.region.enabled)}
+    return list(found.values())
+
+
+def _float16_elsewhere(module: Module, every: list[Region]) -> set[str]:
+    """The devices other than cuda on which the regions can run, where each can be on one, always in float16."""
+    found: set[str] = set()
+    for region in every:
+        types = {each.type for each in region_devices(module, region)} - {None, "cuda"}
+        if not types or region.opaque or any(tests_of(region.call)):
+            return set()
+        if region.enabled is not None and asks_for_device(module, region.enabled):
+            return set()
+        if region.dtype is not None:
+            if {each.name for each in dtypes(module, region.dtype)} != {"float16"}:
+                return set()
+        elif any(DEFAULT_DTYPE.get(str(each)) != "float16" for each in types):
+            return set()
+        found |= set(map(str, types))
+    return found
+
+
+def _fix(module: Module, device: ir.Value | None, other: str | None) -> tuple[Fix | None, str | None]:
+    """The other device, as it is written, in the place of the literal one."""
+    if not isinstance(device, ir.Constant) or other is None:
+        return None, "the device is in the class's name, or kept elsewhere"
+    edit = Edit(*module.layout.outer(device), other)
+    return Fix(Applicability.UNSAFE, f"Make it for {other}", (edit,)), None

@@ -1,0 +1,168 @@
+"""autocast's `device_type` is not the type of a device.
+
+## What it does
+Finds a `device_type` of `torch.autocast` (and of `custom_fwd`, `custom_bwd`) that is a `torch.device`, a string with
+an index ("cuda:0", an f-string, `str(tensor.device)`), a number or None, or a name that torch does not know ("gpu",
+"CUDA"). It follows variables and attributes as far as the file shows them.
+
+## Why is this bad?
+`device_type` has to be a string such as "cuda". A `torch.device` raises ValueError, "gpu" RuntimeError. "cuda:0" was
+refused up to torch 2.3; since then it is taken, but skips the test whether CUDA is available (so it is a warning, and
+an error only where the project admits torch 2.3).
+
+## Example
+```python
+device = torch.device("cuda:0")
+with torch.autocast(device_type=device):
+    loss = criterion(model(batch), target)
+```
+
+## Use instead
+```python
+device = torch.device("cuda:0")
+with torch.autocast(device_type=device.type):
+    loss = criterion(model(batch), target)
+```
+
+## Fix safety
+Safe: `.type` of a device, the name without its index. Unsafe where the region's dtype is, or may be (one of a
+table's), no half type: with an index such a region switches itself off, without it stays on.
+
+## Proof
+The fixtures raise before, or (with an index) run as an unchecked region; after the fix they run, with the same dtype
+in the region.
+
+## References
+- [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.inherited_arguments import module_name
+from amplint.model.inference.devices import AUTOCAST, Device, devices, region_of
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast", "custom_fwd", "custom_bwd"))
+
+_TAKES_TYPE = {AUTOCAST, "torch.amp.custom_fwd", "torch.amp.custom_bwd"}
+# The dtypes that a region does not take: with one it switches itself off.
+_OTHER = {f"torch.{name}" for name in ("float32", "float", "float64", "double", "get_default_dtype")}
+_KNOWN = ("cpu", "cuda", "xpu", "mps", "hpu", "mtia", "ipu", "xla", "npu", "mlu", "musa", "maia")
+# Objects whose `device` is often a string, not a torch.device.
+_SETTINGS = ("self", "args", "opt", "opts", "config", "cfg", "hparams", "params", "conf", "options", "hps", "flags")
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each device_type that is not the plain name of a device type, by the first thing that shows it."""
+    for call in module.calls_of(*_TAKES_TYPE):
+        name = module.names.only(call.func)
+        if name not in _TAKES_TYPE:
+            continue
+        value = call.keyword("device_type")
+        if value is None and name == AUTOCAST and call.positional:
+            value = call.positional[0]
+        if value is not None:
+            found = _judge(module, call, value)
+            if found is not None:
+                yield found
+
+
+def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
+    found = devices(module, value)
+    if all(each.kind == "object" for each in found):
+        fix = Fix(
+            Applicability.SAFE, "Pass the device's type", (_edit(module, value, f"{_operand(module, value)}.type"),)
+        )
+        message = f"`{module.text(value)}` is a torch.device, for which autocast raises ValueError; pass its `.type`"
+        return rule.finding(module.span(value), message, fix=fix)
+    if isinstance(value, ir.Constant) and not isinstance(value.value, (str, bool)):
+        message = f'`device_type={module.text(value)}` raises ValueError; pass a string such as "cuda"'
+        return rule.finding(module.span(value), message)
+    for each in found:
+        if each.kind != "str" or each.name is None:
+            continue
+        if ":" in each.name:
+            return _indexed(module, call, value, each)
+        if each.name not in _KNOWN and (each.name.lower() in _KNOWN or each.name.lower() == "gpu" or not each.name):
+            return _misnamed(module, value, each)
+    if _is_str_of_tensor_device(module, value):
+        assert isinstance(value, ir.Call)
+        what = f"`{module.text(value)}` carries the index of the tensor's device"
+        return _with_index(module, call, value, what, f"{module.text(value.positional[0])}.type")
+    return None
+
+
+def _misnamed(module: Module, value: ir.Value, device: Device) -> Finding:
+    right = "cuda" if device.name is not None and device.name.lower() == "gpu" else (device.name or "").lower()
+    message = f"torch knows no device type {device.name!r}: autocast raises RuntimeError"
+    fix = None
+    if right and device.value is value:
+        fix = Fix(Applicability.SAFE, f'Write "{right}"', (_edit(module, value, f'"{right}"'),))
+    return rule.finding(module.span(value), f'{message}; write "{right or "cuda"}"', fix=fix)
+
+
+def _indexed(module: Module, call: ir.Call, value: ir.Value, device: Device) -> Finding:
+    if device.value is value:
+        return _with_index(module, call, value, f"`{module.text(value)}` carries an index", f'"{device.type}"')
+    torch = module_name(module, "torch")
+    text = f"{torch}.device({module.text(value)}).type" if torch else None
+    where = module.line(device.value)
+    return _with_index(
+        module, call, value, f"`{module.text(value)}` can be {device.name!r} ({where}), with an index", text
+    )
+
+
+def _with_index(module: Module, call: ir.Call, value: ir.Value, what: str, text: str | None) -> Finding:
+    refused = not module.target.guarantees("2.4")
+    effect = ", which torch before 2.4 refuses" if refused else "; autocast's checks know only the name without it"
+    message = f"{what}{effect}: pass the type alone"
+    fix = None
+    if text is not None:
+        region = region_of(module, call)
+        other = region is not None and region.dtype is not None and _OTHER & _dtypes(module, region.dtype)
+        applicability = Applicability.UNSAFE if other else Applicability.SAFE
+        fix = Fix(applicability, f"Pass `{text}`", (_edit(module, value, text),))
+    return rule.finding(module.span(value), message, fix=fix, severity=Severity.ERROR if refused else Severity.WARNING)
+
+
+def _dtypes(module: Module, value: ir.Value, depth: int = 3) -> set[str]:
+    """What a dtype is made of, as far as the file shows it: also a choice, a table, what a variable was set to."""
+    found: set[str] = set()
+    for each in ir.walk_values(value):
+        found |= module.names.of(each)
+        if depth and isinstance(each, (ir.Name, ir.Attribute)):
+            for source in objects(module).sources(each):
+                found |= _dtypes(module, source, depth - 1)
+    return found
+
+
+def _is_str_of_tensor_device(module: Module, value: ir.Value) -> bool:
+    """`str(x.device)`, where x is a variable and no bundle of settings."""
+    if not isinstance(value, ir.Call) or module.names.of(value.func) != {"builtins.str"} or len(value.positional) != 1:
+        return False
+    device = value.positional[0]
+    return (
+        isinstance(device, ir.Attribute)
+        and device.attr == "device"
+        and isinstance(device.base, ir.Name)
+        and device.base.name not in _SETTINGS
+    )
+
+
+def _operand(module: Module, value: ir.Value) -> str:
+    text = module.text(value)
+    return text if isinstance(value, (ir.Name, ir.Attribute, ir.Call)) else f"({text})"
+
+
+def _edit(module: Module, value: ir.Value, text: str) -> Edit:
+    return Edit(*module.layout.outer(value), text)

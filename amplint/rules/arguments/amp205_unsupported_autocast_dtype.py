@@ -1,0 +1,130 @@
+"""autocast is given a dtype that its device doesn't take.
+
+## What it does
+Finds a region whose dtype is a string, float32, float64 or another type than float16 and bfloat16 on a device for which
+autocast knows only these two (cpu, xpu, mps, hpu; a tensor's `device.type` can be any of them), and float16 on the CPU
+where the project admits torch before 2.2. It follows variables, tables and choices as far as the file shows them.
+
+On cuda other dtypes are taken: there a float32 region runs matrix products in float32. A region that is off says
+nothing about its dtype, and a flag that asks what the dtype hangs on is read with it
+(`enabled=precision is not None` beside `{"bf16": torch.bfloat16, None: torch.float32}[precision]`).
+
+## Why is this bad?
+A string raises TypeError as soon as the region is entered. Another dtype makes it warn and switch itself off: what was
+meant to run in float64 runs in float32, and within another region it runs in whatever its inputs have. Where float32
+was meant, `enabled=False` says so on every device, and without a warning at each step.
+
+## Example
+```python
+with torch.autocast("cpu", dtype=torch.float32):
+    score = head(features)
+```
+
+## Use instead
+```python
+with torch.autocast("cpu", enabled=False):
+    score = head(features.float())
+```
+
+## Fix safety
+Displayed only: whether half precision was wanted, or none, the code doesn't say.
+
+## Proof
+The fixtures warn, or raise, before; after, they run without a warning.
+
+## References
+- [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+- torch/amp/autocast_mode.py: the dtypes that each device takes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.model.inference.devices import Region, is_false, region_devices, regions
+from amplint.model.inference.dtypes import HALF, Dtype
+from amplint.model.inference.formulas import TRUE, both, likely, negated, possible
+from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.syntax import ir
+from amplint.registry.rule import Rule
+from amplint.rules.shared.enabled_flags import said
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & dtype", "autocast & torch.float"))
+
+_ONLY_HALF = ("cpu", "xpu", "mps", "hpu")
+_ISLAND = Fix(Applicability.DISPLAY, "Write `enabled=False` where no half precision is wanted")
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each region whose dtype is no half type where it has to be one."""
+    for region in regions(module):
+        if region.dtype is not None and not region.opaque and not is_false(region.enabled):
+            finding = _judge(module, region, region.dtype, decided(module).region_dtypes(region))
+            if finding is not None:
+                yield finding
+
+
+def _is_of_tensor(module: Module, region: Region) -> bool:
+    """`x.device.type`, also by another name."""
+    found = decided(module).alternatives(region.device_type) if region.device_type is not None else []
+    return bool(found) and all(
+        isinstance(each.value, ir.Attribute)
+        and each.value.attr == "type"
+        and isinstance(each.value.base, ir.Attribute)
+        and each.value.base.attr == "device"
+        for each in found
+    )
+
+
+def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) -> Finding | None:
+    if all(each.kind == "str" for each in found):
+        message = f"`{module.text(given)}` is a string: autocast raises TypeError on entering; pass a torch.dtype"
+        return rule.finding(module.span(given), message)
+    types = list(dict.fromkeys(each.type for each in region_devices(module, region)))
+    named = [each for each in types if each in _ONLY_HALF]
+    names = [each.name for each in found]
+    surely = None not in names and all(name not in HALF for name in names)
+    if surely and all(each.kind == "dtype" for each in found) and _is_of_tensor(module, region):
+        named = ["any device but cuda"]  # it runs wherever its tensors are
+    elif not named or None in types:
+        return None
+    if named == types == ["cpu"] and set(names) == {"float16"} and not module.target.guarantees("2.2"):
+        message = (
+            "before torch 2.2 autocast on the CPU takes bfloat16 only: with float16 it warns and is off, so that the "
+            "code runs in float32; pass torch.bfloat16"
+        )
+        return rule.finding(module.span(given), message)
+    name = next((str(each.name) for each in found if each.kind == "dtype" and each.name not in HALF), None)
+    under = _when(module, region, given, name, everywhere=named == types) if name is not None else None
+    if under is None:
+        return None
+    text = module.text(given)
+    what = f"`{text}` is torch.{name}" if text != f"torch.{name}" else f"`{text}`"
+    return rule.finding(
+        module.span(given),
+        f"{under}{what}, which autocast for {' and '.join(named)} does not take: there it warns and is off, so that "
+        "the code runs in the dtypes of its inputs; pass a half type, or `enabled=False`",
+        fix=_ISLAND,
+        # Where float32 was asked for, it is what the code gets, with a warning.
+        severity=None if surely and named == types else Severity.WARNING,
+    )
+
+
+def _when(module: Module, region: Region, given: ir.Value, name: str, *, everywhere: bool) -> str | None:
+    """When a region is on and in a dtype, in words; `everywhere`: on cuda too. None: never, or it can't be told."""
+    known = decided(module)
+    runs = known.is_dtype(given, name)
+    if is_vague(runs):
+        return None
+    made = both(known.of(region.enabled), known.inside(region.call), TRUE if everywhere else negated(ON_CUDA))
+    # A flag that asks what the dtype hangs on knows all that this can be: `enabled=precision is not None`.
+    asked = region.enabled is not None and bool(known.of(region.enabled).paths() & runs.paths())
+    world = (likely if asked else possible)(runs, made)
+    under = said(module, world, runs) if world is not None else None
+    return f"{under}, " if under else under

@@ -1,0 +1,110 @@
+"""Training in float16 regions goes without a GradScaler.
+
+## What it does
+Finds a plain `loss.backward()`, with a plain `optimizer.step()` behind it, whose loss comes out of a float16 region:
+by its dtype, or by the default of cuda, xpu and mps. The whole step has to be in sight, and no scaler anywhere in the
+file. It is a warning where nothing is trained: where all data is random and nothing is saved, as in a benchmark.
+
+It is silent for bfloat16, for dtypes that come from elsewhere, for regions that run frozen models only, where the file
+multiplies the loss itself (loss scales, `scale_loss`, gradients that are divided), and in files that use Accelerate,
+Lightning, DeepSpeed, apex and others that scale on their own.
+
+## Why is this bad?
+float16 has no numbers below 6e-8, and gradients are often smaller. They become zero: of a loss of order 1e-4 3.7 % of
+them, and updates are off by 10 %; of a loss of order 1e-5 80 %. Nothing raises or warns; the model learns worse, or not
+at all. Where a value overflows, nothing leaves out the step, and the weights become NaN.
+
+## Example
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = criterion(model(batch), target)
+loss.backward()
+optimizer.step()
+```
+
+## Use instead
+```python
+scaler = torch.amp.GradScaler("cuda")
+
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = criterion(model(batch), target)
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+Displayed only: a scaler has to be made before the loop, and saved with the model. `dtype=torch.bfloat16` needs none.
+
+## Proof
+The fixtures lose gradients before: they differ from the float32 reference by more than float16's rounding; after, with
+a scaler, they agree with it.
+
+## References
+- [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+- [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.model.inference.formulas import both, possible
+from amplint.model.inference.value_sets import decided
+from amplint.model.regions.training_regions import Entered, Trained, runs_in, trained
+from amplint.model.syntax.text_scan import has
+from amplint.model.torch_facts.deprecated_names import scaler_for
+from amplint.registry.rule import Rule
+from amplint.rules.shared.enabled_flags import can_be_float16, plain_steps, said
+from amplint.rules.shared.rehearsal import is_rehearsal
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & backward & step",))
+
+# What scales a loss, or may, in small letters; and what each such text has: to look for these first is much quicker.
+_SCALED_BY = (
+    "scal", "accelerat", "fabric", "lightning", "deepspeed", "apex", ".grad", "_foreach_", "manual_backward",
+    "colossal", "horovod", "mmcv", "mmengine", "torch_xla", "hivemind", "paddle", "mindspore",
+)  # fmt: skip
+_SCALES = re.compile(
+    r"scaler|scale_?loss|loss_?scal|scaled_?loss|(?<!torch\.)accelerat(?:e\b|or)|\bfabric|lightning|deepspeed|apex"
+    r"|\.grad(?:\.data)?(?:\s*[/*]=|\.(?:div|mul)_\()|_foreach_(?:div|mul)_"  # divides the gradients by what it took
+    r"|manual_backward|colossal|fairscale|horovod|mmcv|mmengine|torch_xla|hivemind|paddle|mindspore"
+)
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each plain backward out of a float16 region that a plain step follows."""
+    plain = [each for each in trained(module) if each.event.kind == "backward" and not each.scaled and not each.unseen]
+    for each in plain if plain and not has(module.source.text.lower(), _SCALES, _SCALED_BY) else ():
+        finding = next(filter(None, (_judge(module, each, entered) for entered in each.entered)), None)
+        if finding is not None:
+            yield finding
+
+
+def _judge(module: Module, found: Trained, entered: Entered) -> Finding | None:
+    if not can_be_float16(module, entered.region):
+        return None
+    known, backward = decided(module), found.event.call
+    runs = both(runs_in(module, entered, "float16"), known.around(backward))
+    step = next(
+        (each for each in plain_steps(module, backward) if possible(runs, known.inside(each.call)) is not None), None
+    )
+    world = possible(runs)
+    if step is None or world is None:
+        return None
+    under = said(module, world, runs)
+    where = f"{module.line(entered.region.call)}{', ' if under else ''}{under}"
+    return rule.finding(
+        module.span(backward),
+        f"the loss comes out of a float16 region ({where}), and no GradScaler multiplies it: small gradients become "
+        "zero, and infinite ones reach the weights",
+        fix=Fix(Applicability.DISPLAY, f"Scale the loss, step with `{scaler_for(module.target)}`; or run in bfloat16"),
+        severity=Severity.WARNING if is_rehearsal(module, backward) else None,
+    )

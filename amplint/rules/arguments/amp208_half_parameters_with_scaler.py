@@ -1,0 +1,176 @@
+"""A GradScaler steps an optimizer over float16 parameters.
+
+## What it does
+Finds a model that is cast to float16 as a whole (`model.half()`, `.to(torch.float16)`, `from_pretrained(...,
+torch_dtype=torch.float16)`) and whose parameters are those of an optimizer that the file steps, or unscales, with a
+scaler that can be on.
+
+It is silent where the model, or a part of it, is cast back, where single parameters are cast, where the cast stands
+behind the training or what is made of the model is trained (peft and other adapters), for ShardedGradScaler, which
+takes float16 gradients, for a fused optimizer that is never unscaled explicitly, and where the cast and the scaler are
+each under a condition of which it can't be told that both can hold.
+
+## Why is this bad?
+float16 parameters get float16 gradients, and the scaler refuses to divide those: `ValueError: Attempting to unscale
+FP16 gradients.` in the first `unscale_` or `step`. Mixed precision keeps the parameters in float32, and casts in the
+region.
+
+## Example
+```python
+model = Net().cuda().half()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler.step(optimizer)
+```
+
+## Use instead
+```python
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler.step(optimizer)
+```
+
+## Fix safety
+Displayed only: without the cast the model takes twice the memory, and code outside of the region may need the cast.
+
+## Proof
+The fixtures raise the ValueError before, and train after.
+
+## References
+- [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
+- torch/amp/grad_scaler.py: `_unscale_grads_`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.model.calls.events import Event, events
+from amplint.model.inference.devices import OLD_SCALER, SCALER
+from amplint.model.inference.formulas import TRUE, both, possible
+from amplint.model.inference.value_sets import decided, is_vague
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import loops_round
+from amplint.model.usage.mentions_of import near_kept
+from amplint.model.usage.module_casts import Cast, cast_to, casts
+from amplint.registry.rule import Rule
+from amplint.rules.shared.enabled_flags import about_amp, comes_before, constructions
+from amplint.rules.shared.scaler_order import receiver
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("GradScaler & .half(", "GradScaler & torch.float16", "GradScaler & torch.half"),
+)
+
+# Adapters are float32 whatever the model is, and it is frozen.
+_ADAPTS = re.compile(r"(?i)\bpeft|lora|adapter|kbit")
+# What is written where `_casts_parameters` finds a cast.
+_CASTING = re.compile(r"data|float|double|(?i:cast)|\b(to|type|from_pretrained|from_config)\b")
+_DISPLAY = Fix(Applicability.DISPLAY, "Leave the parameters in float32; the region casts what it needs")
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each cast to float16 of a model whose optimizer a scaler steps."""
+    every = casts(module)
+    halves = [each for each in every if each.dtype == "float16"]
+    if not halves or _ADAPTS.search(module.source.text) or _casts_parameters(module):
+        return
+    for half in halves:
+        if any(_is_other(each, half) and each.call.id > half.call.id for each in every):
+            continue  # it is cast back, or a part of it, or to what can't be told
+        if _is_wrapped(module, half):
+            continue
+        for event in _scaled_steps(module, half):
+            before = comes_before(module, half.call, half.key, event.call, objects(module).owned_by(half.key))
+            if before and _can_meet(module, half, event):
+                yield rule.finding(
+                    module.span(half.call),
+                    f"the parameters become float16, and the scaler that steps their optimizer on "
+                    f"{module.line(event.call)} raises ValueError: Attempting to unscale FP16 gradients",
+                    fix=_DISPLAY,
+                )
+                break
+
+
+def _is_other(cast: Cast, half: Cast) -> bool:
+    """Whether a cast of the same model, or of a part of it, is to another dtype."""
+    return cast.dtype != "float16" and f"{cast.key}.".startswith(f"{half.key}.")
+
+
+def _is_wrapped(module: Module, half: Cast) -> bool:
+    """Whether the model is then handed to a function that gives back another: what is trained of that can't be told."""
+    known = objects(module)
+    for statement in near_kept(module, {half.key}).statements:
+        value = statement.value if isinstance(statement, ir.Assign) else None
+        if isinstance(statement, ir.Assign) and isinstance(value, ir.Call) and statement.id > half.call.id:
+            if any(known.key(each) == half.key for each in statement.targets) and any(
+                known.key(arg.value) == half.key for arg in value.args
+            ):
+                if not all(name.startswith("torch.") for name in module.names.of(value.func)):
+                    return True
+    return False
+
+
+def _casts_parameters(module: Module) -> bool:
+    """Whether the file casts single parameters: which of them stay float16 can't be told."""
+    for statement in module.whole.near(_CASTING).statements:
+        if isinstance(statement, ir.Assign) and any(
+            isinstance(each, ir.Attribute) and each.attr == "data" for each in statement.targets
+        ):
+            return True
+        # `param.float()` in a loop over parameters, `cast_training_params(model, torch.float32)`
+        if isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
+            call = statement.value
+            if "cast" in ir.last_name(call.func).lower() or (
+                loops_round(statement) and cast_to(module, call) in ("float32", "float64")
+            ):
+                return True
+    return False
+
+
+def _scaled_steps(module: Module, half: Cast) -> Iterator[Event]:
+    """The calls of a scaler that divide the gradients of the model's parameters."""
+    known = objects(module)
+    optimizers = known.owned_by(half.key)
+    every = [
+        event for call in module.whole.near("step", "unscale_").calls if (event := events(module).of(call)) is not None
+    ]
+    for event in every:
+        if event.kind in ("step", "unscale_") and event.scaler is not None and event.optimizer in optimizers:
+            fused = event.kind == "step" and _is_fused(module, str(event.optimizer))
+            if not fused:
+                yield event
+
+
+def _is_fused(module: Module, optimizer: str) -> bool:
+    """Whether an optimizer may be a fused one, which takes float16 gradients."""
+    known = objects(module)
+    for statement in near_kept(module, {optimizer}).statements:
+        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
+            if any(known.key(each) == optimizer for each in statement.targets):
+                call = statement.value
+                if call.keyword("fused") is not None or call.unpacks("**"):
+                    return True
+    return False
+
+
+def _can_meet(module: Module, half: Cast, event: Event) -> bool:
+    """Whether a path casts the model and runs the scaler, switched on."""
+    known = decided(module)
+    scaler = receiver(event)
+    made = constructions(module, scaler)
+    if not made or not all(module.names.of(each.func) <= {SCALER, *OLD_SCALER} for each in made):
+        return False
+    on, cast = both(known.scaler_on(scaler), known.around(event.call)), known.around(half.call)
+    if is_vague(on) or is_vague(cast) or (on != TRUE and about_amp(module, cast, on)):
+        return False
+    return possible(on, cast) is not None

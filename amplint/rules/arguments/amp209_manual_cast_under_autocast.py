@@ -1,0 +1,184 @@
+"""What autocast would cast is cast by hand.
+
+## What it does
+Finds `.half()`, `.bfloat16()` and `.to(torch.float16)` in the body of an autocast region, and on a whole model where
+the file has regions.
+
+It is silent for casts to float32, for what no product takes (the region casts nothing for a norm or a sum), for what is
+stored or handed to functions of other packages, for casts of a model behind its training, for those under a condition
+within the region, for values that are written to (`out[:] = x.half()`), and where the region is off.
+
+## Why is this bad?
+It changes nothing at best: the region casts what its matrix products take. At worst it takes away what the region keeps
+in float32: a parameter that is half has half gradients and half updates, inputs of 1e5 become infinite in float16
+although a bfloat16 region would have kept them, and losses and targets in half lose digits.
+
+## Example
+```python
+with torch.autocast("cuda"):
+    loss = criterion(model(images.half()), target)
+```
+
+## Use instead
+```python
+with torch.autocast("cuda"):
+    loss = criterion(model(images), target)
+```
+
+## Fix safety
+Displayed only: what else reads the value isn't known.
+
+## Proof
+The fixtures are not executed (shows=none): under autocast the numbers of a float32 and of a half input are the same.
+
+## References
+- [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast): don't call `half()` on model or inputs
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.model.inference.devices import is_false, opened_by, regions
+from amplint.model.inference.dtypes import HALF
+from amplint.model.inference.formulas import possible
+from amplint.model.inference.value_sets import decided
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import NOTHING, UNKNOWN
+from amplint.model.torch_facts.autocast_ops import OP_LISTS
+from amplint.model.torch_facts.autocast_ops import Cast as Casting
+from amplint.model.torch_facts.op_spellings import SPELLINGS, spelled
+from amplint.model.usage.mentions_of import near_regions
+from amplint.model.usage.module_casts import Cast, cast_to, casts
+from amplint.registry.rule import Rule
+from amplint.rules.shared.enabled_flags import comes_before
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.NOTE,
+    triggers=("autocast & .half(", "autocast & .bfloat16(", "autocast & .to("),
+    default=False,
+)
+
+# Methods and functions that store what they are given.
+_KEEPS = ("append", "extend", "add", "put", "save", "copy_", "update", "index_copy_", "write", "send")
+# Integers have to be cast to something.
+_TARGET = re.compile(r"(?i)target|label|mask|one_?hot|soft|^y$|^gt|^t$")
+_LAYER = re.compile(r"Linear|Conv|Bilinear|RNN|LSTM|GRU|Attention|Transformer|Sequential|Module")
+_NORM = re.compile(r"(?i)norm|(^|_)(bn|ln|gn)(\d|_|$)")  # no product, whoever wrote it
+_DISPLAY = Fix(Applicability.DISPLAY, "Leave it in float32; the region casts what it needs")
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each cast to a half type in a region, and of the models of the file's optimizers."""
+    if all(is_false(each.enabled) for each in regions(module)):
+        return
+    told: set[int] = set()
+    owned = {root for roots in objects(module).owns.values() for root in roots}
+    for cast in casts(module):
+        if cast.dtype in HALF and cast.key in owned and _meets_region(module, cast):
+            told.add(cast.call.id)
+            yield _finding(module, cast.call, f"the parameters become {cast.dtype}, which autocast keeps in float32")
+    for call in near_regions(module).calls:
+        if call.id in told or cast_to(module, call) not in HALF:
+            continue
+        if _in_region(module, call) and _is_read(module, call):
+            yield _finding(module, call, "the region around casts what its products take")
+
+
+def _in_region(module: Module, call: ir.Call) -> bool:
+    """Whether a with statement round a call opens a region that isn't off, the innermost of the regions round it."""
+    up: ir.Node | None = ir.statement_of(call).parent
+    while isinstance(up, ir.Statement) and not isinstance(up, (ir.Function, ir.Class)):
+        if isinstance(up, ir.If):
+            return False  # it may be for where autocast is off
+        opened = opened_by(module, up) if isinstance(up, ir.With) else []
+        if opened:
+            return not is_false(opened[-1].enabled)
+        up = up.parent
+    return False
+
+
+def _meets_region(module: Module, cast: Cast) -> bool:
+    """Whether a region is on where the model is cast, and entered behind that."""
+    known, optimizers = decided(module), objects(module).owned_by(cast.key)
+    return any(
+        possible(known.around(cast.call), known.of(each.enabled)) is not None
+        and comes_before(module, cast.call, cast.key, each.call, optimizers)
+        for each in regions(module)
+        if not is_false(each.enabled)
+    )
+
+
+def _is_read(module: Module, call: ir.Call) -> bool:
+    """Whether what takes the result may be a product, at once or by a variable: what the region casts for."""
+    up = call.parent
+    if not isinstance(up, ir.Assign):
+        return _is_taken(module, call) and not (isinstance(up, ir.Call) and _wants_half(module, up))
+    if not all(isinstance(each, ir.Name) for each in up.targets):
+        return False
+    names, function = {ir.last_name(each) for each in up.targets}, ir.function_of(call)
+    if any(_TARGET.search(each) for each in names) or "one_hot" in module.text(call):
+        return False
+    nodes = module.whole.within(function)
+    if any(
+        _wants_half(module, each)
+        and any(ir.last_name(arg.value) in names for arg in each.args if isinstance(arg.value, ir.Name))
+        for each in nodes.calls
+        if ir.function_of(each) is function
+    ):
+        return False
+    return any(
+        isinstance(each, ir.Name) and each.name in names and not each.bound and _is_taken(module, each)
+        for each in nodes.values
+        if ir.function_of(each) is function
+    )
+
+
+def _is_taken(module: Module, value: ir.Value) -> bool:
+    """Whether a value is an operand of a matrix product, or an argument of what may make one."""
+    up = value.parent
+    if isinstance(up, ir.Binary):
+        return up.op == "MatrixMultiply"
+    if not isinstance(up, ir.Call) or up.func is value:
+        return False
+    if not any(each is value for each in up.positional):
+        return False
+    names = module.names.of(up.func) - {UNKNOWN, NOTHING}
+    made = objects(module).classes_of(objects(module).key(up.func)) or names
+    layers = {name for name in made if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()}
+    if layers:
+        return any(_LAYER.search(name) for name in layers)
+    if any(name.startswith("torch.") for name in names):
+        return any(_casts(spelled(name) or "") for name in names)
+    if isinstance(up.func, ir.Attribute) and up.func.attr in SPELLINGS:
+        return _casts(up.func.attr)
+    return not _NORM.search(ir.last_name(up.func))
+
+
+def _casts(spelling: str) -> bool:
+    """Whether some device's region casts a function's arguments to its half type."""
+    ops = SPELLINGS[spelling].ops if spelling in SPELLINGS else ()
+    low = {op.partition(".")[0] for listed in OP_LISTS.values() for op, cast in listed.items() if cast is Casting.LOW}
+    return not low.isdisjoint(ops)
+
+
+def _wants_half(module: Module, call: ir.Call) -> bool:
+    """Whether a call keeps its arguments, or is one of another package, whose kernels autocast casts nothing for."""
+    if ir.last_name(call.func) in _KEEPS:
+        return True
+    return any(not name.startswith("torch.") for name in module.names.of(call.func) - {UNKNOWN, NOTHING})
+
+
+def _finding(module: Module, call: ir.Call, why: str) -> Finding:
+    message = f"`{module.on_one_line(call)}` casts by hand: {why}; leave it out"
+    return rule.finding(module.span(call), message, fix=_DISPLAY)

@@ -1,0 +1,270 @@
+"""autocast is on, in float16, where the scaler is off.
+
+## What it does
+Finds a loss that comes out of a region that is on and in float16 on some path on which the scaler is off or isn't
+there. It follows `enabled` of both, and the conditions under which a scaler is made, to the flags and tests that
+decide, and compares those: whether they have the same name doesn't matter. It is a warning where nothing is trained:
+where all data is random and nothing is saved.
+
+The reverse, a scaler that is on round float32, is harmless and isn't told. It is silent where the two hang on
+different flags of which it can't be told that they are independent: two options of one set of options are.
+
+## Why is this bad?
+float16 has no numbers below 6e-8. Without the scaler's factor small gradients become zero: of a loss of order 1e-4
+3.7 % of them, and updates are off by 10 %; of a loss of order 1e-5 80 %. Nothing raises or warns.
+
+## Example
+```python
+scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
+with torch.autocast("cuda"):
+    loss = criterion(model(batch), target)
+scaler.scale(loss).backward()
+```
+
+## Use instead
+```python
+scaler = torch.amp.GradScaler("cuda", enabled=args.amp)
+with torch.autocast("cuda", enabled=args.amp):
+    loss = criterion(model(batch), target)
+scaler.scale(loss).backward()
+```
+
+## Fix safety
+Unsafe: without the flag, training now runs in float32, slower and with more memory. The region gets the scaler's
+`enabled`, or a scaler that is always off gets the region's. No fix where the flag can't be read there, where it asks
+for the dtype, which the region should get instead, or where it is by conditions round them that the two differ. None
+for a region that may run inside another one, by its callers, a decorator, or a framework that calls the method (as
+Lightning does under `precision="16-mixed"`): a region that is off switches the outer one off, and training would run in
+float32.
+
+## Proof
+The fixtures lose gradients before: they differ from the float32 reference by more than float16's rounding; after, they
+agree with it.
+
+## References
+- [torch.amp](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+- [The recipe](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html): both take `enabled`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.model.calls.call_graph import passed
+from amplint.model.calls.external_calls import bases_in_sight
+from amplint.model.inference.devices import Region
+from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, likely, negated, possible, present
+from amplint.model.inference.value_sets import decided, is_vague
+from amplint.model.regions.regions_at import around
+from amplint.model.regions.training_regions import Entered, Trained, may_be_region, runs_in, trained
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import upwards
+from amplint.registry.rule import Rule
+from amplint.rules.shared.enabled_flags import (
+    about_amp,
+    can_be_float16,
+    constructions,
+    independent,
+    plain_steps,
+    said,
+    set_enabled,
+    spelled,
+    turning,
+)
+from amplint.rules.shared.rehearsal import is_rehearsal
+from amplint.rules.shared.scaler_order import receiver
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & backward & cale",))
+
+_HALF_TYPES = {"torch.float16", "torch.half", "torch.bfloat16"}
+
+# What Lightning and transformers call of a class, in a region of theirs; it need not name them, as a part of others.
+_HOOKS = {"training_step", "validation_step", "test_step", "predict_step", "compute_loss"}
+_KNOWN = ("torch.", "builtins.", "functools.", "abc.", "typing.", "contextlib.")
+
+_BOTH = "switch both by the same condition"
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each region that can be on without the scaler of its loss; one finding for a region."""
+    told: set[int] = set()
+    for each in trained(module):
+        for entered in each.entered if not each.unseen else ():
+            if entered.region.call.id in told:
+                continue
+            finding = _scaled(module, each, entered) if each.event.kind == "scale" else _plain(module, each, entered)
+            if finding is not None:
+                told.add(entered.region.call.id)
+                yield finding
+
+
+def _scaled(module: Module, found: Trained, entered: Entered) -> Finding | None:
+    """A region round a loss that is scaled by a scaler which can be off."""
+    scaler, known = receiver(found.event), decided(module)
+    made = constructions(module, scaler)
+    if not made or not can_be_float16(module, entered.region):
+        return None
+    on = known.scaler_on(scaler)
+    region = both(runs_in(module, entered, "float16"), known.around(found.event.call))
+    if is_vague(on) or is_vague(region) or on == TRUE:
+        return None
+    if on != FALSE and about_amp(module, region, on) and not independent(module, region, on):
+        return None
+    world = likely(region, negated(on))
+    if world is None:
+        return None
+    offered, withheld = _fix(module, entered.region, made)
+    what = said(module, world, on)
+    off = f"off, so that small gradients become zero; {_BOTH}"
+    if likely(region, negated(on), known.present(scaler)) is None:
+        off = (
+            f"None, so that {module.line(found.event.call)} raises AttributeError; make it with `enabled=`, and {_BOTH}"
+        )
+    return rule.finding(
+        module.span(entered.region.call),
+        f"{what or 'here'} this region is on, in float16, and the scaler of {module.line(made[0])} is {off}",
+        fix=offered,
+        withheld=withheld,
+        severity=_severity(module, found),
+    )
+
+
+def _plain(module: Module, found: Trained, entered: Entered) -> Finding | None:
+    """A region round a loss whose backward is plain in the arm in which there is no scaler."""
+    known = decided(module)
+    if found.scaled or not can_be_float16(module, entered.region):
+        return None
+    arm = known.inside(found.event.call)
+    others = [each for each in trained(module) if _is_other_arm(module, each, found, arm)]
+    if not others:
+        return None
+    runs = runs_in(module, entered, "float16")
+    region = both(runs, known.around(found.event.call))
+    if is_vague(region) or about_amp(module, runs, arm):
+        return None
+    if all(possible(arm, known.inside(each.call)) is None for each in plain_steps(module, found.event.call)):
+        return None
+    world = possible(region)
+    if world is None:
+        return None
+    about = turning(world, runs, *(known.inside(each.event.call) for each in others))
+    given = [each for each in map(receiver, (each.event for each in others)) if _is_given_none(module, each, world)]
+    if given and all(_has_scaler(module, each, entered.region) for each in given):
+        return None
+    severity = Severity.NOTE if given and not any(_callers_give(module, each) for each in given) else None
+    return rule.finding(
+        module.span(entered.region.call),
+        f"{said(module, world, arm, about)} this region is on, in float16, and the backward of "
+        f"{module.line(found.event.call)} is not scaled, so that small gradients become zero; {_BOTH}",
+        withheld="which of the two is meant can't be told",
+        severity=severity or _severity(module, found),
+    )
+
+
+def _is_given_none(module: Module, scaler: ir.Value, world: World) -> bool:
+    """Whether a scaler is a parameter, and what is wrong in a world is that it is None."""
+    known, function = decided(module), ir.function_of(scaler)
+    path = known.path(scaler)
+    is_param = isinstance(scaler, ir.Name) and function is not None and function.param(scaler.name) is not None
+    return is_param and path is not None and world.get(present(path).name) is False
+
+
+def _callers_give(module: Module, scaler: ir.Value) -> list[ir.Value | None]:
+    """What the calls in sight give for a parameter."""
+    function = ir.function_of(scaler)
+    if function is None or not isinstance(scaler, ir.Name):
+        return []
+    return list(passed(module, function, scaler.name))
+
+
+def _has_scaler(module: Module, scaler: ir.Value, region: Region) -> bool:
+    """Whether each call in sight gives a scaler wherever it switches the region on."""
+    known, given = decided(module), _callers_give(module, scaler)
+    flags = _callers_give(module, region.enabled) if isinstance(region.enabled, ir.Name) else []
+    if not given or (flags and len(flags) != len(given)):
+        return False
+    for value, flag in zip(given, flags or [None] * len(given), strict=True):
+        if value is None or possible(known.of(flag), negated(known.present(value))) is not None:
+            return False
+    return True
+
+
+def _severity(module: Module, found: Trained) -> Severity | None:
+    """A warning where nothing is trained."""
+    return Severity.WARNING if is_rehearsal(module, found.event.call) else None
+
+
+def _is_other_arm(module: Module, other: Trained, found: Trained, arm: Formula) -> bool:
+    """Whether a scale stands in the same function, where the plain backward doesn't run."""
+    call = other.event.call
+    return (
+        other.event.kind == "scale"
+        and ir.function_of(call) is ir.function_of(found.event.call)
+        and possible(arm, decided(module).inside(call)) is None
+    )
+
+
+def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | None, str | None]:
+    """The scaler's flag for the region; the region's, for a scaler that is always off."""
+    switch = made[0].keyword("enabled")
+    if len(made) > 1 or switch is None:
+        return None, "the scaler is made under a condition: switch the region by the same one"
+    if region.enabled is None and not isinstance(switch, ir.Constant):
+        source, call = switch, region.call
+    elif region.enabled is not None and decided(module).of(switch) == FALSE:
+        source, call = region.enabled, made[0]
+    else:
+        return None, "switch both by the same condition"
+    if call is region.call and _asks_for_dtype(module, source):
+        return None, "the scaler hangs on the dtype: give the region that dtype"
+    if call is region.call and (outer := _may_be_inside(module, region)) is not None:
+        return None, f"an `enabled` that is false switches off {outer}, too: enter the region under a condition"
+    text = spelled(module, source, call)
+    if text is None:
+        return None, "the condition of the one can't be read at the other"
+    edit = set_enabled(module, call, text)
+    if edit is None:
+        return None, "its arguments are in the way"
+    what = "the region" if call is region.call else "the scaler"
+    return Fix(Applicability.UNSAFE, f"Give {what} `enabled={text}`", (edit,)), None
+
+
+def _may_be_inside(module: Module, region: Region) -> str | None:
+    """The region that another one may run in, in words; None where nothing in sight says that there is one."""
+    outer = next(around(module).inside(region.call), None)
+    if outer is not None:
+        return f"the region of {module.line(outer.region.call)}"
+    function = ir.function_of(region.call)
+    contexts = (item.context for each in upwards(ir.statement_of(region.call)) for item in _items(each.parent))
+    unseen = next((each for each in contexts if may_be_region(module, each)), None)
+    if unseen is not None:
+        return f"what `{module.on_one_line(unseen)}` may have switched on"
+    if function is None:
+        return None
+    by = next((each for each in function.decorators if not _is_plain(module, each)), None)
+    if by is not None:
+        return f"a region that its decorator `{module.on_one_line(by)}` may open"
+    hooked = function.name in _HOOKS or (function.cls is not None and not bases_in_sight(module, function.cls))
+    return "a region that a framework opens round this method (`precision=`)" if hooked else None
+
+
+def _items(node: ir.Node | None) -> list[ir.Item]:
+    return list(node.items) if isinstance(node, ir.With) else []
+
+
+def _is_plain(module: Module, decorator: ir.Value) -> bool:
+    """Whether a decorator is torch's or Python's own: what it opens is known."""
+    called = decorator.func if isinstance(decorator, ir.Call) else decorator
+    return all(name.startswith(_KNOWN) for name in module.names.of(called))
+
+
+def _asks_for_dtype(module: Module, switch: ir.Value) -> bool:
+    """Whether a flag compares a dtype: where that is bfloat16 the scaler is off, and the region should be on."""
+    compared = (each for each in ir.walk_values(switch) if isinstance(each, ir.Compare))
+    return any(module.names.of(part) & _HALF_TYPES for each in compared for part in each.children())

@@ -1,0 +1,72 @@
+"""A bool is passed to `torch.autocast` as its second argument, which is the dtype.
+
+## What it does
+Finds `torch.autocast("cuda", True)` and the like: a second positional argument that is evidently a bool (a literal, a
+comparison, a variable or parameter that is only ever a bool).
+
+## Why is this bad?
+The second parameter of `torch.autocast` is `dtype`; `enabled` is the third. Entering the region raises `TypeError:
+set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not bool`. It is what is left when the device
+was put in front of the old class's arguments.
+
+## Example
+```python
+with torch.autocast("cuda", use_amp):
+    loss = criterion(model(batch), target)
+```
+
+## Use instead
+```python
+with torch.autocast("cuda", enabled=use_amp):
+    loss = criterion(model(batch), target)
+```
+
+## Fix safety
+Safe: the call raised whenever its region was entered. Further positional arguments are named too (`dtype`,
+`cache_enabled`, the old class's order). In torch 1.10 the second parameter was `enabled`: where the project admits
+that release, the rule is silent.
+
+## Proof
+The fixtures raise on entering the region before, and run after.
+
+## References
+- [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.fixes.edits import insert
+from amplint.model.inference.devices import is_bool, is_old_first, regions
+from amplint.model.torch_facts.deprecated_names import OLD_ORDER
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Calls whose second argument is a bool."""
+    if not module.target.guarantees("1.11"):
+        return
+    for region in regions(module):
+        given = region.call.positional
+        if region.device is not None or region.opaque or len(given) < 2 or not is_bool(module, given[1]):
+            continue
+        if is_old_first(module, given[0]):
+            continue  # AMP202's: no device at all
+        edits = tuple(
+            insert(module.layout.outer(value)[0], f"{name}=") for name, value in zip(OLD_ORDER, given[1:], strict=False)
+        )
+        text = module.text(given[1])
+        yield rule.finding(
+            module.span(given[1]),
+            f"`torch.autocast` takes the dtype second, so `{text}` raises TypeError: write `enabled={text}`",
+            fix=Fix(Applicability.SAFE, f"Write `enabled={text}`", edits),
+        )

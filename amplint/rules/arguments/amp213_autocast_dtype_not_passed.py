@@ -1,0 +1,263 @@
+"""The code decides on bfloat16, and enters autocast without a dtype.
+
+## What it does
+Finds a region that can be for cuda, has no `dtype`, and
+
+- stands where a test asked for bfloat16 (`if args.bf16:`, `if precision == "bf16":`), also the class handed on there;
+- or runs a model that the file casts to bfloat16;
+- or stands beside others that are all bfloat16: what is trained in one dtype is run in another;
+- or stands beside a variable that is, or can be, bfloat16, where no region of the file gets a dtype.
+
+It is silent where the region is off, where a flag for float16 switches it, or a scaler is always on (but for the first
+two), where the device is the CPU, whose default is bfloat16, and where the test asks
+for either half type.
+
+## Why is this bad?
+On cuda (and xpu and mps) a region without a dtype is float16: what was chosen for float32's range runs with a largest
+number of 65504 and no gradients below 6e-8, and mostly without a scaler, since bfloat16 needs none. On the CPU it is
+bfloat16 whatever was meant.
+
+## Example
+```python
+dtype = torch.bfloat16 if args.bf16 else torch.float16
+model.to(dtype)
+with torch.autocast("cuda"):
+    loss = criterion(model(batch), target)
+```
+
+## Use instead
+```python
+dtype = torch.bfloat16 if args.bf16 else torch.float16
+model.to(dtype)
+with torch.autocast("cuda", dtype=dtype):
+    loss = criterion(model(batch), target)
+```
+
+## Fix safety
+Unsafe: what the region computes changes from float16 to bfloat16. It gets the variable, where one can be read there,
+else `torch.bfloat16`. No fix where torch isn't imported under a name of its own, or the class is handed on.
+
+## Proof
+The fixtures' regions run in float16 before, and in bfloat16 after.
+
+## References
+- [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+- torch/amp/autocast_mode.py: the default dtypes
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.fixes.device_choice import readable_at
+from amplint.fixes.edits import add_last_argument
+from amplint.fixes.inherited_arguments import module_name
+from amplint.model.inference.devices import AUTOCAST, Region, is_false, region_devices, regions
+from amplint.model.inference.dtypes import Dtype, dtypes, region_round
+from amplint.model.inference.formulas import TRUE, both, possible
+from amplint.model.inference.value_sets import decided
+from amplint.model.objects.amp_objects import SCALERS, objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round
+from amplint.model.syntax.scopes import Assigned
+from amplint.model.usage.module_casts import casts
+from amplint.registry.rule import Rule
+from amplint.rules.shared.enabled_flags import can_be_float16, is_bfloat16
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & bf16", "autocast & bfloat16"))
+
+_ASKS = re.compile(r"(?i)bf_?16|bfloat16")
+_FLOAT16 = re.compile(r"(?i)(?<![a-z])fp_?16|float16|half")
+_EITHER = re.compile(rf"{_FLOAT16.pattern}|auto")
+
+
+class Evidence(NamedTuple):
+    """What shows that bfloat16 is meant: in words, and the value that says so where there is one."""
+
+    text: str
+    value: ir.Value | None = None
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each region of float16 by default where the code shows that bfloat16 is meant."""
+    every = regions(module)
+    for region in every:
+        if region.dtype is None and not region.opaque and not is_false(region.enabled):
+            if not _is_for_cuda(module, region) or not can_be_float16(module, region):
+                continue
+            if _is_for_float16(module, region):
+                continue
+            found = _asked(module, region.call) or _cast(module, region) or _beside(module, region, every)
+            if found is not None:
+                yield _finding(module, region, found)
+    for value in module.references(AUTOCAST, "torch.cuda.amp.autocast"):
+        # Handed on without a call: `context = autocast if bf16 else nullcontext`.
+        found = _asked(module, value) if _is_handed_on(value) else None
+        if found is not None:
+            yield rule.finding(
+                module.span(value),
+                f"{found.text}, and what is called here has no dtype: on cuda it is float16; hand on "
+                "`functools.partial(..., dtype=torch.bfloat16)`",
+            )
+
+
+def _is_for_float16(module: Module, region: Region) -> bool:
+    """Whether a flag for float16 switches a region, or decides on it."""
+    known = decided(module)
+    facts = both(known.of(region.enabled), known.around(region.call)).facts()
+    return any(_FLOAT16.search(_ASKS.sub("", name)) for name in facts)
+
+
+def _scales(module: Module) -> bool:
+    """Whether a scaler is made that is always on: float16 is meant."""
+    known = decided(module)
+    return any(
+        both(known.inside(call), known.of(call.keyword("enabled"))) == TRUE for call in module.calls_of(*SCALERS)
+    )
+
+
+def _is_handed_on(value: ir.Value) -> bool:
+    """Whether the class itself is assigned, returned, or one of two choices."""
+    at = value.parent if isinstance(value.parent, ir.Sequence) else value
+    up = at.parent
+    return (isinstance(up, (ir.Assign, ir.Return)) and up.value is at) or (
+        isinstance(up, ir.Conditional) and up.test is not value
+    )
+
+
+def _is_for_cuda(module: Module, region: Region) -> bool:
+    return any(each.type == "cuda" for each in region_devices(module, region))
+
+
+def _asked(module: Module, node: ir.Node) -> Evidence | None:
+    """A test round a node that asked for bfloat16, and for nothing else."""
+    for test, holds in conditions_round(node):
+        for part, truth in _parts(test, holds):
+            if truth and _asks(module, part):
+                return Evidence(f"`{module.on_one_line(part)}` asks for bfloat16")
+    return None
+
+
+def _parts(test: ir.Value, holds: bool) -> Iterator[tuple[ir.Value, bool]]:
+    """The parts of a test that surely hold, or surely don't."""
+    if isinstance(test, ir.Unary) and test.op == "Not":
+        yield from _parts(test.operand, not holds)
+    elif isinstance(test, ir.Bool):
+        if holds is (test.op == "and"):
+            yield from _parts(test.left, holds)
+            yield from _parts(test.right, holds)
+    elif isinstance(test, ir.Compare) and test.ops in (("NotEqual",), ("IsNot",)):
+        yield test, not holds
+    else:
+        yield test, holds
+
+
+def _asks(module: Module, test: ir.Value) -> bool:
+    """Whether a simple test is one for bfloat16: a flag called so, a comparison with its name."""
+    if isinstance(test, ir.Compare):
+        right = test.rights[0]
+        if test.ops not in (("Equal",), ("Is",)):
+            return False
+        if isinstance(right, ir.Constant):
+            return isinstance(right.value, str) and bool(_ASKS.match(right.value.removeprefix("torch.")))
+        return module.names.only(right) == "torch.bfloat16"
+    if not isinstance(test, (ir.Name, ir.Attribute, ir.Subscript)):
+        return False  # a call asks whether the device can do it
+    key = test.index.value if isinstance(test, ir.Subscript) and isinstance(test.index, ir.Constant) else ""
+    name = ir.last_name(test) or str(key)
+    return bool(_ASKS.search(name)) and not _EITHER.search(_ASKS.sub("", name)) and "support" not in name
+
+
+def _cast(module: Module, region: Region) -> Evidence | None:
+    """A model that is cast to bfloat16, and called in the region."""
+    holder = region.call.parent
+    if not isinstance(holder, ir.With):
+        return None
+    keys, known = objects(module), decided(module)
+    called = {keys.key(each.func) for each in ir.calls_below(holder.body)}
+    every = casts(module)
+    for cast in every:
+        if cast.dtype == "bfloat16" and cast.key in called and cast.call.id < region.call.id:
+            apart = possible(known.around(cast.call), known.around(region.call), known.of(region.enabled)) is None
+            if not apart and not any(each.key == cast.key and each.dtype != "bfloat16" for each in every):
+                return Evidence(f"the model is cast to bfloat16 on {module.line(cast.call)}")
+    return None
+
+
+def _beside(module: Module, region: Region, every: list[Region]) -> Evidence | None:
+    """A region for cuda that is surely bfloat16, and all with a dtype are; where none has any, a variable."""
+    others = [each for each in every if each.dtype is not None and not is_false(each.enabled)]
+    if _scales(module) or any(each.opaque for each in every) or not all(is_bfloat16(module, each) for each in others):
+        return None
+    if others:
+        if region_round(module, region) or any(_is_for_some(each.call) for each in (region, *others)):
+            return None  # each may be for what the other is not
+        text = f"the region of {module.line(others[0].call)} is bfloat16"
+        return Evidence(text) if _is_for_cuda(module, others[0]) else None
+    return _variable(module, region)
+
+
+def _is_for_some(node: ir.Node) -> bool:
+    """Whether a test decides about a node, or about the function or lambda that it stands in."""
+    function = ir.function_of(node)
+    return bool(conditions_round(node)) or (
+        function is not None and function.outer is not None and bool(conditions_round(function))
+    )
+
+
+def _variable(module: Module, region: Region) -> Evidence | None:
+    """A variable that can be bfloat16 and could be read at the region."""
+    function = ir.function_of(region.call)
+    for statement in module.whole.statements:
+        if not isinstance(statement, ir.Assign) or len(statement.targets) != 1 or statement.value is None:
+            continue
+        target = statement.targets[0]
+        around = ir.function_of(statement)
+        own = around is function or (function is not None and around is not None and around.cls is function.cls)
+        if not own or not isinstance(target, (ir.Name, ir.Attribute)):
+            continue
+        if not _decides(dtypes(module, statement.value)):
+            continue
+        if _readable(module, target, region.call):
+            text = module.text(target)
+            return Evidence(f"`{text}` of {module.line(statement)} can be bfloat16", target)
+    return None
+
+
+def _decides(found: list[Dtype]) -> bool:
+    """Whether what can be these dtypes is a choice of a half type: bfloat16, or bfloat16 where a test says so."""
+    names = {each.name if each.kind == "dtype" else None for each in found}
+    return names <= {"bfloat16", "float16", "float32"} and any(
+        each.name == "bfloat16" and (each.tests or len(names) == 1) for each in found
+    )
+
+
+def _readable(module: Module, target: ir.Name | ir.Attribute, at: ir.Node) -> bool:
+    if isinstance(target, ir.Attribute):
+        function, own = ir.function_of(target), ir.function_of(at)
+        first = [each.params[0].name if each is not None and each.params else "" for each in (function, own)]
+        return isinstance(target.base, ir.Name) and first[0] == first[1] == target.base.name and bool(first[0])
+    bindings = module.names.bindings(target)
+    return all(isinstance(each, Assigned) for each in bindings) and readable_at(module, target, at)
+
+
+def _finding(module: Module, region: Region, found: Evidence) -> Finding:
+    torch = module_name(module, "torch")
+    text = module.text(found.value) if found.value is not None else f"{torch}.bfloat16" if torch else None
+    fix = None
+    if text is not None:
+        edit = add_last_argument(module, region.call, f"dtype={text}")
+        fix = Fix(Applicability.UNSAFE, f"Pass `dtype={text}`", (edit,))
+    return rule.finding(
+        module.span(region.call),
+        f"{found.text}, but this region gets no dtype: on cuda it runs in float16; pass it",
+        fix=fix,
+        withheld=None if fix is not None else "torch has no name here that the dtype could be read from",
+    )

@@ -1,0 +1,258 @@
+"""A GradScaler is given an argument that it can't work with.
+
+## What it does
+Finds, where the value is in sight, a `growth_factor` of at most 1 or a `backoff_factor` of at least 1, a scale of 0,
+text or None for a number, a `growth_interval` that is no int, a bool where the initial scale belongs
+(`GradScaler("cuda", use_amp)`), a number or a bool in the place of `torch.amp.GradScaler`'s device, and an int for
+`scaler.update()`. Silent where the scaler is switched off by a literal `enabled=False`.
+
+## Why is this bad?
+Most of these raise, some only in the first `scale()` or `update()`. Two are silent. The first parameter of
+`torch.amp.GradScaler` is the device: `GradScaler(1024.0)` starts at 65536 all the same, `GradScaler(False)` is switched
+on. And a bool is a number: with `GradScaler("cuda", True)` the scale is 1, so that small float16 gradients become zero;
+with False it is 0, and the first step makes every parameter NaN.
+
+## Example
+```python
+scaler = torch.amp.GradScaler(use_amp == "fp16")
+```
+
+## Use instead
+```python
+scaler = torch.amp.GradScaler("cuda", enabled=use_amp == "fp16")
+```
+
+## Fix safety
+Safe where what is meant is plain: the two factors change places, a number loses its quotes or becomes the int or float
+that it has to be, a bool is passed as `enabled`, the device that the file's regions are for goes in front. Unsafe
+where that device is chosen at run time. Otherwise there is none.
+
+## Proof
+The fixtures raise, start at another scale than they ask for, or lose their gradients before; after the fix they train
+as their float32 reference does.
+
+## References
+- [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler)
+- Signatures: torch/amp/grad_scaler.py, torch/distributed/fsdp/sharded_grad_scaler.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.device_choice import choose
+from amplint.fixes.edits import insert, written
+from amplint.model.inference.devices import SCALER, is_false
+from amplint.model.inference.python_types import kinds, number
+from amplint.model.objects.amp_objects import SCALERS, objects
+from amplint.model.syntax import ir
+from amplint.model.usage.mentions_of import near_scalers
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler",))
+
+_OLD = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
+_SHARDED = ("device", "init_scale", "backoff_factor", "growth_factor", "growth_interval", "enabled")
+_FACTORS = ("growth_factor", "backoff_factor")
+_TEXTS = {"str": "a string", "None": "None"}
+_BOOL = frozenset(("bool",))
+# An int below is the index of a device.
+_INDICES = 16
+
+_Arguments = dict[str, ir.Value]
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Constructions, then calls of `update`."""
+    for call in module.calls_of(*SCALERS):
+        name = module.names.only(call.func)
+        yield from (each for each in (_made(module, call, name) if name in SCALERS else ()) if each is not None)
+    for call in near_scalers(module).near("update").calls:
+        found = _updated(module, call)
+        if found is not None:
+            yield found
+
+
+def _made(module: Module, call: ir.Call, name: str) -> Iterator[Finding | None]:
+    """The arguments of a construction that are wrong."""
+    given = _arguments(call, name)
+    if is_false(given.get("enabled")):
+        return
+    device = given.get("device")
+    if name == SCALER and device is not None and call.keyword("device") is None:
+        found = _in_place_of_the_device(module, call, device)
+        yield found
+        if found is not None and len(call.positional) > 1:
+            return  # the others have slipped as well
+    yield _factors(module, given)
+    yield _initial(module, call, given)
+    yield _interval(module, given)
+    for key in _FACTORS:
+        yield _no_number(module, given, key)
+
+
+def _arguments(call: ir.Call, name: str) -> _Arguments:
+    """What each parameter is given, as far as it is in sight."""
+    order = ("device", *_OLD) if name == SCALER else _SHARDED if name.endswith("ShardedGradScaler") else _OLD
+    found = dict(zip(order, call.positional, strict=False))
+    return found | {arg.keyword: arg.value for arg in call.args if arg.keyword is not None}
+
+
+# --- the device -----------------------------------------------------------------------------------------------------
+
+
+def _in_place_of_the_device(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
+    scale = number(module, value)
+    if kinds(module, value) == _BOOL:
+        meant, effect = "enabled", "and the scaler is on whatever it says"
+    elif scale is not None and (isinstance(scale, float) or scale >= _INDICES):
+        meant, effect = "init_scale", "and the scale starts at 65536"
+    else:
+        return None
+    text = module.text(value)
+    message = f"the first parameter of `torch.amp.GradScaler` is the device, so `{text}` is taken for one"
+    fix, withheld = _with_device(module, call, value, meant)
+    return rule.finding(
+        module.span(value),
+        f"{message}, {effect}: name the device, and write `{meant}={text}`",
+        fix=fix,
+        withheld=withheld,
+    )
+
+
+def _with_device(module: Module, call: ir.Call, value: ir.Value, meant: str) -> tuple[Fix | None, str | None]:
+    device = choose(module, call)
+    if device is None:
+        return None, "the file does not show which device it trains on"
+    alone = len(call.positional) == 1 and not call.unpacks("*")
+    if call.keyword(meant) is not None or (meant == "enabled" and not alone):
+        return None, "what the other arguments are meant for is not plain"
+    name = f"{meant}=" if alone else ""
+    edit = insert(module.layout.outer(value)[0], f"{device.text}, {name}")
+    return Fix(device.applicability, f"Write `GradScaler({device.text}, {name}{module.text(value)})`", (edit,)), None
+
+
+# --- numbers --------------------------------------------------------------------------------------------------------
+
+
+def _factors(module: Module, given: _Arguments) -> Finding | None:
+    growth, backoff = (number(module, given.get(key)) for key in _FACTORS)
+    bad_growth, bad_backoff = growth is not None and growth <= 1, backoff is not None and backoff >= 1
+    if not bad_growth and not bad_backoff:
+        return None
+    fix = None
+    if bad_growth and bad_backoff and growth != 1 and backoff != 1:
+        first, second = given["growth_factor"], given["backoff_factor"]
+        edits = (
+            Edit(*module.layout.outer(first), written(module, second)),
+            Edit(*module.layout.outer(second), written(module, first)),
+        )
+        fix = Fix(Applicability.SAFE, "Exchange growth_factor and backoff_factor", edits)
+        advice = "the two have changed places"
+    elif bad_growth:
+        advice = "to keep the scale from growing, pass a `growth_interval` longer than the training"
+    else:
+        advice = "a scale that caused an overflow has to become smaller"
+    key, bound = ("growth_factor", "more than 1") if bad_growth else ("backoff_factor", "less than 1")
+    value = given[key]
+    message = f"`{key}={module.text(value)}` raises AssertionError, it has to be {bound}: {advice}"
+    return rule.finding(module.span(value), message, fix=fix)
+
+
+def _initial(module: Module, call: ir.Call, given: _Arguments) -> Finding | None:
+    value = given.get("init_scale")
+    if value is None:
+        return None
+    text = module.text(value)
+    if kinds(module, value) == _BOOL:
+        said = "the scale starts at 1, or is 0 and makes every parameter NaN"
+        if isinstance(value, ir.Constant):
+            said = "the scale starts at 1" if value.value else "the scale is 0, and makes every parameter NaN"
+        fix = _as_enabled(module, call, value) if "enabled" not in given else None
+        message = f"`{text}` is passed as the initial scale: {said}; write `enabled={text}`"
+        return rule.finding(module.span(value), message, fix=fix)
+    if number(module, value) == 0:
+        message = "with an initial scale of 0 every gradient is 0 / 0, and the first step makes every parameter NaN"
+        return rule.finding(module.span(value), f"{message}: leave it out, or write `enabled=False`")
+    return _no_number(module, given, "init_scale")
+
+
+def _as_enabled(module: Module, call: ir.Call, value: ir.Value) -> Fix | None:
+    edit: Edit | None = None
+    arg = next((each for each in call.args if each.value is value), None)
+    if arg is not None and arg.keyword is not None:
+        edit = Edit(*module.layout.keyword(arg), "enabled")
+    elif call.positional[-1] is value and not call.unpacks("*"):
+        edit = insert(module.layout.outer(value)[0], "enabled=")
+    return Fix(Applicability.SAFE, "Pass it as `enabled`", (edit,)) if edit is not None else None
+
+
+def _interval(module: Module, given: _Arguments) -> Finding | None:
+    value = given.get("growth_interval")
+    if value is None:
+        return None
+    if kinds(module, value) != {"float"}:
+        return _no_number(module, given, "growth_interval")
+    every, right = number(module, value), f"int({module.text(value)})"
+    if isinstance(value, ir.Constant) and every is not None and float(every).is_integer():
+        right = str(int(every))
+    fix = Fix(Applicability.SAFE, f"Write `{right}`", (Edit(*module.layout.outer(value), right),))
+    message = f"`growth_interval={module.text(value)}` is a float, for which `update()` raises TypeError: pass an int"
+    return rule.finding(module.span(value), message, fix=fix)
+
+
+def _no_number(module: Module, given: _Arguments, key: str) -> Finding | None:
+    """An argument that is text or None."""
+    value = given.get(key)
+    held = kinds(module, value) if value is not None else frozenset()
+    if value is None or not held or not held <= _TEXTS.keys():
+        return None
+    text = module.text(value)
+    content = value.value if isinstance(value, ir.Constant) else None
+    plain = _plain_number(content, key) if isinstance(content, str) else None
+    fix = Fix(Applicability.SAFE, f"Write `{plain}`", (Edit(*module.layout.outer(value), plain),)) if plain else None
+    what = " or ".join(_TEXTS[each] for each in sorted(held))
+    advice = f"write `{plain}`" if plain else "a scaler adapts by itself, leave it out" if held & {"None"} else ""
+    if content == "dynamic":
+        advice = "a scaler is dynamic by itself, leave it out"
+    where = {"init_scale": "`scale()`", "growth_interval": "`update()`"}.get(key, "the constructor")
+    message = f"`{key}={text}` is {what}, for which {where} raises TypeError: {advice or 'pass a number'}"
+    return rule.finding(module.span(value), message, fix=fix)
+
+
+def _plain_number(content: str, key: str) -> str | None:
+    """The number that a string holds, as it has to be written."""
+    try:
+        value = float(content)
+    except ValueError:
+        return None
+    if key == "growth_interval":
+        return str(int(value)) if value.is_integer() else None
+    text = content.strip()
+    return text if value > 0 and text.isascii() and text.replace(".", "", 1).isdecimal() else None
+
+
+# --- update ---------------------------------------------------------------------------------------------------------
+
+
+def _updated(module: Module, call: ir.Call) -> Finding | None:
+    """`scaler.update(4)`, where this file makes the scaler."""
+    func = call.func
+    if not isinstance(func, ir.Attribute) or func.attr != "update" or len(call.args) != 1 or call.args[0].star:
+        return None
+    value, known = call.args[0].value, objects(module)
+    key = known.is_scaler(func.base)
+    made = known.made_by(key) if key is not None else []
+    if not made or any(is_false(each.enabled) for each in made) or kinds(module, value) != {"int"}:
+        return None
+    text = module.text(value)
+    right = f"{text}.0" if isinstance(value, ir.Constant) and text.isdecimal() else f"float({text})"
+    message = f"`update({text})` raises AttributeError, it takes a float or a tensor: write `{right}`"
+    edit = Edit(*module.layout.outer(value), right)
+    return rule.finding(module.span(value), message, fix=Fix(Applicability.SAFE, f"Write `{right}`", (edit,)))

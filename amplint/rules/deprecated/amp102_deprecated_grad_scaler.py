@@ -1,0 +1,66 @@
+"""`torch.cuda.amp.GradScaler` and `torch.cpu.amp.GradScaler` are deprecated.
+
+## What it does
+Finds every use of the device's own scaler class: calls, references, `functools.partial`, base classes, annotations
+and `isinstance` tests, under every form of import and every alias. Code that takes the new name where it exists, and
+the old one only on older releases, is right and stays silent.
+
+Silent where the project admits a torch without `torch.amp.GradScaler` (2.3): the old name is the only one there.
+
+## Why is this bad?
+Since torch 2.4 each construction prints a `FutureWarning`, and the class will go. A new scaler is no instance of the
+old class, so mixing both breaks `isinstance` tests. The new class takes the device first: `GradScaler(1024.0)` with
+only the import changed makes 1024.0 the device, without any error, and the initial scale is silently 65536.
+
+## Example
+```python
+from torch.cuda.amp import GradScaler
+
+scaler = GradScaler(1024.0)
+```
+
+## Use instead
+```python
+from torch.amp import GradScaler
+
+scaler = GradScaler("cuda", 1024.0)
+```
+
+## Fix safety
+Safe: the device is put in front, every other argument keeps its meaning.
+
+An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
+function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string). Then the finding says why. The
+names that one statement imports are rewritten together; those of rules that aren't selected keep the old import. Nor
+is it rewritten where another file of the project imports the name from this one. Subclasses are rewritten only where
+their constructor hands on keywords. Constructions stay as long as the file tests for the old class in a way that
+stays.
+
+## Proof
+The fixed fixtures run under torch without the `FutureWarning`; the scalers' initial scale, growth and backoff factors,
+growth interval, device and `enabled` are those of the old objects.
+
+## References
+- [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
+- [Deprecation in torch 2.4](https://github.com/pytorch/pytorch/pull/126527)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Finding, Severity
+from amplint.fixes.rename import renames
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler & amp",), trial=False)
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Every use of an old name, with the fix of the import that it hangs on."""
+    return renames(module).findings(rule)

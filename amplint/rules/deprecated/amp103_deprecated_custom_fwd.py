@@ -1,0 +1,71 @@
+"""`torch.cuda.amp.custom_fwd` and `custom_bwd` are deprecated.
+
+## What it does
+Finds every use of the CUDA-only decorators for `torch.autograd.Function`.
+
+Silent where the project admits a torch without `torch.amp.custom_fwd` (2.4): the old name is the only one there.
+
+## Why is this bad?
+Since torch 2.4 each decoration prints a `FutureWarning`. The old decorators look at CUDA's autocast state only: on
+another device, `cast_inputs` does nothing.
+
+## Example
+```python
+from torch.cuda.amp import custom_bwd, custom_fwd
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    @custom_fwd
+    def forward(ctx, x, w):
+        ...
+```
+
+## Use instead
+```python
+from torch.amp import custom_bwd, custom_fwd
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    @custom_fwd(device_type="cuda")
+    def forward(ctx, x, w):
+        ...
+```
+
+## Fix safety
+Safe: `device_type="cuda"` says what the old decorators did.
+
+An import and all its uses are rewritten together, or not at all: not where a use is out of reach (handed to a
+function, exported by `__all__` or an `__init__.py`, named in a `mock.patch` string). Then the finding says why. The
+names that one statement imports are rewritten together; those of rules that aren't selected keep the old import. Nor
+is it rewritten where another file of the project imports the name from this one.
+
+## Proof
+The fixed fixtures run under torch without the `FutureWarning`, and forward and backward of the decorated function see
+the same autocast state as before.
+
+## References
+- [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
+- [Deprecation in torch 2.4](https://github.com/pytorch/pytorch/pull/126531)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Finding, Severity
+from amplint.fixes.rename import renames
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__, __doc__, severity=Severity.WARNING, triggers=("custom_fwd & amp", "custom_bwd & amp"), trial=False
+)
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Every use of an old name, with the fix of the import that it hangs on."""
+    return renames(module).findings(rule)

@@ -1,0 +1,127 @@
+"""`apex.amp` is unmaintained; torch.amp does the same.
+
+## What it does
+Finds the uses of `apex.amp`: `initialize`, `scale_loss`, `master_params`, its decorators and its state. A file gets one
+finding, at the first of them, which names the lines of the others. What it advises exists in the releases of torch that
+the project admits; where none of these has mixed precision of its own (before 1.6), it is silent.
+
+## Why is this bad?
+apex's mixed precision has been unmaintained since torch 1.6 brought its own: it patches torch's functions, has to be
+built from source, and breaks with new releases of torch.
+
+## Example
+```python
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+with amp.scale_loss(loss, optimizer) as scaled_loss:
+    scaled_loss.backward()
+optimizer.step()
+```
+
+## Use instead
+```python
+scaler = torch.amp.GradScaler("cuda")
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = criterion(model(batch), target)
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+No fix: the region has to be put round the forward pass, which `amp.initialize` patched behind the scenes.
+
+## Proof
+None: apex is not installed where the fixtures run (`shows=none`). The step under "Use instead" is one of the
+fixtures'.
+
+## References
+- [torch.amp examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
+- [apex](https://github.com/NVIDIA/apex)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.engine.causes import lines
+from amplint.model.syntax import ir
+from amplint.model.torch_facts.deprecated_names import FIRST, autocast_for, scaler_for
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("apex.amp", "apex import", "import apex"))
+
+# What torch has instead of each function of apex.amp, with its autocast and scaler.
+_INSTEAD = {
+    "initialize": "wrap the forward in `{autocast}` and make a `{scaler}`",
+    "scale_loss": "call `scaler.scale(loss).backward()`",
+    "master_params": "clip `model.parameters()` after `scaler.unscale_(optimizer)`: they stay in float32",
+    "state_dict": "save `scaler.state_dict()`",
+    "load_state_dict": "call `scaler.load_state_dict(...)`",
+    "half_function": "use `@{autocast}`",
+    "float_function": "use `@{off}` and `.float()` on the inputs",
+    "promote_function": "nothing: autocast promotes by itself",
+    "disable_casts": "use `{off}`",
+}
+_OTHERWISE = "use `{autocast}` and `{scaler}`"
+
+
+class Use(NamedTuple):
+    """A place where apex.amp is used: the name, and its span."""
+
+    name: str
+    span: tuple[int, int]
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """The first use of apex.amp's functions; where there are none, the import."""
+    if not module.target.reaches(FIRST):
+        return  # torch has nothing in its place
+    found = sorted(dict.fromkeys(_uses(module)), key=lambda each: each.span) or list(_imports(module))
+    if not found:
+        return
+    first, *others = found
+    message = f"`{first.name}` is unmaintained and breaks with new releases of torch; {_advice(module, first)}"
+    if not module.target.guarantees(FIRST):
+        message += f" (needs torch {FIRST})"
+    if others:
+        message += f"; apex.amp is also used on {lines(module.source, (each.span[0] for each in others))}"
+    yield rule.finding(first.span, message, fix=Fix(Applicability.DISPLAY, _title(module, found)))
+
+
+def _uses(module: Module) -> Iterator[Use]:
+    for value in module.references("apex.amp.*"):
+        if not (isinstance(value, ir.Name) and value.bound):
+            for name in sorted(module.names.of(value)):
+                if name.startswith("apex.amp.") and name.count(".") == 2 and not name.endswith("__"):
+                    yield Use(name, module.span(value))
+
+
+def _imports(module: Module) -> Iterator[Use]:
+    for statement in module.own.near("apex").statements:
+        if isinstance(statement, ir.Import):
+            for alias in statement.aliases:
+                full = f"{statement.module}.{alias.name}" if statement.module is not None else alias.name
+                if full == "apex.amp" or full.startswith("apex.amp."):
+                    yield Use("apex.amp", module.layout.span(alias))
+
+
+def _advice(module: Module, use: Use) -> str:
+    """What a use becomes, by the names that torch has in every release that the project admits."""
+    text = _INSTEAD.get(use.name.rpartition(".")[2], _OTHERWISE)
+    names = {"autocast": autocast_for(module.target), "off": autocast_for(module.target, off=True)}
+    return text.format(scaler=scaler_for(module.target), **names)
+
+
+def _title(module: Module, found: list[Use]) -> str:
+    """What all uses become."""
+    names = dict.fromkeys((each.name.removeprefix("apex.amp."), _advice(module, each)) for each in found)
+    if len(names) == 1:
+        (_, text), *_ = names
+        return text[0].upper() + text[1:]
+    return "; ".join(f"`{name}`: {text}" for name, text in names)

@@ -1,0 +1,167 @@
+"""A vendor's own autocast or scaler is used, where torch.amp takes the device.
+
+## What it does
+Finds `torch.xpu.amp`, `torch.mlu.amp` and `torch.musa.amp` (`autocast`, `GradScaler`, `custom_fwd`, `custom_bwd`), the
+same of `intel_extension_for_pytorch.xpu`, and `torch.npu.amp.autocast`. Silent under a test of a release or with
+`hasattr`, in a try that catches a missing name, and where the project admits a torch before 2.4. Silent about
+`torch.npu.amp.GradScaler`, which finds overflows in a way of its own on devices that saturate.
+
+## Why is this bad?
+`torch.amp` serves every device since torch 2.4, and the vendors' classes only pass their arguments on to it. Those for
+xpu came with Intel's extension, which is retired: torch itself has no `torch.xpu.amp`, and raises AttributeError. The
+others are said as a note.
+
+## Example
+```python
+scaler = torch.xpu.amp.GradScaler()
+with torch.xpu.amp.autocast(enabled=use_amp):
+    loss = criterion(model(batch), target)
+```
+
+## Use instead
+```python
+scaler = torch.amp.GradScaler("xpu")
+with torch.amp.autocast("xpu", enabled=use_amp, dtype=torch.bfloat16):
+    loss = criterion(model(batch), target)
+```
+
+## Fix safety
+Unsafe: which release of the vendor's package is installed isn't known. Positional arguments become keywords, and
+bfloat16, the default of `torch.xpu.amp.autocast`, is written out. There is no fix for names that are imported, for
+unpacked arguments, and for positional ones of `torch.npu.amp.autocast`, whose order depends on the release.
+
+## Proof
+The fixtures for xpu raise before, under a torch without Intel's extension, and train after. Those for other vendors are
+not executed (`shows=none`): their packages are not installed where the fixtures run.
+
+## References
+- [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
+- Read: intel_extension_for_pytorch/xpu/amp, torch_npu/npu/amp, torch_mlu/mlu/amp, torch_musa/core/amp
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.edits import add_first_argument, add_last_argument, insert
+from amplint.fixes.inherited_arguments import module_name
+from amplint.model.inference.devices import is_false
+from amplint.model.syntax import ir
+from amplint.model.syntax.queries import IMPORTS
+from amplint.model.torch_facts.deprecated_names import OLD_ORDER
+from amplint.registry.rule import Rule
+from amplint.rules.shared.framework_releases import depends_on_release
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=(
+        "xpu & amp & autocast", "xpu & amp & GradScaler", "xpu & amp & custom_fwd", "xpu & amp & custom_bwd",
+        "mlu & amp & autocast", "mlu & amp & GradScaler", "mlu & amp & custom_fwd", "mlu & amp & custom_bwd",
+        "musa & amp & autocast", "musa & amp & GradScaler", "musa & amp & custom_fwd", "musa & amp & custom_bwd",
+        "npu & amp & autocast",
+    ),
+)  # fmt: skip
+
+_SINCE = "2.4"
+_HOMES = {
+    "torch.xpu.amp": "xpu",
+    "intel_extension_for_pytorch.xpu.amp": "xpu",
+    "torch.mlu.amp": "mlu",
+    "torch_mlu.mlu.amp": "mlu",
+    "torch.musa.amp": "musa",
+    "torch_musa.core.amp": "musa",
+    "torch.npu.amp": "npu",
+    "torch_npu.npu.amp": "npu",
+}
+_NAMES = ("autocast", "autocast_mode.autocast", "GradScaler", "custom_fwd", "custom_bwd")
+_VENDORS = {
+    f"{home}.{name}": device
+    for home, device in _HOMES.items()
+    for name in _NAMES
+    if (name, device) != ("GradScaler", "npu")  # its devices can saturate instead of overflowing, and its scaler knows
+}
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Imports of a vendor's names, and calls and decorators that get there from a module."""
+    if not module.target.guarantees(_SINCE):
+        return  # the vendor's is the only one there
+    for statement in module.own.near("autocast", "GradScaler", "custom_fwd", "custom_bwd").near(IMPORTS).statements:
+        if isinstance(statement, ir.Import) and statement.module is not None:
+            for alias in statement.aliases:
+                name = f"{statement.module}.{alias.name}"
+                if name in _VENDORS and not depends_on_release(module, statement):
+                    why = "import it from torch.amp, and pass the device where it is called"
+                    yield _finding(module.layout.span(alias), name, None, why)
+    for value in module.references(*_VENDORS):
+        name_of = module.names.only(value)
+        if name_of is None or not isinstance(value, ir.Attribute) or depends_on_release(module, value):
+            continue
+        decorates = isinstance(value.parent, ir.Function) and value in value.parent.decorators
+        if decorates or (isinstance(value.parent, ir.Call) and value.parent.func is value):
+            fix, withheld = _fix(module, value, name_of)
+            yield _finding(module.span(value), name_of, fix, withheld)
+
+
+def _finding(span: tuple[int, int], name: str, fix: Fix | None, withheld: str | None) -> Finding:
+    device, last = _VENDORS[name], name.rpartition(".")[2]
+    given = f'device_type="{device}"' if last.startswith("custom") else f'"{device}", ...'
+    instead = f"write `torch.amp.{last}({given})`"
+    if device == "xpu":
+        raises = ", and torch raises AttributeError" if name.startswith("torch.") else ""
+        message = f"`{name}` came with Intel's extension, which is retired{raises}: {instead}"
+    else:
+        message = f"`{name}` does what torch.amp does for every device: {instead}"
+    return rule.finding(span, message, fix=fix, withheld=withheld, severity=None if device == "xpu" else Severity.NOTE)
+
+
+def _fix(module: Module, value: ir.Attribute, name: str) -> tuple[Fix | None, str | None]:
+    torch, device, last = module_name(module, "torch"), _VENDORS[name], name.rpartition(".")[2]
+    if torch is None:
+        return None, "torch is not imported by its name"
+    call = value.parent if isinstance(value.parent, ir.Call) else None
+    if last.startswith("custom"):
+        given = f'device_type="{device}"'
+        bare = insert(module.span(value)[1], f"({given})")
+        edits: list[Edit] | None = [add_last_argument(module, call, given) if call is not None else bare]
+    elif call is None:
+        edits = [insert(module.span(value)[1], f'("{device}")')]
+    elif last == "GradScaler":
+        edits = [add_first_argument(module, call, f'"{device}"')]
+    else:
+        edits = _as_keywords(module, call, device, torch)
+    if edits is None:
+        return None, "its arguments have other places in torch.amp, and can't all be told"
+    renamed = Edit(*module.span(value), f"{torch}.amp.{last}")
+    return Fix(Applicability.UNSAFE, f"Write `{torch}.amp.{last}`", tuple(sorted([renamed, *edits]))), None
+
+
+def _as_keywords(module: Module, call: ir.Call, device: str, torch: str) -> list[Edit] | None:
+    """The arguments of a vendor's autocast for torch's."""
+    given = call.positional
+    off = is_false(call.keyword("enabled") or next(iter(given), None))  # no use for a dtype
+    dtype = call.keyword("dtype") is not None or len(given) > 1 or off
+    if call.unpacks("*") or len(given) > len(OLD_ORDER) or (device == "npu" and given):
+        return None
+    if (device == "xpu" and not dtype and call.unpacks("**")) or any(isinstance(each, ir.Walrus) for each in given):
+        return None
+    edits = []
+    for name, value in zip(OLD_ORDER, given, strict=False):
+        front = f'"{device}", ' if value is given[0] else ""
+        edits.append(insert(module.layout.outer(value)[0], f"{front}{name}="))
+    pinned = f"dtype={torch}.bfloat16" if device == "xpu" and not dtype else ""
+    if not call.args:
+        return [add_first_argument(module, call, f'"{device}"' + (f", {pinned}" if pinned else ""))]
+    if not given:
+        edits.append(add_first_argument(module, call, f'"{device}"'))
+    if pinned:
+        edits.append(add_last_argument(module, call, pinned))
+    return edits

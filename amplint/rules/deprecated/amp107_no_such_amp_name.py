@@ -1,0 +1,237 @@
+"""A name or an argument of AMP that torch does not have.
+
+## What it does
+Finds names that exist in no release of torch (`torch.cuda.autocast`, `torch.cuda.GradScaler`, ...), keyword arguments
+that the function does not take (`GradScaler(device_type=...)`, `autocast(device=...)`), `torch.amp.custom_fwd` and
+`custom_bwd` without their `device_type`, and `autocast` or `GradScaler` used in a file that binds them nowhere
+(silent with a star import or `exec`).
+
+## Why is this bad?
+It raises: ImportError, AttributeError, TypeError or NameError. Often only where AMP is switched on, hours into a job.
+
+## Example
+```python
+scaler = torch.amp.GradScaler(device_type="cuda")
+with torch.autocast(device="cuda"):
+    loss = criterion(model(batch), target)
+```
+
+## Use instead
+```python
+scaler = torch.amp.GradScaler(device="cuda")
+with torch.autocast(device_type="cuda"):
+    loss = criterion(model(batch), target)
+```
+
+## Fix safety
+Safe where the meaning is plain: the keyword's right name, the place where torch has the name, the missing import
+where the call has the new class's arguments, `device_type="cuda"` where all evidence is cuda (unsafe without
+evidence). Otherwise there is none.
+
+## Proof
+The fixtures raise before and run after.
+
+## References
+- [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
+- Signatures: torch/amp/autocast_mode.py, torch/amp/grad_scaler.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.device_choice import Choice, choose
+from amplint.fixes.edits import add_last_argument, insert, line_end
+from amplint.fixes.inherited_arguments import module_name
+from amplint.fixes.rename_use import rewrite_use
+from amplint.model.inference.devices import AUTOCAST, SCALER
+from amplint.model.names.version_guards import guarded, may_be_missing
+from amplint.model.syntax import ir
+from amplint.model.syntax.queries import IMPORTS
+from amplint.model.syntax.scopes import UNBOUND
+from amplint.model.torch_facts.deprecated_names import LEGACY, OLD_ORDER
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast", "GradScaler", "custom_fwd", "custom_bwd"))
+
+_NEW = {AUTOCAST: "1.12", SCALER: "2.3", "torch.amp.custom_fwd": "2.4", "torch.amp.custom_bwd": "2.4"}
+# No release has these; the right name has to be one of torch.amp.
+_MISSING = {f"torch.{device}.{new.rpartition('.')[2]}": new for device in ("cuda", "cpu", "mps") for new in _NEW} | {
+    f"torch.{name}": f"torch.amp.{name}" for name in ("custom_fwd", "custom_bwd")
+}
+_SCALER_ARGUMENTS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
+_ARGUMENTS: dict[str, tuple[str, ...]] = {
+    AUTOCAST: ("device_type", "dtype", "enabled", "cache_enabled"),
+    SCALER: ("device", *_SCALER_ARGUMENTS),
+    "torch.cuda.amp.autocast": OLD_ORDER,
+    "torch.cpu.amp.autocast": OLD_ORDER,
+    "torch.cuda.amp.GradScaler": _SCALER_ARGUMENTS,
+    "torch.cpu.amp.GradScaler": _SCALER_ARGUMENTS,
+}
+_MEANT = {
+    "device": "device_type",
+    "device_type": "device",
+    "enable": "enabled",
+    "cache": "cache_enabled",
+    "amp_dtype": "dtype",
+}
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Names first, then arguments."""
+    yield from _missing_names(module)
+    yield from _unbound_names(module)
+    for call in filter(module.is_own, module.calls_of(*_ARGUMENTS)):
+        name = module.names.only(call.func)
+        if name is not None and name in _ARGUMENTS:
+            yield from _unknown_arguments(module, call, name)
+    yield from _custom_without_device(module)
+
+
+def _missing_names(module: Module) -> Iterator[Finding]:
+    for statement in module.own.near("autocast", "GradScaler", "custom_fwd", "custom_bwd").statements:
+        if isinstance(statement, ir.Import) and statement.module is not None:
+            for alias in statement.aliases:
+                full = f"{statement.module}.{alias.name}"
+                if full in _MISSING and not _optional(module, statement, full):
+                    home = _instead(module, full).rpartition(".")[0]
+                    message = f"`{full}` exists in no release of torch: ImportError; import it from `{home}`"
+                    yield rule.finding(module.layout.span(alias), message, fix=_import_fix(module, statement, full))
+    for full in _MISSING:
+        for value in module.references(full):
+            if isinstance(value, ir.Attribute) and not _optional(module, value, full):
+                instead = _instead(module, full)
+                message = f"`{full}` exists in no release of torch: AttributeError; it is called `{instead}`"
+                yield rule.finding(module.span(value), message, fix=_name_fix(module, value, full))
+
+
+def _instead(module: Module, full: str) -> str:
+    """The right name, in every release that the project admits: that for cuda, where there is none for every device."""
+    new = _MISSING[full]
+    return new if module.target.guarantees(_NEW[new]) else f"torch.cuda.amp.{new.rpartition('.')[2]}"
+
+
+def _optional(module: Module, node: ir.Node, full: str) -> bool:
+    """Whether the name is tried only, beside one that exists."""
+    new = _MISSING[full]
+    old = f"torch.cuda.amp.{new.rpartition('.')[2]}"
+    others: list[ir.Node] = [*module.references(new), *module.references(old)]
+    others += [each for each in module.own.near(IMPORTS).statements if isinstance(each, ir.Import) and each is not node]
+    return guarded(module.names, node, others)
+
+
+def _import_fix(module: Module, statement: ir.Import, full: str) -> Fix | None:
+    if len(statement.aliases) != 1 or not module.target.guarantees(_NEW[_MISSING[full]]):
+        return None
+    edits = [Edit(*module.layout.import_module(statement), "torch.amp")]
+    for value in module.references(full):
+        if isinstance(value, ir.Name) and not value.bound:
+            around = _argument_edits(module, value, full)
+            if around is None:
+                return None
+            edits += around
+    return Fix(Applicability.SAFE, "Import it from `torch.amp`", tuple(edits))
+
+
+def _name_fix(module: Module, value: ir.Attribute, full: str) -> Fix | None:
+    torch, new = module_name(module, "torch"), _MISSING[full]
+    around = _argument_edits(module, value, full)
+    if torch is None or around is None or not module.target.guarantees(_NEW[new]):
+        return None
+    path = f"{torch}.{new.removeprefix('torch.')}"
+    return Fix(Applicability.SAFE, f"Write `{path}`", (Edit(*module.span(value), path), *around))
+
+
+def _argument_edits(module: Module, value: ir.Value, full: str) -> tuple[Edit, ...] | None:
+    """The edits that give a use of the new name its device, where it has none; None where that is unclear."""
+    *said, name = full.split(".")[1:]
+    call = value.parent
+    if not said:  # torch.custom_fwd: the name says no device
+        named = isinstance(call, ir.Call) and call.func is value and call.keyword("device_type") is not None
+        return () if named else None
+    if isinstance(call, ir.Call) and call.func is value and call.positional:
+        first = call.positional[0]
+        if isinstance(first, ir.Constant) and isinstance(first.value, str):
+            return ()
+    rewrite = rewrite_use(module, LEGACY[f"torch.cuda.amp.{name}"]._replace(device=said[0]), value)
+    return None if rewrite.refusal or rewrite.doubt else rewrite.edits
+
+
+def _unbound_names(module: Module) -> Iterator[Finding]:
+    for word, new in (("autocast", AUTOCAST), ("GradScaler", SCALER)):
+        for value in module.references(UNBOUND + word):
+            called = value.parent if isinstance(value.parent, ir.Call) and value.parent.func is value else None
+            decorates = isinstance(value.parent, ir.Function) and value in value.parent.decorators
+            if (called is not None or decorates) and not may_be_missing(value) and not _binds_unseen(module):
+                fix = _import_it(module, called, word, new) if called is not None else None
+                home = "torch.amp" if module.target.guarantees(_NEW[new]) else "torch.cuda.amp"
+                message = f"`{word}` is bound nowhere in this file: NameError; import it from `{home}`"
+                yield rule.finding(module.span(value), message, fix=fix)
+
+
+def _binds_unseen(module: Module) -> bool:
+    return any(map(module.is_own, module.calls_of("builtins.exec", "builtins.globals", "builtins.setattr")))
+
+
+def _import_it(module: Module, call: ir.Call, word: str, new: str) -> Fix | None:
+    """Import the new class, where the call has its arguments and not the old class's."""
+    first = call.positional[0] if call.positional else call.keyword(_ARGUMENTS[new][0])
+    if not (isinstance(first, ir.Constant) and isinstance(first.value, str)) or not module.target.guarantees(_NEW[new]):
+        return None
+    last: ir.Import | None = None
+    for statement in module.program.body.statements:
+        if isinstance(statement, ir.Import):
+            last = statement
+        elif last is not None:
+            break
+    if last is None:
+        return None
+    end = line_end(module, module.span(last)[1])
+    newline = module.source.newline
+    if module.source.text[end - 1] not in "\r\n":
+        return None
+    at = insert(end, f"from torch.amp import {word}{newline}")
+    return Fix(Applicability.SAFE, f"Import `{word}` from `torch.amp`", (at,))
+
+
+def _unknown_arguments(module: Module, call: ir.Call, name: str) -> Iterator[Finding]:
+    takes = _ARGUMENTS[name]
+    short = name.removeprefix("torch.")
+    for arg in call.args:
+        if arg.keyword is None or arg.keyword in takes:
+            continue
+        meant = _MEANT.get(arg.keyword)
+        fix = None
+        if meant in takes and call.keyword(meant) is None and not (meant == takes[0] and call.positional):
+            fix = Fix(Applicability.SAFE, f"Write `{meant}=`", (Edit(*module.layout.keyword(arg), meant),))
+        advice = f"it is called `{meant}`" if meant in takes else f"it takes {', '.join(takes)}"
+        message = f"`{short}` has no argument `{arg.keyword}`: TypeError; {advice}"
+        yield rule.finding(module.layout.keyword(arg), message, fix=fix)
+
+
+def _custom_without_device(module: Module) -> Iterator[Finding]:
+    for value in module.references("torch.amp.custom_fwd", "torch.amp.custom_bwd"):
+        name = module.names.only(value)
+        if name is None:
+            continue
+        parent = value.parent
+        short = name.removeprefix("torch.")
+        device = choose(module, value) or Choice('"cuda"', Applicability.UNSAFE)
+        message = f"`{short}` without `device_type` raises TypeError; write `{short}(device_type={device.text})`"
+        if isinstance(parent, ir.Function) and value in parent.decorators:
+            edit = insert(module.span(value)[1], f"(device_type={device.text})")
+        elif isinstance(parent, ir.Call) and parent.func is value and not parent.unpacks("**"):
+            if parent.keyword("device_type") is not None:
+                continue
+            edit = add_last_argument(module, parent, f"device_type={device.text}")
+        else:
+            continue
+        yield rule.finding(
+            module.span(value), message, fix=Fix(device.applicability, f"Name the device: {device.text}", (edit,))
+        )

@@ -1,0 +1,1 @@
+"""AMP601 to AMP603: accelerate, Lightning and transformers."""

@@ -1,0 +1,349 @@
+"""Gradients are clipped past accelerate, which has scaled them.
+
+## What it does
+Finds `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` (and timm's clips, and `p.grad.clamp_(...)`) behind
+`accelerator.backward(loss)`, in one function or in the functions of the same file that it calls. It also finds
+`accelerator.clip_grad_norm_` where it comes on each micro step (of `with accelerator.accumulate(...)`, or with a step
+that waits for a counter), and twice in one step: it unscales the gradients of every optimizer each time. An error where
+the file shows `mixed_precision="fp16"`; a warning where accelerate is told elsewhere (`accelerate launch`, a setting),
+which is right until that is float16.
+
+It is silent where the file shows that the precision is another one ("no", "bf16", "fp8"), where DeepSpeed is set up
+(it clips itself) or `cpu=True` (there is no scaler), behind `accelerator.unscale_gradients()`, in the other arm of an
+if that has an Accelerator's clip, in a function that asks for the scale, and under a test that may ask for the
+precision or for the way of training. Checked against accelerate 1.15.
+
+## Why is this bad?
+In float16 `accelerator.backward` multiplies the loss by the scale of its own GradScaler, and the gradients are divided
+by it in `optimizer.step()`. A clip in between sees gradients that are 65,536 times too large (the initial scale), and
+makes nearly every step one of length `max_norm / 65536`. `accelerator.clip_grad_norm_` unscales first. It does so each
+time: a second one before the step, or one on a micro step, raises "unscale_() has already been called on this
+optimizer since the last update()".
+
+## Example
+```python
+accelerator = Accelerator(mixed_precision="fp16")
+model, optimizer = accelerator.prepare(model, optimizer)
+
+accelerator.backward(loss)
+torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+optimizer.step()
+```
+
+## Use instead
+```python
+accelerator = Accelerator(mixed_precision="fp16")
+model, optimizer = accelerator.prepare(model, optimizer)
+
+accelerator.backward(loss)
+if accelerator.sync_gradients:
+    accelerator.clip_grad_norm_(model.parameters(), 1.0)
+optimizer.step()
+```
+
+## Fix safety
+Safe for `clip_grad_norm_` under `if accelerator.sync_gradients`, or where the file makes the Accelerator and nowhere
+accumulates. Else unsafe, and with that `if`. Unsafe for `clip_grad_value_` too, which accelerate refuses with FSDP and
+DeepSpeed, where the norm is used (with DeepSpeed there is none), and for a bound beyond 1,000 (tuned to scaled
+gradients, it would no longer clip). The `if` round an Accelerator's own clip is unsafe: in other precisions micro steps
+were clipped one by one. No fix where an argument is given that the Accelerator's clip lacks (`foreach`,
+`error_if_nonfinite`), where the step does not always follow the clip, or several steps do (the first one's `update()`
+ends what was unscaled for the others), where the norm is used and an `if` would leave it unset, where a counter decides
+on micro steps, and for the second clip of a step: clip all parameters at once, or leave the second one to torch. Where
+the project admits older releases of accelerate no fix uses the norm (returned since 0.14) or that `if` (since 0.11).
+
+## Proof
+accelerate need not be installed where fixtures run: `_libraries` in the rule's folder stands in for it, with torch's
+own scaler and optimizers. The clip sees 65,536 times the true norm before, and the true norm after; micro steps and
+second clips raise. The same came out by hand with accelerate 1.15 itself, its scaler set to the CPU's.
+
+## References
+- [The Accelerator](https://huggingface.co/docs/accelerate/package_reference/accelerator)
+- [Gradient accumulation with accelerate](https://huggingface.co/docs/accelerate/usage_guides/gradient_accumulation)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.conditions import guarded
+from amplint.fixes.statements import own_statement, says_the_same
+from amplint.model.flow.path_conditions import Conditions
+from amplint.model.inference.dtypes import dtypes
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import upwards
+from amplint.model.syntax.scopes import owner_class
+from amplint.model.usage.accelerators import accelerators
+from amplint.registry.rule import Rule
+from amplint.rules.shared.framework_steps import (
+    SYNCS,
+    Met,
+    Step,
+    asks_for_sync,
+    common,
+    containers,
+    is_always_behind,
+    may_decide,
+    tests_of,
+)
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("clip_grad & accelerate",))
+
+_SCALES = "fp16"
+# Plugins of engines that scale and clip by themselves.
+_ENGINES = ("deepspeed_plugin", "deepspeed_plugins", "megatron_lm_plugin")
+_PERIOD = "gradient_accumulation_steps"
+# What an Accelerator calls torch's clips, and the arguments that it takes.
+_OWN = {
+    "torch.nn.utils.clip_grad_norm_": ("clip_grad_norm_", ("parameters", "max_norm", "norm_type")),
+    "torch.nn.utils.clip_grad_norm": ("clip_grad_norm_", ("parameters", "max_norm", "norm_type")),
+    "torch.nn.utils.clip_grad_value_": ("clip_grad_value_", ("parameters", "clip_value")),
+    "torch.nn.utils.clip_grad_value": ("clip_grad_value_", ("parameters", "clip_value")),
+}
+_TUNED = 1_000
+# The releases from which on the norm is returned, and micro steps can be told.
+_GIVES_NORM, _TELLS_STEPS = "0.14", "0.11"
+_STEPS = re.compile("(?i)step")
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each clip that comes after an Accelerator's backward in the wrong way, once."""
+    if not accelerators(module).imported:
+        return
+    told: set[int] = set()
+    for container in containers(module, lambda call: accelerators(module).kind(call) == "clip"):
+        step = Step(module, container, accelerators(module).kind)
+        for met in step.met:
+            found = None
+            if met.call.id not in told and met.kind == "torch":
+                found = _past(module, step, met)
+            elif met.call.id not in told and met.kind == "clip":
+                found = _again(module, step, met) or _on_micro_steps(module, step, met)
+            if found is not None:
+                told.add(met.call.id)
+                yield found
+
+
+def _severity(module: Module, accelerator: ir.Value) -> Severity | None:
+    """How sure it is that the gradients are scaled; None where they aren't, or an engine sees to it."""
+    known = accelerators(module)
+    made = known.made(accelerator)
+    if any(call.keyword(each) is not None for call in made for each in _ENGINES):
+        return None
+    if any(isinstance(cpu := call.keyword("cpu"), ir.Constant) and cpu.value is True for call in made):
+        return None  # there it has no scaler
+    precisions = known.precisions(accelerator)
+    if _SCALES in precisions:
+        return Severity.ERROR
+    return Severity.WARNING if None in precisions else None
+
+
+def _when(severity: Severity) -> str:
+    return "" if severity is Severity.ERROR else f'where accelerate is told to use "{_SCALES}", '
+
+
+def _receiver(call: ir.Call) -> ir.Value:
+    assert isinstance(call.func, ir.Attribute)
+    return call.func.base
+
+
+# --- torch's clip ---------------------------------------------------------------------------------------------------
+
+
+def _past(module: Module, step: Step, clip: Met) -> Finding | None:
+    backward = step.before(clip)
+    if backward is None or backward.kind != "backward" or step.in_other_arm(clip):
+        return None
+    if not is_always_behind(module, clip, backward):
+        return None
+    accelerator = _receiver(backward.call)
+    severity = _severity(module, accelerator)
+    if severity is None:
+        return None
+    name, own = module.text(accelerator), _OWN.get(module.names.only(clip.call.func) or "")
+    instead = f"{name}.{own[0]}" if own else f"{name}.unscale_gradients()"
+    offered, withheld = _fix(module, step, clip, backward)
+    return rule.finding(
+        module.span(clip.call),
+        f"{_when(severity)}the gradients are still multiplied by the loss scale of `{name}.backward` when "
+        f"`{module.text(clip.call.func)}` clips them; call `{instead}`" + (" first" if not own else ""),
+        fix=offered,
+        withheld=withheld,
+        severity=severity,
+    )
+
+
+def _fix(module: Module, step: Step, clip: Met, backward: Met) -> tuple[Fix | None, str | None]:
+    accelerator, call = _receiver(backward.call), clip.call
+    own = _OWN.get(module.names.only(call.func) or "")
+    if own is None:
+        return None, "unscale_gradients() has to come before it, on the last micro step only"
+    method, takes = own
+    lacking = [arg.keyword for arg in call.args if arg.keyword is not None and arg.keyword not in takes]
+    if lacking:
+        return None, f"the clip of an Accelerator takes no `{lacking[0]}`"
+    if call.unpacks("*") or call.unpacks("**") or len(call.positional) > len(takes):
+        return None, "the clip of an Accelerator may take fewer arguments"
+    if not _readable(module, accelerator, clip.call, backward.call):
+        return None, "the Accelerator has another name there, or none"
+    uses = step.behind(clip)
+    if uses is None or uses.kind != "step" or tests_of(uses, clip):
+        return None, "what follows it in this step can't be told: it has to come once before each step"
+    if step.steps_behind(clip) > 1:
+        return None, "the first of several steps ends what one clip of an Accelerator unscales"
+    text, start = f"{module.text(accelerator)}.{method}", module.span(call.func)
+    edit, doubts = Edit(*start, text), []
+    if method == "clip_grad_value_":
+        doubts.append("it refuses FSDP and DeepSpeed")
+    elif own_statement(call) is None:
+        if older := _older(module, _GIVES_NORM):
+            return None, f"its norm is used, which `{text}` returns since {older}"
+        doubts.append("DeepSpeed gives it no tensor for the norm")
+    if _is_tuned(call):
+        doubts.append("a bound tuned to scaled gradients no longer clips")
+    if not asks_for_sync(clip) and _may_accumulate(module, accelerator):
+        statement = own_statement(call)
+        test = f"{module.text(accelerator)}.{SYNCS}"
+        guard = guarded(module, statement, test) if statement is not None else None
+        if guard is None or guard.start != start[0]:
+            return None, f"it has to stand under `if {test}`, and its norm is used or it shares lines"
+        if older := _older(module, _TELLS_STEPS):
+            return None, f"it has to stand under `if {test}`, which is there since {older}"
+        edit = Edit(*start, guard.content + text)
+        doubts.append("on micro steps it no longer clips")
+    applicability = Applicability.UNSAFE if doubts else Applicability.SAFE
+    note = f" ({'; '.join(doubts)})" if doubts else ""
+    return Fix(applicability, f"Clip with `{text}`{note}", (edit,)), None
+
+
+def _older(module: Module, release: str) -> str | None:
+    """What to say of a release of accelerate, where the project admits older ones."""
+    target = module.target_of("accelerate")
+    if target.guarantees(release):
+        return None
+    return f"accelerate {release}, and the project admits older ones ({target.origin})"
+
+
+def _readable(module: Module, accelerator: ir.Value, here: ir.Call, there: ir.Call) -> bool:
+    """Whether the Accelerator is called at the clip as it is at the backward."""
+    if ir.function_of(here) is ir.function_of(there):
+        return says_the_same(module, accelerator, here, there)
+    cls = owner_class(accelerator) if isinstance(accelerator, ir.Attribute) else None
+    function = ir.function_of(here)
+    return (
+        cls is not None
+        and function is not None
+        and function.cls is cls
+        and bool(function.params)
+        and module.text(accelerator).partition(".")[0] == function.params[0].name
+    )
+
+
+def _is_tuned(call: ir.Call) -> bool:
+    bound = call.positional[1] if len(call.positional) > 1 else call.keyword("max_norm") or call.keyword("clip_value")
+    value = bound.value if isinstance(bound, ir.Constant) else None
+    return isinstance(value, (int, float)) and value > _TUNED
+
+
+def _may_accumulate(module: Module, accelerator: ir.Value) -> bool:
+    """Whether micro steps are in sight, or may be where they aren't: the Accelerator comes from elsewhere."""
+    accumulates = any(
+        ir.last_name(call.func) in ("accumulate", "no_sync") for call in module.own.near("accumulate", "no_sync").calls
+    )
+    return accumulates or not accelerators(module).made(accelerator)
+
+
+# --- the Accelerator's own clip -------------------------------------------------------------------------------------
+
+
+def _again(module: Module, step: Step, clip: Met) -> Finding | None:
+    """A second clip of one step."""
+    first = step.before(clip)
+    if first is None or first.kind not in ("clip", "unscale_") or tests_of(first, clip) or first.call is clip.call:
+        return None
+    if first.kind == "unscale_" and first.call.args:
+        return None  # of one optimizer
+    accelerator = _receiver(clip.call)
+    severity = _severity(module, accelerator)
+    if severity is None or module.text(_receiver(first.call)) != module.text(accelerator):
+        return None
+    if any(may_decide(module, test) for test, _ in tests_of(clip, first)):
+        return None
+    one, other = common(first, clip)
+    calls = module.own.near(_STEPS).calls
+    if any(_STEPS.search(ir.last_name(call.func)) for call in calls if one.id < call.id < other.id):
+        return None  # of an optimizer that isn't known as one
+    return rule.finding(
+        module.span(clip.call),
+        f"{_when(severity)}`{module.text(first.call.func)}` on {module.line(first.call)} has unscaled the "
+        "gradients of all optimizers, and doing it again before the step raises RuntimeError; clip them all at once",
+        withheld="which of the two clips is meant for which parameters has to be decided",
+        severity=severity,
+    )
+
+
+def _on_micro_steps(module: Module, step: Step, clip: Met) -> Finding | None:
+    """A clip on each micro step: of `with accelerator.accumulate(...)`, or with a step that waits for a counter."""
+    accelerator = _receiver(clip.call)
+    severity = _severity(module, accelerator)
+    if severity is None or asks_for_sync(clip):
+        return None
+    fix, withheld = None, "its norm is used, or it shares lines with other code"
+    if _accumulates(module, accelerator) and _is_inside_accumulate(module, clip):
+        test, statement = f"{module.text(accelerator)}.{SYNCS}", own_statement(clip.call)
+        edit = guarded(module, statement, test) if statement is not None else None
+        fix = Fix(Applicability.UNSAFE, f"Clip under `if {test}`", (edit,)) if edit is not None else None
+    elif (counted := _counted(module, step, clip)) is not None:
+        test, withheld = module.text(counted), "what the step waits for need not be known where the clip stands"
+    else:
+        return None
+    return rule.finding(
+        module.span(clip.call),
+        f"{_when(severity)}`{module.text(clip.call.func)}` unscales the gradients on each micro step, and the second "
+        f"time before the step raises RuntimeError; call it under `if {test}`",
+        fix=fix,
+        withheld=None if fix else withheld,
+        severity=severity,
+    )
+
+
+def _is_inside_accumulate(module: Module, clip: Met) -> bool:
+    inside = [each for call in clip.path for each in upwards(ir.statement_of(call)) if isinstance(each, ir.With)]
+    region = next((each for each in inside if any(_is_accumulate(module, item) for item in each.items)), None)
+    return region is not None and not any(_mentions_sync(each) for each in ir.values_below(region.body))
+
+
+def _counted(module: Module, step: Step, clip: Met) -> ir.Value | None:
+    """The test of a counter for which the step behind a clip waits, and the clip doesn't."""
+    use = step.behind(clip)
+    if use is None or use.kind != "step":
+        return None
+    conditions = Conditions(module)
+    return next((test for test, holds in tests_of(use, clip) if holds and conditions.counts(test)), None)
+
+
+def _is_accumulate(module: Module, item: ir.Item) -> bool:
+    func = item.context.func if isinstance(item.context, ir.Call) else None
+    return isinstance(func, ir.Attribute) and func.attr == "accumulate" and accelerators(module).owns(func.base)
+
+
+def _mentions_sync(value: ir.Value) -> bool:
+    return isinstance(value, ir.Attribute) and value.attr == SYNCS
+
+
+def _accumulates(module: Module, accelerator: ir.Value) -> bool:
+    """Whether the file shows more than one micro step, or a setting for it."""
+    given = [call.keyword(_PERIOD) for call in accelerators(module).made(accelerator)]
+    return any(each is not None and not _is_one(module, each) for each in given)
+
+
+def _is_one(module: Module, value: ir.Value) -> bool:
+    found = [each.value for each in dtypes(module, value)]
+    return all(isinstance(each, ir.Constant) and each.value == 1 for each in found)

@@ -1,0 +1,189 @@
+"""Lightning is asked for a precision in a way that it has no more, or something works against the one it was given.
+
+## What it does
+Finds, where the classes are Lightning's own,
+
+- `precision=16`, "16" and "bf16" of `Trainer` and `Fabric`, the names from before 2.0 of "16-mixed" and "bf16-mixed"
+  (a warning), and a literal that is no precision (an error),
+- `amp_backend` and `amp_level` of `Trainer`, which 2.0 removed (an error),
+- in a file with a Trainer in "16-mixed": a LightningModule that scales its loss with a GradScaler of its own and leaves
+  backward or step to Lightning, and one that clips between `self.manual_backward(loss)` and the optimizer's step, with
+  torch's functions or `self.clip_gradients` (errors),
+- torch's clips behind `fabric.backward(loss)` of a Fabric in "16-mixed" (an error),
+- a float16 region in the `training_step` of a file whose Trainers are all in "bf16-mixed" (an error).
+
+It is silent where the project admits no Lightning from 2.0 on, or declares none and the call has other arguments that
+2.0 removed (`gpus`): that is written for an older one; and for names and arguments under a test of the version. It is
+silent for a region in the Trainer's own precision (redundant, not wrong), for a scaler in a module that takes its
+optimizers with `use_pl_optimizer=False` and does all by itself, for a clip in a function that asks for the scale, and
+wherever the Trainer stands in another file. Checked against lightning 2.6.6, and 1.9.5 for what was before.
+
+## Why is this bad?
+The old names still work, with a warning each time: 16 means "16-mixed", and not the "16-true" that it sounds like.
+`amp_backend` raises TypeError, a precision that there is not ValueError. In "16-mixed" the Trainer scales the loss in
+`manual_backward` and unscales in the optimizer's `step()`: a clip in between sees gradients that are 65,536 times too
+large, `self.clip_gradients` too; a second scaler scales once more, which overflows, or finds that nothing was scaled
+with it. "bf16-mixed" has no scaler: gradients of a float16 region underflow.
+
+## Example
+```python
+trainer = L.Trainer(accelerator="gpu", precision=16)
+```
+
+## Use instead
+```python
+trainer = L.Trainer(accelerator="gpu", precision="16-mixed")
+```
+
+## Fix safety
+Safe: the new name means the same from Lightning 2.0 on; it is not offered where the project admits older releases,
+which don't know it, and for a variable, which something else may compare. `amp_backend="native"`, which is all there is
+now, is taken out where no comment stands at it. Everything else is for a person: clip in `on_before_optimizer_step`,
+which Lightning calls when it has unscaled, or with `fabric.clip_gradients`.
+
+## Proof
+Lightning need not be installed where fixtures run. What it does in a step is in `_libraries`, which stands in for it
+with torch's own scaler, and is executed. Names of precisions and arguments are not (shows=none): who refuses them would
+be the stand-in. Run by hand with lightning 2.6.6: 16, "16" and "bf16" warn that they are supported for historical
+reasons only, "fp16" raises ValueError, `amp_backend` and `amp_level` TypeError; torch's clip and `self.clip_gradients`
+behind `manual_backward` saw a norm of 118,482 where the true one was 1.81, a clip in `on_before_optimizer_step` saw
+1.81; with a second scaler no parameter moved.
+
+## References
+- [N-bit precision](https://lightning.ai/docs/pytorch/stable/common/precision_basic.html)
+- [Manual optimization](https://lightning.ai/docs/pytorch/stable/model/manual_optimization.html)
+- [What 2.0 changed](https://lightning.ai/docs/pytorch/stable/upgrade/from_1_9.html)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import Assigned
+from amplint.registry.rule import Rule
+from amplint.rules.shared.framework_releases import depends_on_release, is_for_older
+from amplint.rules.shared.lightning import Setup, setups
+from amplint.rules.shared.lightning_steps import against
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=(
+        "ightning & precision & Trainer(",
+        "ightning & precision & Fabric(",
+        "ightning & amp_backend",
+        "ightning & amp_level",
+    ),
+)
+
+_RENAMED_IN = "2.0"
+_RENAMED = {16: "16-mixed", "16": "16-mixed", "bf16": "bf16-mixed"}
+_OLD = (16, 32, 64, "16", "32", "64", "bf16")
+_NEW = (
+    "16-mixed", "bf16-mixed", "16-true", "bf16-true", "32-true", "64-true",
+    "transformer-engine", "transformer-engine-float16",
+)  # fmt: skip
+_REMOVED = ("amp_backend", "amp_level")
+# Other arguments of Trainer that 2.0 removed.
+_BEFORE = (
+    "auto_lr_find", "auto_scale_batch_size", "auto_select_gpus", "gpus", "ipus", "move_metrics_to_cpu",
+    "multiple_trainloader_mode", "num_processes", "progress_bar_refresh_rate", "replace_sampler_ddp",
+    "resume_from_checkpoint", "tpu_cores", "track_grad_norm", "weights_summary",
+)  # fmt: skip
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """What the file asks of Lightning, and what its modules do against it."""
+    if not module.target_of("lightning").reaches(_RENAMED_IN):
+        return
+    for setup in setups(module):
+        if not is_for_older(module, "lightning", setup.call, _BEFORE):
+            yield from _arguments(module, setup)
+    told: set[int] = set()
+    for call, message in against(module):
+        if call.id not in told:
+            told.add(call.id)
+            yield rule.finding(module.span(call), message, severity=Severity.ERROR)
+
+
+# --- arguments ------------------------------------------------------------------------------------------------------
+
+
+def _arguments(module: Module, setup: Setup) -> Iterator[Finding]:
+    if setup.precision is not None:
+        yield from _precision(module, setup, setup.precision)
+    for arg in setup.call.args:
+        if arg.keyword in _REMOVED and setup.what == "Trainer" and not depends_on_release(module, arg.value):
+            yield _removed(module, setup, arg)
+
+
+def _precision(module: Module, setup: Setup, given: ir.Value) -> Iterator[Finding]:
+    for value, inline in _literals(module, given):
+        found, at = value.value, value if inline else given
+        if isinstance(found, bool) or not isinstance(found, (int, str)) or depends_on_release(module, value):
+            continue
+        if found in _RENAMED:
+            yield _renamed(module, setup, value, at, _RENAMED[found])
+        elif found not in (*_OLD, *_NEW):
+            message = f"{setup.what} knows no precision {found!r} and raises ValueError; float16 is {_NEW[0]!r}"
+            yield rule.finding(module.span(at), message, severity=Severity.ERROR)
+
+
+def _literals(module: Module, value: ir.Value, inline: bool = True) -> Iterator[tuple[ir.Constant, bool]]:
+    """The literals that a precision is: in place, the arms of a choice, or (not inline) what a variable is set to."""
+    if isinstance(value, ir.Constant):
+        yield value, inline
+    elif isinstance(value, ir.Conditional):
+        yield from _literals(module, value.then, inline)
+        yield from _literals(module, value.other, inline)
+    elif isinstance(value, ir.Name) and inline:
+        bindings = module.names.bindings(value)
+        if all(isinstance(each, Assigned) for each in bindings):
+            found = [each for of in bindings if isinstance(of, Assigned) for each in _literals(module, of.value, False)]
+            yield from {each.value: (each, kept) for each, kept in found}.values()
+
+
+def _renamed(module: Module, setup: Setup, value: ir.Constant, at: ir.Value, new: str) -> Finding:
+    target, fix, withheld = module.target_of("lightning"), None, None
+    if value is not at:
+        withheld = "it comes from a variable, which something else may read"
+    elif not target.guarantees(_RENAMED_IN):
+        withheld = f"{new!r} needs lightning {_RENAMED_IN}, and the project admits older ones ({target.origin})"
+    else:
+        quote = "'" if module.text(value).startswith("'") else '"'
+        fix = Fix(Applicability.SAFE, f"Say {new!r}", (Edit(*module.span(value), f"{quote}{new}{quote}"),))
+    message = (
+        f"`precision={module.text(value)}` is the name from before Lightning {_RENAMED_IN} of {new!r}, and "
+        f"{setup.what} warns about it; pass {new!r}"
+    )
+    return rule.finding(module.span(at), message, fix=fix, withheld=withheld)
+
+
+def _removed(module: Module, setup: Setup, arg: ir.Arg) -> Finding:
+    native = isinstance(arg.value, ir.Constant) and arg.value.value in ("native", None)
+    edit = _without(module, setup.call, arg) if native else None
+    fix = Fix(Applicability.SAFE, f"Leave `{arg.keyword}` out", (edit,)) if edit is not None else None
+    advice = "leave it out" if native else "apex is gone; leave it out and pass precision='16-mixed'"
+    message = f"Lightning {_RENAMED_IN} removed `{arg.keyword}`, and Trainer raises TypeError; {advice}"
+    sure = module.target_of("lightning").guarantees(_RENAMED_IN)
+    severity = Severity.ERROR if sure else Severity.WARNING
+    return rule.finding(module.layout.span(arg), message, fix=fix, severity=severity)
+
+
+def _without(module: Module, call: ir.Call, arg: ir.Arg) -> Edit | None:
+    """Take an argument out, with the comma and space before or behind it; None where a comment stands there."""
+    at = call.args.index(arg)
+    span = module.layout.span
+    if at:
+        start, end = span(call.args[at - 1])[1], span(arg)[1]
+    else:
+        start, end = span(arg)[0], span(call.args[1])[0] if len(call.args) > 1 else span(arg)[1]
+    return None if "#" in module.source.text[start:end] else Edit(start, end, "")

@@ -1,0 +1,213 @@
+"""TrainingArguments that exclude each other, that transformers has no more, or that train a model in float16.
+
+## What it does
+Finds, in calls of transformers' `TrainingArguments` and `Seq2SeqTrainingArguments`,
+
+- `fp16` and `bf16` both True, or both the same flag, and `fp16_full_eval` and `bf16_full_eval` likewise (an error),
+- `fp16_backend`, `half_precision_backend` and `fp16_opt_level`, which 5.0 removed (an error; a warning where the
+  project admits older releases too), and below 5.0 `fp16_backend` alone, which warns since 4.13,
+- `trainer.evaluate()` or `trainer.predict()` before `trainer.train()` of a Trainer that has `fp16_full_eval` or
+  `bf16_full_eval` (an error).
+
+It is silent where a flag is not a literal, where the project admits no release that removed an argument, and where it
+declares none and the call has other arguments that are gone in 5.0 (`evaluation_strategy`, `no_cuda`): that is written
+for an older one; and for these under a test of the version. Checked against transformers 5.23, 5.0, 4.57 and 4.13.
+
+## Why is this bad?
+The first raise ValueError, the removed ones TypeError, before anything is trained. Full evaluation in float16 casts the
+model's own parameters, and nothing casts them back: `train()` then trains float16 parameters without a scaler, or,
+with `fp16=True`, raises "Attempting to unscale FP16 gradients." A model that was evaluated after training is float16
+too, and is saved so.
+
+## Example
+```python
+args = TrainingArguments(output_dir="out", fp16=True, half_precision_backend="auto")
+```
+
+## Use instead
+```python
+args = TrainingArguments(output_dir="out", fp16=True)
+```
+
+## Fix safety
+There is no fix. Which of two precisions was meant is not in the code; a backend or level of apex has no counterpart;
+when to evaluate is the program's own order.
+
+## Proof
+The fixtures are not executed (shows=none): transformers need not be installed, and what stands in for it would refuse
+only what it is told to. Run by hand with transformers 5.23: `fp16=True, bf16=True` and the two for full evaluation
+raise ValueError, the removed ones TypeError; behind `evaluate()` with `fp16_full_eval=True` all parameters were
+float16, and `train()` trained them so.
+
+## References
+- [TrainingArguments](https://huggingface.co/docs/transformers/main_classes/trainer#transformers.TrainingArguments)
+- [What 5.0 removed](https://github.com/huggingface/transformers/blob/main/MIGRATION_GUIDE_V5.md)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Finding, Severity
+from amplint.model.names.reaching_definitions import only_assignment
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import dominates
+from amplint.model.usage.mentions_of import near_kept
+from amplint.registry.rule import Rule
+from amplint.rules.shared.framework_releases import depends_on_release, is_class_of, is_for_older
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=(
+        "TrainingArguments & transformers & fp16",
+        "TrainingArguments & transformers & half_precision_backend",
+        "TrainingArguments & transformers & bf16_full_eval",
+    ),
+)
+
+_LIBRARIES = ("transformers",)
+_EXCLUSIVE = (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval"))
+_REMOVED_IN = "5.0"
+_REMOVED = {
+    "fp16_backend": "torch's own AMP is all there is; leave it out",
+    "half_precision_backend": "torch's own AMP is all there is; leave it out",
+    "fp16_opt_level": "it was apex's; leave it out",
+}
+# Other arguments that are in 4.57 and gone in 5.0, of those that scripts use.
+_OLD = (
+    "evaluation_strategy", "include_inputs_for_metrics", "include_tokens_per_second", "no_cuda", "overwrite_output_dir",
+    "per_gpu_eval_batch_size", "per_gpu_train_batch_size", "push_to_hub_model_id", "push_to_hub_token",
+    "save_safetensors", "sharded_ddp", "use_mps_device",
+)  # fmt: skip
+_DEPRECATED, _REPLACED_IN = "fp16_backend", "4.13"
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """The arguments one by one and in pairs, and what a Trainer does with them."""
+    for call in module.own.near(*module.words("transformers.*TrainingArguments")).calls:
+        if is_class_of(module, call.func, _LIBRARIES, "TrainingArguments", "Seq2SeqTrainingArguments"):
+            yield from _pairs(module, call)
+            yield from _removed(module, call)
+            yield from _evaluated_first(module, call)
+
+
+def _argument(call: ir.Call, name: str) -> ir.Arg | None:
+    return next((arg for arg in call.args if arg.keyword == name), None)
+
+
+def _pairs(module: Module, call: ir.Call) -> Iterator[Finding]:
+    for one, other in _EXCLUSIVE:
+        first, second = _argument(call, one), _argument(call, other)
+        if first is None or second is None:
+            continue
+        flag = module.text(first.value)
+        if _is_true(module, first.value) and _is_true(module, second.value):
+            when = ""
+        elif isinstance(first.value, (ir.Name, ir.Attribute)) and flag == module.text(second.value):
+            when = f" whenever `{flag}` is true"
+        else:
+            continue
+        message = (
+            f"`{one}` and `{other}` are both on, and TrainingArguments raises ValueError{when}; choose one of them"
+        )
+        if not when or not _is_false(module, first.value):
+            yield rule.finding(module.layout.span(max(first, second, key=lambda arg: arg.value.id)), message)
+
+
+def _literal(module: Module, value: ir.Value) -> object:
+    """The literal that a value is, or that a variable is where it is read; the value itself else."""
+    if isinstance(value, ir.Name):
+        made = only_assignment(module.names, value)
+        value = made.value if made is not None else value
+    return value.value if isinstance(value, ir.Constant) else value
+
+
+def _is_true(module: Module, value: ir.Value) -> bool:
+    return _literal(module, value) is True
+
+
+def _is_false(module: Module, value: ir.Value) -> bool:
+    return _literal(module, value) in (False, None)
+
+
+def _removed(module: Module, call: ir.Call) -> Iterator[Finding]:
+    target = module.target_of("transformers")
+    if is_for_older(module, "transformers", call, _OLD) or depends_on_release(module, call):
+        return
+    for arg in call.args:
+        if arg.keyword not in _REMOVED:
+            continue
+        span, advice = module.layout.span(arg), _REMOVED[arg.keyword]
+        if target.reaches(_REMOVED_IN):
+            sure = target.guarantees(_REMOVED_IN)
+            where = "" if sure else ", which the project admits"
+            message = f"transformers {_REMOVED_IN}{where} has no `{arg.keyword}` and raises TypeError; {advice}"
+            yield rule.finding(span, message, severity=Severity.ERROR if sure else Severity.WARNING)
+        elif arg.keyword == _DEPRECATED and target.guarantees(_REPLACED_IN) and _literal(module, arg.value) != "auto":
+            message = f"`{arg.keyword}` is deprecated and gone in transformers {_REMOVED_IN}; {advice}"
+            yield rule.finding(span, message, severity=Severity.WARNING)
+
+
+# --- evaluation before training -------------------------------------------------------------------------------------
+
+
+def _evaluated_first(module: Module, call: ir.Call) -> Iterator[Finding]:
+    """An evaluation that casts the parameters, and training behind it."""
+    flag = next(
+        (name for name in _EXCLUSIVE[1] if (each := _argument(call, name)) and _is_true(module, each.value)), None
+    )
+    if flag is None:
+        return
+    half = "float16" if flag.startswith("fp16") else "bfloat16"
+    for trainer in _trainers(module, call):
+        used = [
+            each
+            for each in near_kept(module, {trainer}).calls
+            if module.is_own(each) and _is_method(module, each, trainer)
+        ]
+        for train in used:
+            if ir.last_name(train.func) != "train":
+                continue
+            first = next((each for each in used if each.id < train.id and _casts(each, train)), None)
+            if first is not None:
+                name, training = module.text(first.func), module.text(train.func)
+                yield rule.finding(
+                    module.span(first),
+                    f"with `{flag}` `{name}` casts the parameters of the model to {half}, and `{training}` "
+                    f"on {module.line(train)} trains them so; train before it, or leave `{flag}` out",
+                )
+                return
+
+
+def _trainers(module: Module, call: ir.Call) -> Iterator[str]:
+    """The keys of the Trainers that get these arguments, and a model that is already there."""
+    known = objects(module)
+    assigned = call.parent
+    keys = {known.key(each) for each in assigned.targets} if isinstance(assigned, ir.Assign) else set()
+    for each in module.own.near(*module.words("transformers.*Trainer")).calls:
+        if not is_class_of(module, each.func, _LIBRARIES, "Trainer", "Seq2SeqTrainer") or each.keyword("model_init"):
+            continue
+        given = each.keyword("args") or (each.positional[1] if len(each.positional) > 1 else None)
+        if given is call or (given is not None and known.key(given) in keys - {None}):
+            parent = each.parent
+            for target in parent.targets if isinstance(parent, ir.Assign) else ():
+                if (key := known.key(target)) is not None:
+                    yield key
+
+
+def _is_method(module: Module, call: ir.Call, trainer: str) -> bool:
+    return isinstance(call.func, ir.Attribute) and objects(module).key(call.func.base) == trainer
+
+
+def _casts(call: ir.Call, train: ir.Call) -> bool:
+    """Whether a call evaluates whenever the training behind it is reached."""
+    same = ir.function_of(call) is ir.function_of(train)
+    return ir.last_name(call.func) in ("evaluate", "predict") and same and dominates(call, train)

@@ -1,0 +1,1 @@
+"""AMP501 to AMP510: what half precision does to numbers."""

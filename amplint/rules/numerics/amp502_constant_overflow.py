@@ -1,0 +1,209 @@
+"""A constant that float16 can't hold goes into a float16 tensor.
+
+## What it does
+Finds numbers beyond 65504 (for bfloat16: beyond 3.39e38) that are filled into a tensor which a region has left in half
+precision: `masked_fill`, `fill_`, `full_like`, `torch.where`, an assignment under a mask. The number may be a literal,
+a constant of the module, an attribute, a default, or `torch.finfo(torch.float32).min`.
+
+It is silent about -inf, which half precision holds; where the scores are float32 (after `softmax` on cuda, after
+`.float()`); where the constant is added to float32, so that the sum is float32; and where the code asks for the dtype.
+
+## Why is this bad?
+`scores.masked_fill(mask, -1e9)` raises "value cannot be converted to type c10::Half without overflow". An assignment
+and `torch.where` say nothing and make -inf of it: a row in which everything is masked becomes NaN, and so does the
+loss.
+
+## Example
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    scores = q @ k.transpose(-2, -1)
+    scores = scores.masked_fill(mask, -1e9)
+    weights = scores.softmax(-1)
+```
+
+## Use instead
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    scores = q @ k.transpose(-2, -1)
+    scores = scores.masked_fill(mask, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(-1)
+```
+
+## Fix safety
+Safe where the tensor is filled once and goes straight into a softmax. Else unsafe: a second mask that is added to the
+least number makes -inf of it, and a row of these NaN. There is no fix where the tensor has no name.
+
+## Proof
+The fixtures train: RuntimeError before with `masked_fill`, a loss of NaN with `where` and the assignment; after the fix
+the updates are the reference's.
+
+## References
+- [torch.finfo](https://docs.pytorch.org/docs/stable/type_info.html)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.inherited_arguments import module_name
+from amplint.model.half.eval_values import Given, Seen
+from amplint.model.inference.tensor_types import HALF, NUMBER, Kind
+from amplint.model.syntax import ir
+from amplint.registry.rule import Rule
+from amplint.rules.shared.half_ops import LARGEST_BFLOAT16, LARGEST_FLOAT16, dtype_of, met, shown
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("autocast & masked_fill", "autocast & where", "autocast & e9", "autocast & inf"),
+)
+
+_RAISES = ("masked_fill", "masked_fill_", "fill", "fill_", "full_like", "new_full", "index_fill", "index_fill_")
+_SILENT = ("setitem", "where")
+
+
+class _Fill(NamedTuple):
+    """A constant that goes into a half tensor."""
+
+    seen: Seen
+    tensor: Given
+    constant: ir.Value
+    value: float
+
+    @property
+    def end(self) -> str:
+        """What `torch.finfo` calls the number to fill with."""
+        return "min" if self.value < 0 else "max"
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each constant that a half tensor can't hold."""
+    done: set[int] = set()
+    for seen in met(module, (*_RAISES, *_SILENT)):
+        found = _fill(seen)
+        if found is None or seen.node.id in done:
+            continue
+        done.add(seen.node.id)
+        fix, withheld = _fix(module, found)
+        yield rule.finding(
+            module.span(seen.node),
+            _message(module, found),
+            fix=fix,
+            withheld=withheld,
+            severity=Severity.ERROR if seen.spelling in _RAISES else Severity.WARNING,
+        )
+
+
+def _fill(seen: Seen) -> _Fill | None:
+    """The tensor that an operation fills and the constant, where the one can't hold the other."""
+    given = [*seen.operands, *(each for key, each in seen.keywords.items() if key in ("value", "fill_value", "other"))]
+    if seen.spelling == "setitem":
+        target = ir.statement_of(seen.node)
+        if not isinstance(target, ir.Assign) or seen.node not in target.targets or target.value is None:
+            return None
+        given = [seen.operands[0], (target.value, seen.operands[1][1])]
+    tensors = [each for each in given if each[1].what == HALF]
+    numbers = [(value, kind.value) for value, kind in given if kind.what == NUMBER and value is not None]
+    if len(tensors) != 1 or seen.result.what != HALF or not numbers:
+        return None
+    constant, value = numbers[-1]
+    if value is None or math.isinf(value) or not _is_too_large(value, seen.result):
+        return None
+    return _Fill(seen, tensors[0], constant, value)
+
+
+def _is_too_large(value: float, kind: Kind) -> bool:
+    return abs(value) > (LARGEST_FLOAT16 if kind.can_be("float16") else LARGEST_BFLOAT16)
+
+
+def _message(module: Module, found: _Fill) -> str:
+    value = found.tensor[0]
+    name = shown(module, value) if value is not None else "the tensor"
+    kind = found.seen.result
+    dtype = dtype_of(kind) if len(kind.names) == 1 else "float16 on one of the region's devices or dtypes"
+    spelling = "an assignment" if found.seen.spelling == "setitem" else found.seen.spelling
+    constant = shown(module, found.constant)
+    if found.seen.spelling in _RAISES:
+        what = f"{spelling} with {constant} raises RuntimeError"
+    else:
+        what = f"{constant} becomes {'-' if found.value < 0 else ''}inf in {spelling}, and a row of these NaN"
+    asked = module.text(value) if value is not None and _is_dotted(value) else "tensor"
+    return f"{name} is {dtype} here: {what}; fill with torch.finfo({asked}.dtype).{found.end}"
+
+
+# --- the fix --------------------------------------------------------------------------------------------------------
+
+
+def _fix(module: Module, found: _Fill) -> tuple[Fix | None, str | None]:
+    torch, tensor = module_name(module, "torch"), found.tensor[0]
+    if torch is None or tensor is None or not _is_dotted(tensor):
+        return None, "the tensor has no name of which the dtype could be asked for"
+    text = f"{torch}.finfo({module.text(tensor)}.dtype).{found.end}"
+    safe = found.value < 0 and _goes_into_softmax(module, found.seen.node) and _is_filled_once(module, found)
+    applicability = Applicability.SAFE if safe else Applicability.UNSAFE
+    title = f"Fill with the {'least' if found.value < 0 else 'largest'} number of its dtype"
+    return Fix(applicability, title, (Edit(*module.layout.outer(found.constant), text),)), None
+
+
+def _is_dotted(value: ir.Value) -> bool:
+    while isinstance(value, ir.Attribute):
+        value = value.base
+    return isinstance(value, ir.Name)
+
+
+def _goes_into_softmax(module: Module, node: ir.Value) -> bool:
+    """Whether what is filled goes straight into a softmax, and nowhere else."""
+    parent = node.parent
+    if isinstance(parent, (ir.Call, ir.Attribute)) and _is_softmax(module, node):
+        return True
+    if not isinstance(parent, ir.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ir.Name):
+        return False
+    name = parent.targets[0].name
+    behind = parent.block.statements[parent.block.statements.index(parent) + 1 :]
+    reads = [
+        value
+        for each in behind
+        for inner in (each, *(s for block in each.blocks() for s in ir.walk_statements(block)))
+        for root in inner.values()
+        for value in ir.walk_values(root)
+        if isinstance(value, ir.Name) and value.name == name and not value.bound
+    ]
+    rebound = (
+        bool(reads)
+        and isinstance(stated := ir.statement_of(reads[0]), ir.Assign)
+        and any(isinstance(each, ir.Name) and each.name == name for each in stated.targets)
+    )
+    return bool(reads) and _is_softmax(module, reads[0]) and (rebound or len(reads) == 1)
+
+
+def _is_softmax(module: Module, value: ir.Value) -> bool:
+    """Whether a value is the first operand of a softmax."""
+    parent = value.parent
+    if isinstance(parent, ir.Attribute):
+        return parent.attr == "softmax" and isinstance(parent.parent, ir.Call) and parent.parent.func is parent
+    if not isinstance(parent, ir.Call) or not parent.positional or parent.positional[0] is not value:
+        return False
+    return any(name.endswith(".softmax") and name.startswith("torch.") for name in module.names.of(parent.func))
+
+
+def _is_filled_once(module: Module, found: _Fill) -> bool:
+    """Whether nothing else is filled into the tensor or added to it."""
+    own = ir.function_of(found.seen.node)
+    name = module.text(found.tensor[0]) if found.tensor[0] is not None else ""
+    for each in met(module, (*_RAISES, *_SILENT, "add", "sub", "add_")):
+        if each.node is not found.seen.node and ir.function_of(each.node) is own:
+            if any(value is not None and module.text(value) == name for value, _ in each.operands):
+                return False
+            if isinstance(each.node.parent, ir.Assign) and any(
+                module.text(t) == name for t in each.node.parent.targets
+            ):
+                return False
+    return True

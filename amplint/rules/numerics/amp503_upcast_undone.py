@@ -1,0 +1,136 @@
+"""A cast to float32 goes straight into a product, which autocast computes in half precision.
+
+## What it does
+Finds a half tensor that is cast with `.float()`, `.to(torch.float32)` or `.type(torch.float32)` inside a region and
+then goes into an op that autocast computes in half precision: a product of matrices, `einsum`, a convolution, a linear
+layer. Only views may come in between.
+
+It is silent where what was cast is also used by something else, where the tensor was no half one (a mask, an image), in
+a part of the region with `enabled=False`, and where softmax, a norm or a sum is what the cast is for.
+
+## Why is this bad?
+Autocast casts the arguments of these ops back to half precision, whatever the code has done before. The cast costs
+memory and time and changes nothing: sums of large numbers overflow in float16 as they did without it.
+
+## Example
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    scores = torch.einsum("bid,bjd->bij", q.float(), k.float())
+```
+
+## Use instead
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    with torch.autocast(device_type="cuda", enabled=False):
+        scores = torch.einsum("bid,bjd->bij", q.float(), k.float())
+```
+
+## Fix safety
+The fix puts the statement into a region with `enabled=False`. It is unsafe: the product becomes slower and its result
+float32, with which later ops compute. There is no fix where an operand is not known to be float32 (outside autocast a
+product of two dtypes raises), where the region is not for one device, and where the statement is a compound one.
+
+## Proof
+The fixtures train with sums that overflow in float16: a loss of NaN or inf before, the reference's losses after.
+
+## References
+- [Autocast op reference](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float16)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.fixes.disabled_region import switched_off, wrapped
+from amplint.model.half.analysis import half
+from amplint.model.half.eval_values import Seen
+from amplint.model.inference.tensor_types import FLOAT32
+from amplint.model.regions.context_at import ON
+from amplint.model.syntax import ir
+from amplint.model.torch_facts.autocast_ops import Cast
+from amplint.model.torch_facts.op_spellings import SPELLINGS
+from amplint.registry.rule import Rule
+from amplint.rules.shared.half_ops import met, shown
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & .float",))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each cast to float32 that the next op undoes."""
+    products = [name for name, how in SPELLINGS.items() if how.ops]
+    undone = [each for each in met(module, products) if _casts_down(each)]
+    nodes = {each.node.id for each in undone}
+    done: set[int] = set()
+    for seen in undone:
+        cast = next((value for value, kind in seen.tensors() if kind.what == FLOAT32 and kind.cast), None)
+        if cast is None or seen.node.id in done or not _serves_nothing_else(module, cast, nodes):
+            continue
+        done.add(seen.node.id)
+        fix, withheld = _fix(module, seen)
+        yield rule.finding(
+            module.span(seen.node),
+            f"autocast casts {shown(module, cast)} back to {' or '.join(sorted(seen.where.low, reverse=True))} for "
+            f"{seen.spelling}, so that the cast to float32 does nothing; compute it in a region with enabled=False",
+            fix=fix,
+            withheld=withheld,
+        )
+
+
+def _casts_down(seen: Seen) -> bool:
+    """Whether the region casts the op's operands to half, on every device that it can be for."""
+    ops = SPELLINGS[seen.spelling].ops
+    return seen.where.state == ON and bool(seen.where.low) and all(each is Cast.LOW for each in seen.where.casts(ops))
+
+
+def _serves_nothing_else(module: Module, cast: ir.Value, undone: set[int]) -> bool:
+    """Whether a variable that holds what was cast goes only into ops that cast it back."""
+    if not isinstance(cast, ir.Name):
+        return not isinstance(cast, ir.Attribute)
+    function = ir.function_of(cast)
+    return all(
+        any(above.id in undone for above in _above(read))
+        for read in module.whole.within(function).values
+        if isinstance(read, ir.Name) and read.name == cast.name and not read.bound and read.id >= cast.id
+        if ir.function_of(read) is function
+    )
+
+
+def _above(value: ir.Value) -> Iterator[ir.Value]:
+    up: ir.Node | None = value
+    while isinstance(up, ir.Value):
+        yield up
+        up = up.parent
+
+
+def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
+    """Put the statement into an island."""
+    statement = ir.statement_of(seen.node)
+    if len(seen.where.devices) != 1:
+        return None, "which device the region is for is not in sight"
+    if any(kind.what != FLOAT32 for _, kind in seen.tensors()) or not _is_all_written(module, seen):
+        return None, "an operand is not known to be float32: outside autocast a product of two dtypes raises"
+    if not isinstance(statement, (ir.Assign, ir.Expr, ir.Return)):
+        return None, "it stands in the head of a compound statement"
+    header = switched_off(module, f'"{seen.where.devices[0]}"')
+    if header is None:
+        return None, "torch is not imported by its name, or a release that the project admits has no `torch.autocast`"
+    edits = wrapped(module, statement, header)
+    if edits is None:
+        return None, "it shares its line with other code"
+    return Fix(Applicability.UNSAFE, "Compute it with autocast off", tuple(edits)), None
+
+
+def _is_all_written(module: Module, seen: Seen) -> bool:
+    """Whether no other op of half precision stands in the statement, which moves as a whole."""
+    statement = ir.statement_of(seen.node)
+    return not any(
+        each.node is not seen.node and ir.statement_of(each.node) is statement and each.result.what != FLOAT32
+        for each in half(module)
+        if each.spelling in SPELLINGS and SPELLINGS[each.spelling].ops and _casts_down(each)
+    )

@@ -1,0 +1,344 @@
+"""Training computes in float32 what evaluation computes in half precision.
+
+## What it does
+Finds a cast to float32 that depends on the module's mode (`self.training`, `torch.is_grad_enabled()`), where autocast
+can be on: `x.float() if self.training else x`, `if self.training: x = x.float()`, `x.to(torch.float32 if self.training
+else x.dtype)`, and a flag that follows the mode and decides about such a cast, in a function of the file or by its name
+(`selective_scan(x, force_fp32=self.training)`).
+
+It is silent where both modes cast, or evaluation alone; where the cast is for a loss that training alone computes;
+where no region, `custom_fwd` or flag of that name says that half precision gets there; in a region that is switched
+off; and for masks, labels and indices.
+
+## Why is this bad?
+The authors met NaN, or poor gradients, in half precision, and mended it for training alone. Evaluation runs the same
+numbers through float16: it overflows where training does not, so that only evaluation gives NaN, or it differs
+from what was trained, and with it the choice of the best model.
+
+## Example
+```python
+class Scan(nn.Module):
+    def forward(self, x):
+        return selective_scan(x, self.A, self.B, force_fp32=self.training)
+```
+
+## Use instead
+```python
+class Scan(nn.Module):
+    def forward(self, x):
+        return selective_scan(x, self.A, self.B, force_fp32=True)
+```
+
+## Fix safety
+None is offered: whether evaluation gets slower or training less precise is yours to say.
+
+## Proof
+The fixtures train, and evaluate under autocast: the program raises because evaluation gives NaN or infinity before, and
+runs to its end after.
+
+## References
+- [Ops that need a particular precision](https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.external_calls import bases_in_sight
+from amplint.model.inference.devices import is_false, opened_by, regions
+from amplint.model.inference.dtypes import HALF, Test, dtypes
+from amplint.model.inference.value_sets import decided, is_off
+from amplint.model.names.reaching_definitions import only_assignment
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import block_leaves
+from amplint.model.syntax.nesting import upwards
+from amplint.model.syntax.queries import Nodes
+from amplint.model.syntax.scopes import owner_class
+from amplint.model.usage.module_casts import cast_to
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=(
+        ".training & float & autocast",
+        ".training & float & custom_fwd",
+        ".training & fp32 & autocast",
+        "fp32=self.training",
+        "fp32 = self.training",
+        "float32=self.training",
+        "upcast=self.training",
+        "is_grad_enabled & float & autocast",
+        "is_grad_enabled & fp32 & autocast",
+    ),
+)
+
+# What a function, or a flag of one, is called that casts to float32.
+_FLOAT32 = re.compile(r"(?i)(^|_)(fp32|float32|upcast)(_|$)")
+_FLAG = re.compile("[fF](?:[pP]|[lL][oO][aA][tT])32|[uU][pP][cC][aA][sS][tT]")
+_NO_NUMBERS = re.compile(r"(?i)mask|label|target|index|indices|(^|_)ids?$|valid|bool")
+_CUSTOM = [f"torch.{module}.custom_{name}" for module in ("amp", "cuda.amp") for name in ("fwd", "bwd")]
+_FOLLOW = 5
+_WIDE = ("float32", "float64")
+
+
+class Site(NamedTuple):
+    """A place where the mode decides about a cast; `named`: a flag says by its name that it is one."""
+
+    at: ir.Value
+    what: str
+    named: bool = False
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each cast that training alone has."""
+    told: set[int] = set()
+    half = _has_half(module)
+    near = module.once(_near_mode)
+    for site in (
+        (*_chosen(module), *_guarded(module), *_flags(module, near)) if half else _flags(module, near.near(_FLAG))
+    ):
+        statement = ir.statement_of(site.at).id
+        if statement in told or not (half or site.named) or _is_switched_off(module, site.at):
+            continue
+        told.add(statement)
+        yield rule.finding(
+            module.span(site.at),
+            f"{site.what}: under autocast evaluation runs in half precision what training runs in float32, and can "
+            "overflow where training does not; cast in both, or in neither",
+            fix=Fix(Applicability.DISPLAY, "Cast in both modes"),
+        )
+
+
+# --- the mode ---------------------------------------------------------------------------------------------------------
+
+
+def _mode(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool | None:
+    """Whether a flag is true in training only (True), or in evaluation only (False); None where it is no such flag."""
+    if not depth:
+        return None
+    if isinstance(value, ir.Attribute):
+        cls = owner_class(value)
+        own = cls is not None and bool(cls.stored(value.attr))  # no module's mode, but a flag that the class sets
+        return True if value.attr == "training" and isinstance(value.base, ir.Name) and not own else None
+    if isinstance(value, ir.Call):
+        names = module.names.of(value.func)
+        if names == {"builtins.bool"} and value.positional:
+            return _mode(module, value.positional[0], depth - 1)
+        return True if names == {"torch.is_grad_enabled"} else None
+    if isinstance(value, ir.Unary):
+        inner = _mode(module, value.operand, depth - 1) if value.op == "Not" else None
+        return None if inner is None else not inner
+    if isinstance(value, ir.Bool) and value.op == "and":
+        return _mode(module, value.left, depth - 1) or _mode(module, value.right, depth - 1) or None
+    if isinstance(value, ir.Conditional) and isinstance(value.test, ir.Compare):  # `self.training if x is None else x`
+        return _mode(module, value.then if value.test.ops == ("Is",) else value.other, depth - 1)
+    if isinstance(value, ir.Name):
+        made = only_assignment(module.names, value)
+        return _mode(module, made.value, depth - 1) if made is not None else None
+    return None
+
+
+def _near_mode(module: Module) -> Nodes:
+    """The nodes near each flag that is one of the mode."""
+    words, more = set[str](), {"training", *module.words("torch.is_grad_enabled")}
+    while more - words:
+        words |= more
+        for each in module.whole.within(None).near(*sorted(words)).statements:
+            if isinstance(each, ir.Assign) and each.value is not None and ir.function_of(each) is None:
+                if _mode(module, each.value) is not None:  # a variable of the module
+                    more.update(target.name for target in each.targets if isinstance(target, ir.Name))
+    return module.whole.near(*sorted(words))
+
+
+def _has_half(module: Module) -> bool:
+    """Whether the file says that half precision gets to its code: a region, or a function made for regions."""
+    for region in regions(module):
+        if not is_off(module, region) and any(
+            each.name in (*HALF, None) for each in decided(module).region_dtypes(region)
+        ):
+            return True
+    return any(True for _ in module.references(*_CUSTOM))
+
+
+def _is_switched_off(module: Module, node: ir.Node) -> bool:
+    """Whether a node stands in a region that is switched off."""
+    return any(
+        is_false(region.enabled)
+        for each in upwards(ir.statement_of(node))
+        if isinstance(each, ir.With)
+        for region in opened_by(module, each)
+    )
+
+
+# --- casts ------------------------------------------------------------------------------------------------------------
+
+
+def _cast(module: Module, value: ir.Value) -> ir.Value | None:
+    """The tensor that a call casts to float32."""
+    if not isinstance(value, ir.Call) or not isinstance(value.func, ir.Attribute):
+        return None
+    return value.func.base if cast_to(module, value) == "float32" else None
+
+
+def _casts(module: Module, block: ir.Block | None) -> ir.Value | None:
+    """The first cast of a suite whose result takes the tensor's own place: `x = x.float()`, `x, y = to_fp32(x, y)`."""
+    known = objects(module)
+    for statement in block.statements if block is not None else ():
+        if not isinstance(statement, ir.Assign) or statement.value is None or len(statement.targets) != 1:
+            continue
+        target, value = statement.targets[0], statement.value
+        pairs = [(target, value)]
+        if isinstance(target, ir.Sequence) and isinstance(value, ir.Sequence):
+            pairs = list(zip(target.items, value.items, strict=False))
+        for to, made in pairs:
+            inner, key = _cast(module, made), known.render(to)
+            if inner is not None and key is not None and known.render(inner) == key and _is_number(inner):
+                return made
+        if isinstance(value, ir.Call) and _FLOAT32.search(ir.last_name(value.func)) and _same(module, target, value):
+            return value
+    return None
+
+
+def _same(module: Module, target: ir.Value, call: ir.Call) -> bool:
+    """Whether a call is given what its result is assigned to."""
+    known = objects(module)
+    own = [known.render(each) for each in (target.items if isinstance(target, ir.Sequence) else (target,))]
+    return any(known.render(each) in own for each in call.positional)
+
+
+def _is_number(value: ir.Value) -> bool:
+    """Whether a tensor is none that has to be cast to be computed with at all."""
+    return not isinstance(value, ir.Compare) and not _NO_NUMBERS.search(ir.last_name(value))
+
+
+def _chosen(module: Module) -> Iterator[Site]:
+    """`x.float() if self.training else x`, `x.to(torch.float32 if self.training else x.dtype)`."""
+    known = objects(module)
+    near = module.once(_near_mode)
+    for value in (module.whole if _chooses_dtype(module, near) else near).values:
+        if isinstance(value, ir.Conditional):
+            mode = _mode(module, value.test)
+            arms = (value.then, value.other) if mode else (value.other, value.then)
+            inner = _cast(module, arms[0]) if mode is not None else None
+            if inner is not None and _is_number(inner) and known.render(inner) == known.render(arms[1]) is not None:
+                yield Site(value, f"only training casts `{module.text(inner)}` to float32")
+        elif isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr in ("to", "type"):
+            given = value.keyword("dtype") or next(iter(value.positional[:1]), None)
+            if given is not None and _is_number(value.func.base) and _follows_mode(module, given):
+                yield Site(value, f"only training casts `{module.text(value.func.base)}` to float32")
+
+
+def _chooses_dtype(module: Module, near: Nodes) -> bool:
+    """Whether the mode decides about a dtype, which may then be anywhere."""
+    chosen: list[ir.Value] = [
+        each for each in near.values if isinstance(each, ir.Conditional) and _mode(module, each.test) is not None
+    ]
+    for each in near.statements:
+        if isinstance(each, ir.If) and _mode(module, each.test) is not None:
+            inside = (inner for block in each.blocks() for inner in ir.walk_statements(block, into=False))
+            chosen += [inner.value for inner in inside if isinstance(inner, ir.Assign) and inner.value is not None]
+    return any(found.name == "float32" for each in chosen for found in dtypes(module, each))
+
+
+def _follows_mode(module: Module, value: ir.Value) -> bool:
+    """Whether a dtype is float32 in training, and in evaluation another one."""
+    found = dtypes(module, value)
+    trained = [each for each in found if _in_training(module, each.tests) is True]
+    evaluated = [each for each in found if _in_training(module, each.tests) is False]
+    wide = bool(trained) and all(each.name == "float32" for each in trained)
+    return wide and bool(evaluated) and not any(each.name in _WIDE for each in evaluated)
+
+
+def _in_training(module: Module, tests: Iterable[Test]) -> bool | None:
+    for test in tests:
+        mode = _mode(module, test.value)
+        if mode is not None:
+            return mode is test.truth
+    return None
+
+
+def _guarded(module: Module) -> Iterator[Site]:
+    """`if self.training: x = x.float()`."""
+    for statement in module.once(_near_mode).statements:
+        if isinstance(statement, ir.If) and (mode := _mode(module, statement.test)) is not None:
+            arms = (statement.then, statement.orelse) if mode else (statement.orelse, statement.then)
+            cast = _casts(module, arms[0])
+            if cast is not None and _casts(module, arms[1]) is None and _is_read_behind(module, statement, cast):
+                yield Site(cast, f"`{module.text(cast)}` runs only in training")
+
+
+def _is_read_behind(module: Module, choice: ir.If, cast: ir.Value) -> bool:
+    """Whether both modes go on with what one casts: it isn't for a loss that training alone computes."""
+    statement, function = ir.statement_of(cast), ir.function_of(cast)
+    if not isinstance(statement, ir.Assign):
+        return False
+    if statement.block is not None and block_leaves(statement.block):
+        return False
+    names = {each.name for each in ir.walk_values(statement.targets[0]) if isinstance(each, ir.Name)}
+    inside = {each.id for arm in (choice.then, choice.orelse) if arm is not None for each in ir.values_below(arm)}
+    return any(
+        each.name in names and each.id > choice.id and each.id not in inside and not each.bound
+        for each in module.whole.within(function).values
+        if isinstance(each, ir.Name) and ir.function_of(each) is function
+    )
+
+
+# --- flags ------------------------------------------------------------------------------------------------------------
+
+
+def _flags(module: Module, near: Nodes) -> Iterator[Site]:
+    """Calls that are given the mode for a flag which decides about a cast."""
+    calls = module.once(Calls)
+    for call in near.calls:
+        given = [arg for arg in call.args if not arg.star and _mode(module, arg.value) is True]
+        callee = calls.find(call) if given else None
+        params = calls.arguments(call, callee) if callee is not None else None
+        for arg in given:
+            named = arg.keyword is not None and bool(_FLOAT32.search(arg.keyword))
+            if callee is not None and params is not None:
+                names = [name for name, value in params.items() if value is arg.value]
+                decides = any(_decides(module, callee.function, name) for name in names)
+            else:
+                decides = named
+            if decides:
+                flag = arg.keyword or module.text(arg.value)
+                yield Site(arg.value, f"`{flag}` is on in training only", named and _is_in_module(module, call))
+
+
+def _decides(module: Module, function: ir.Function, name: str) -> bool:
+    """Whether a parameter decides about a cast, or is handed on by a name that says so."""
+    for statement in ir.walk_statements(function.body):
+        if isinstance(statement, ir.If) and isinstance(statement.test, ir.Name) and statement.test.name == name:
+            if _casts(module, statement.then) is not None and _casts(module, statement.orelse) is None:
+                return True
+    for value in ir.values_below(function.body):
+        if isinstance(value, ir.Conditional) and isinstance(value.test, ir.Name) and value.test.name == name:
+            if _cast(module, value.then) is not None and _cast(module, value.other) is None:
+                return True
+        if isinstance(value, ir.Call):
+            for arg in value.args:
+                if isinstance(arg.value, ir.Name) and arg.value.name == name and _FLOAT32.search(arg.keyword or ""):
+                    return True
+    return False
+
+
+def _is_in_module(module: Module, node: ir.Node) -> bool:
+    """Whether a node stands in a method of a `torch.nn.Module`, or of what a class of another file may make one."""
+    function = ir.function_of(node)
+    while function is not None and function.cls is None:
+        function = function.outer
+    cls = function.cls if function is not None else None
+    if cls is None or not bases_in_sight(module, cls):
+        return cls is not None
+    return any("torch.nn.Module" in module.names.of(base.value) for base in cls.bases)

@@ -1,0 +1,129 @@
+"""The program ends where a loss that is scaled is not finite.
+
+## What it does
+Finds a `raise`, `assert` or `sys.exit` for a loss that is NaN or infinite, where a scaler that may be on scales that
+loss for a float16 region.
+
+It is silent where the loss was reduced over all ranks before it is asked, where a flag or a counter has a part in the
+decision, where the exception is caught or is a class of one's own, where all regions are bfloat16 or the scaler is off,
+and for gradients that are not finite (AMP509).
+
+## Why is this bad?
+It is legitimate: the scaler mends gradients that overflow, and no scale mends a forward. But what overflowed is
+float16's range, mostly in one op of one batch, and not the training: days of it end with the first such batch. Of
+several ranks the one with that batch ends alone, and the others wait for it until they time out.
+
+## Example
+```python
+if not math.isfinite(loss.item()):
+    sys.exit(1)
+scaler.scale(loss).backward()
+```
+
+## Use instead
+```python
+# A loss that is not finite on any rank makes its gradients NaN on all: the scaler leaves the step out on each.
+bad_in_a_row = bad_in_a_row + 1 if not math.isfinite(loss.item()) else 0
+if bad_in_a_row > 20:
+    raise RuntimeError("the loss stays non-finite")
+scaler.scale(loss).backward()
+```
+
+## Fix safety
+None is offered: what to do with such a batch is yours to say.
+
+## Proof
+The fixtures have one batch whose forward overflows in float16, and not in float32: the program raises before, and
+trains to its end after, with that step left out.
+
+## References
+- [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.registry.rule import Rule
+from amplint.rules.shared.finite_checks import Abort, aborts, gradients_in, made_of
+from amplint.rules.shared.skipped_steps import beside, runs_with, scaler_calls
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.NOTE,
+    default=False,
+    triggers=("isfinite & .scale( & backward", "isnan & .scale( & backward", "isinf & .scale( & backward"),
+)
+
+_REDUCES = re.compile("(?i)reduce|gather")
+_RANKS = ("torch.distributed", "torch.nn.parallel.DistributedDataParallel")
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each abort that asks a loss which is scaled."""
+    for abort in aborts(module):
+        for value in abort.asked:
+            if gradients_in(module, value) is None and _is_scaled(module, abort, value):
+                alone = ", and leaves the other ranks waiting" if _has_ranks(module) else ""
+                yield rule.finding(
+                    module.span(abort.at),
+                    f"one batch whose loss overflows in float16 ends the program here{alone}; let the scaler leave "
+                    "that step out, and give up after many in a row",
+                    fix=Fix(Applicability.DISPLAY, "Give up only after many such losses in a row"),
+                )
+                break
+
+
+def _is_scaled(module: Module, abort: Abort, value: ir.Value) -> bool:
+    """Whether the loss that is asked is one that a scaler scales in the same step."""
+    asked = made_of(module, value)
+    if _is_reduced(module, asked):
+        return False
+    losses = _losses(module, asked)
+    for flow, visit in scaler_calls(module, "scale"):
+        subject = visit.event.subject
+        if subject is not None and losses & _losses(module, made_of(module, subject)):
+            if any(runs_with(module, flow, *each) for each in beside(module, flow, abort.decides, visit.event.call)):
+                return True
+    return False
+
+
+def _losses(module: Module, made: list[ir.Value]) -> set[str | int]:
+    """What tells a loss: the variables that are called so, and the calls that make it."""
+    known = objects(module)
+    named = (each for each in made if "loss" in ir.last_name(each).lower())
+    keys = {known.own_key(each) if isinstance(each, ir.Name) else known.key(each) for each in named}
+    calls = {each.id for each in made if isinstance(each, ir.Call) and "loss" in module.text(each.func).lower()}
+    return {key for key in keys if key is not None} | calls
+
+
+def _is_reduced(module: Module, made: list[ir.Value]) -> bool:
+    """Whether a loss has been reduced over the ranks before it is asked: then all of them end."""
+    known = objects(module)
+    last: dict[str | None, int] = {}
+    for each in made:
+        if isinstance(each, ir.Name):
+            key = known.own_key(each)
+            last[key] = max(each.id, last.get(key, 0))
+    for call in module.whole.near(_REDUCES).calls:
+        if _REDUCES.search(ir.last_name(call.func)):
+            if call in made:
+                return True
+            given = (each for arg in call.args for each in ir.walk_values(arg.value) if isinstance(each, ir.Name))
+            if any(call.id < last.get(known.own_key(each), 0) for each in given):
+                return True
+    return False
+
+
+def _has_ranks(module: Module) -> bool:
+    return bool(module.meaning(*(f"{each}*" for each in _RANKS)))

@@ -1,0 +1,159 @@
+"""The gradient norms of steps that the scaler leaves out go into a running mean.
+
+## What it does
+Finds the norm that a clip or `get_total_norm` returned, in the step of a scaler that may be on, where it goes into a
+meter (`meter.update(norm)`), a sum, a list whose mean is taken, or a moving average.
+
+It is silent where NaN and infinity are asked for or replaced on the way, where no region in sight can be float16, where
+the scaler is off or none is in sight.
+
+## Why is this bad?
+A step whose gradients overflow, as the first ones do by design, is left out; its norm is infinite, or NaN. One of them
+makes the mean of the epoch infinite, and a moving average for ever: what is logged says nothing, and what is
+decided by it (a bound that follows the norms, an early stop) is wrong.
+
+## Example
+```python
+scaler.unscale_(optimizer)
+norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+scaler.step(optimizer)
+scaler.update()
+total_norm += norm.item()
+```
+
+## Use instead
+```python
+scaler.unscale_(optimizer)
+norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+scaler.step(optimizer)
+scaler.update()
+if torch.isfinite(norm):
+    total_norm += norm.item()
+    counted += 1
+```
+
+## Fix safety
+None is offered: by how many the sum is divided changes with it.
+
+## Proof
+The fixtures print the mean as a whole number, which Python refuses of infinity and NaN: they raise before, and print it
+after.
+
+## References
+- [Gradient clipping](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.model.flow.value_uses import reads_of
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.registry.rule import Rule
+from amplint.rules.shared.clips import FINITE
+from amplint.rules.shared.finite_checks import gradients_in, made_of
+from amplint.rules.shared.scaler_usage import overflows
+from amplint.rules.shared.skipped_steps import is_plain, step_round
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.NOTE,
+    default=False,
+    triggers=(
+        "clip_grad & .scale( & backward",
+        "clip_grad & scaler & step(",
+        "get_total_norm & .scale( & backward",
+        "get_total_norm & scaler & step(",
+    ),
+)
+
+_METER = re.compile(r"(?i)meter|avg|average|running|metric_logger|log_buffer|(^|_)ema(_|$)")
+_MEANS = {"average", "fmean", "mean", "sum", "fsum"}
+_REPLACES = re.compile(r"nan_to_num|nanmean|masked|torch\.where|\binf\b|\bskip")
+
+
+class Averaged(NamedTuple):
+    """A place where a number goes into a mean."""
+
+    at: ir.Node
+    number: ir.Value
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each norm that goes into a mean as it is."""
+    for at, number in _averaged(module) if overflows(module) else ():
+        norm = _norm_here(module, at, number)
+        if norm is None or norm.id > number.id or _is_looked_at(module, norm, at):
+            continue
+        found = step_round(module, norm)
+        if found is not None and not is_plain(found[0], norm):
+            yield rule.finding(
+                module.span(at),
+                f"the norm of {module.line(norm)} is infinite or NaN where the scaler skips the step: one such step "
+                "makes this mean infinite or NaN for good; add finite norms only",
+                fix=Fix(Applicability.DISPLAY, "Take in finite norms only"),
+            )
+
+
+def _norm_here(module: Module, at: ir.Node, number: ir.Value) -> ir.Call | None:
+    """The call, in the function of a mean, that clips or measures, or runs a function of the file that does."""
+    source = gradients_in(module, number)
+    made = made_of(module, number) if isinstance(source, ir.Call) else []
+    here = [each for each in made if isinstance(each, ir.Call) and ir.function_of(each) is ir.function_of(at)]
+    return next((each for each in reversed(here) if gradients_in(module, each) is source), None)
+
+
+def _averaged(module: Module) -> Iterator[Averaged]:
+    for call in module.whole.near("update", "append").calls:
+        func = call.func
+        if isinstance(func, ir.Attribute) and call.args:
+            if func.attr == "update" and _METER.search(ir.last_name(func.base)):
+                yield from (Averaged(call, arg.value) for arg in call.args if not arg.star)
+            elif func.attr == "append" and _is_averaged(module, func.base):
+                yield Averaged(call, call.args[0].value)
+    for statement in module.whole.near("+").statements:
+        if isinstance(statement, ir.AugAssign) and statement.op == "Add":
+            yield Averaged(statement, statement.value)
+        elif isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Binary):
+            if _is_moving(module, statement):
+                yield Averaged(statement, statement.value)
+
+
+def _is_moving(module: Module, statement: ir.Assign) -> bool:
+    """`average = 0.9 * average + 0.1 * norm`."""
+    known = objects(module)
+    value = statement.value
+    if not isinstance(value, ir.Binary) or value.op != "Add" or len(statement.targets) != 1:
+        return False
+    key = known.render(statement.targets[0])
+    return key is not None and any(
+        known.render(each) == key for each in ir.walk_values(value) if isinstance(each, (ir.Name, ir.Attribute))
+    )
+
+
+def _is_averaged(module: Module, kept: ir.Value) -> bool:
+    """Whether the mean of a list is taken: `sum(norms) / len(norms)`, `np.mean(norms)`."""
+    known = objects(module)
+    key = known.own_key(kept) if isinstance(kept, ir.Name) else known.key(kept)
+    for read in reads_of(module, key) if key is not None else ():
+        up: ir.Node | None = read.parent
+        while isinstance(up, ir.Value):
+            if isinstance(up, ir.Call) and ir.last_name(up.func) in _MEANS:
+                return True
+            up = up.parent
+    return False
+
+
+def _is_looked_at(module: Module, norm: ir.Node, at: ir.Node) -> bool:
+    """Whether NaN and infinity are asked for, or replaced, between the clip and the mean."""
+    between = module.source.text[module.span(norm)[1] : module.span(at)[1]]
+    return bool(FINITE.search(between) or _REPLACES.search(between))

@@ -1,0 +1,327 @@
+"""NaN and infinity are replaced before the loss scaler looks for them.
+
+## What it does
+Finds what takes NaN and infinity out of the loss before `scaler.scale(loss)`, or out of the parameters' gradients
+between the scaled backward and `scaler.unscale_` or `scaler.step`: `torch.nan_to_num`, `torch.where` and
+`masked_fill` that ask for them, `p.grad[torch.isnan(p.grad)] = 0`, a gradient dropped where it isn't finite, and a hook
+of a parameter that does so.
+
+It is silent behind `scaler.unscale_(optimizer)`, which has looked already; for inputs, logits and targets; where all
+regions are bfloat16, the scaler is switched off, or none is in sight; where a flag decides; and for CTC losses, which
+are infinite where the labels are too long.
+
+## Why is this bad?
+That is how the scaler knows of an overflow. It can't see it any more, takes the step with what is left of the gradients
+(zeros, or the largest number there is), and keeps the scale at which the next step overflows again.
+
+Of a loss that is replaced the gradients are zeros where the loss itself overflowed: momentum and weight decay move the
+parameters all the same. Where something before it overflowed, they are NaN as ever, and the log says that all is well.
+
+## Example
+```python
+scaler.scale(loss).backward()
+for p in model.parameters():
+    p.grad = torch.nan_to_num(p.grad)
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+None is offered: whether it goes, or what makes the numbers overflow is mended, is yours to say.
+
+## Proof
+The fixtures overflow in one step: its gradients are taken before, and the step is left out after; where the loss is
+replaced, the scale at the end is the one at which it overflowed.
+
+## References
+- [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.model.calls.events import is_grad
+from amplint.model.calls.external_calls import local_function
+from amplint.model.flow.analysis import Flow
+from amplint.model.flow.gradient_reads import is_parameters
+from amplint.model.names.reaching_definitions import only_assignment, returned
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import conditions, exclusive, ifs_round
+from amplint.model.usage.mentions_of import STORES_GRAD
+from amplint.registry.rule import Rule
+from amplint.rules.shared.finite_checks import about_finite, made_of, not_finite
+from amplint.rules.shared.scaler_order import calls_of, side_by_side
+from amplint.rules.shared.skipped_steps import beside, is_routine, runs_with, scaler_calls
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=(
+        "nan_to_num & .scale( & backward",
+        "nan_to_num & grad & scaler & step(",
+        "isfinite & .scale( & backward",
+        "isfinite & grad & scaler & step(",
+        "isnan & .scale( & backward",
+        "isnan & grad & scaler & step(",
+        "isinf & .scale( & backward",
+        "isinf & grad & scaler & step(",
+    ),
+)
+
+_LOSS = re.compile(r"(?i)loss|criterion|cross_entropy|objective")
+_CTC = re.compile(r"(?i)(^|_|\.)ctc")
+# With what a mask is written of where a tensor is finite, or isn't.
+_MASKS = ("isnan", "isinf", "isfinite", "!=", re.compile(r"\b(float|inf|nan)\b"))
+_HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
+_OF_GRADIENTS = (
+    "an overflow in the gradients is replaced before the scaler looks for it, so that it takes the step and keeps its "
+    "scale"
+)
+_OF_LOSS = (
+    "an overflow in the loss is replaced, so that the scaler steps with gradients of zero and keeps its scale, or "
+    "meets NaN all the same while the loss reads as a number"
+)
+_KEEPS = {"clone", "contiguous", "data", "detach", "float", "half", "to"}
+
+
+class Hidden(NamedTuple):
+    """A place where what isn't finite is replaced, and the tensor that it is replaced in."""
+
+    at: ir.Node
+    tensor: ir.Value
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each replacement that keeps an overflow from the scaler."""
+    hidden = list(_hidden(module))
+    told: set[int] = set()
+    for each in hidden:
+        gradient = _gradient(module, each.tensor)
+        if gradient is None or not is_parameters(module, gradient) or not _stays(each.at):
+            continue
+        if _is_before_the_check(module, each.at):
+            told.add(each.at.id)
+            yield _finding(module, each.at, _OF_GRADIENTS)
+    for hook in _hooks(module):
+        if any(True for _ in scaler_calls(module, "scale")):
+            yield _finding(module, hook, _OF_GRADIENTS)
+    for flow, visit in scaler_calls(module, "scale"):
+        subject = visit.event.subject
+        for each in _of_loss(module, flow, visit.event.call, subject, hidden) if subject is not None else ():
+            if each.at.id not in told:
+                told.add(each.at.id)
+                yield _finding(module, each.at, _OF_LOSS)
+
+
+def _finding(module: Module, at: ir.Node, said: str) -> Finding:
+    advice = "leave NaN and infinity to the scaler"
+    return rule.finding(module.span(at), f"{said}; {advice}", fix=Fix(Applicability.DISPLAY, advice.capitalize()))
+
+
+# --- what replaces ----------------------------------------------------------------------------------------------------
+
+
+def _hidden(module: Module) -> Iterator[Hidden]:
+    for call in module.whole.near("nan_to_num", "masked_fill", "where", "zero_", "fill_").calls:
+        tensor = _replaced(module, call)
+        if tensor is not None:
+            yield Hidden(call, tensor)
+    for statement in module.whole.near(*_MASKS, STORES_GRAD).statements:
+        if not isinstance(statement, ir.Assign):
+            continue
+        for target in statement.targets:
+            if isinstance(target, ir.Subscript) and _asks(module, target.index, target.base):
+                yield Hidden(statement, target.base)
+            elif is_grad(target) and _is_nothing(module, statement.value) and _is_guarded(module, statement, target):
+                yield Hidden(statement, target)
+
+
+def _replaced(module: Module, call: ir.Call) -> ir.Value | None:
+    """The tensor in which a call replaces what isn't finite."""
+    func, name = call.func, ir.last_name(call.func)
+    of_torch = any(each.startswith("torch.") for each in module.names.of(func))
+    given: list[ir.Value] = [] if of_torch or not isinstance(func, ir.Attribute) else [func.base]
+    given += call.positional
+    if not given or (not of_torch and not isinstance(func, ir.Attribute)):
+        return None
+    if name in ("nan_to_num", "nan_to_num_"):
+        return given[0]
+    if name in ("masked_fill", "masked_fill_") and len(given) > 1:
+        return given[0] if _asks(module, given[1], given[0]) else None
+    if name == "where" and of_torch and len(given) == 3:
+        return next((each for each in given[1:] if _asks(module, given[0], each)), None)
+    if name in ("zero_", "fill_") and not of_torch and is_grad(given[0]):
+        return given[0] if _is_guarded(module, ir.statement_of(call), given[0]) else None
+    return None
+
+
+def _asks(module: Module, test: ir.Value, tensor: ir.Value) -> bool:
+    """Whether a mask is one of where a tensor is not finite, or of where it is."""
+    known = objects(module)
+    key = known.render(_bare(tensor))
+    return key is not None and any(known.render(_bare(each)) == key for each in about_finite(module, test))
+
+
+def _is_nothing(module: Module, value: ir.Value | None) -> bool:
+    """None, or zeros."""
+    if isinstance(value, ir.Call):
+        return bool(module.names.of(value.func) & {"torch.zeros_like", "torch.zeros"})
+    return isinstance(value, ir.Constant) and value.value is None
+
+
+def _is_guarded(module: Module, statement: ir.Statement, gradient: ir.Value) -> bool:
+    """Whether a statement runs just where a gradient isn't finite."""
+    outer = statement.parent
+    if not isinstance(outer, ir.If):
+        return False
+    key = objects(module).render(_bare(gradient))
+    asked = not_finite(module, outer.test, statement.block is outer.then)
+    return key is not None and any(objects(module).render(_bare(each)) == key for each in asked)
+
+
+def _bare(tensor: ir.Value) -> ir.Value:
+    """A tensor without what leaves its elements as they are: `p.grad.data`, `loss.detach()`."""
+    while True:
+        inner = tensor.func if isinstance(tensor, ir.Call) else tensor
+        if not isinstance(inner, ir.Attribute) or inner.attr not in _KEEPS:
+            return tensor
+        tensor = inner.base
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+
+def _gradient(module: Module, tensor: ir.Value, depth: int = 3) -> ir.Value | None:
+    """The `p.grad` that a tensor is, itself or through a variable."""
+    bare = _bare(tensor)
+    if isinstance(bare, ir.Name) and depth:
+        made = only_assignment(module.names, bare)
+        return _gradient(module, made.value, depth - 1) if made is not None else None
+    return bare if is_grad(bare) else None
+
+
+def _stays(at: ir.Node) -> bool:
+    """Whether a replacement changes the gradients themselves: in place, or written back."""
+    if not isinstance(at, ir.Call) or ir.last_name(at.func).endswith("_") or at.keyword("out") is not None:
+        return True
+    up: ir.Node | None = at.parent
+    while isinstance(up, ir.Value):
+        if isinstance(up, ir.Call) and isinstance(up.func, ir.Attribute) and up.func.attr == "copy_":
+            return is_grad(up.func.base)
+        up = up.parent
+    return isinstance(up, ir.Assign) and any(is_grad(each) for each in up.targets)
+
+
+def _is_before_the_check(module: Module, node: ir.Node) -> bool:
+    """Whether gradients are scaled at a node, and the scaler hasn't looked at them since."""
+    for flow, visit in scaler_calls(module, "scale", "step", "unscale_"):
+        event = visit.event
+        for place, call in beside(module, flow, node, event.call):
+            if not runs_with(module, flow, place, call) or _has_looked(flow, str(event.scaler), place):
+                continue
+            if event.kind == "scale":
+                if place.id > call.id and _is_checked_behind(flow, str(event.scaler), place):
+                    return True
+            elif place.id < call.id and "unscale_" not in module.source.text.replace(module.text(event.call), ""):
+                return True  # what scales stands elsewhere
+    return False
+
+
+def _has_looked(flow: Flow, scaler: str, place: ir.Node) -> bool:
+    """Whether a call of the scaler that looks for what isn't finite comes before a place."""
+    return any(
+        there.id < at.id and not exclusive(there, at)
+        for event in calls_of(flow, scaler, "unscale_", "step")
+        for there, at in side_by_side(flow, event.call, place)
+    )
+
+
+def _is_checked_behind(flow: Flow, scaler: str, place: ir.Node) -> bool:
+    return any(
+        there.id > at.id
+        for event in calls_of(flow, scaler, "unscale_", "step")
+        for there, at in side_by_side(flow, event.call, place)
+    )
+
+
+def _hooks(module: Module) -> Iterator[ir.Call]:
+    """The hooks of parameters that replace what isn't finite."""
+    for call in module.whole.near(*_HOOKS).calls:
+        func = call.func
+        if isinstance(func, ir.Attribute) and func.attr in _HOOKS and call.positional:
+            hook = call.positional[0]
+            function = hook.function if isinstance(hook, ir.Lambda) else local_function(module, hook)
+            replaces = function is not None and not ifs_round(call) and _replaces(module, function)
+            if replaces and _is_parameter(module, func.base):
+                yield call
+
+
+def _is_parameter(module: Module, value: ir.Value) -> bool:
+    """Whether a loop takes a tensor from the parameters of a model."""
+    known = objects(module)
+    loops = [each for each in made_of(module, value) if isinstance(each, ir.Call)]
+    return isinstance(value, ir.Name) and any(known.parameters_roots(each) for each in loops)
+
+
+def _replaces(module: Module, function: ir.Function) -> bool:
+    """Whether a hook returns its gradient with what isn't finite replaced."""
+    values = [each.value for each in returned(function)]
+    return bool(values) and all(isinstance(each, ir.Call) and _replaced(module, each) is not None for each in values)
+
+
+# --- losses -----------------------------------------------------------------------------------------------------------
+
+
+def _of_loss(module: Module, flow: Flow, scale: ir.Value, loss: ir.Value, hidden: list[Hidden]) -> Iterator[Hidden]:
+    """What is replaced in a loss before it is scaled."""
+    made = made_of(module, loss)
+    ids = {each.id for each in made}
+    keys = {objects(module).own_key(each) for each in made if isinstance(each, ir.Name)}
+    for each in hidden:
+        bare = _bare(each.tensor)
+        if any(_may_be_infinite(module, part) for part in made_of(module, bare)):
+            continue
+        if ir.function_of(each.at) is ir.function_of(scale):
+            before = each.at.id < scale.id or any(each.at is value for value in ir.walk_values(scale))
+            if not before or not all(is_routine(module, flow, test.test) for test in conditions(each.at, scale)):
+                continue
+        in_place = not isinstance(each.at, ir.Call) or ir.last_name(each.at.func).endswith("_")
+        if each.at.id in ids:
+            if _is_loss(bare) or not _is_weighted(each.at, made):
+                yield each
+        elif in_place and isinstance(bare, ir.Name) and objects(module).own_key(bare) in keys and _is_loss(bare):
+            yield each
+
+
+def _is_loss(tensor: ir.Value) -> bool:
+    return any(_LOSS.search(ir.last_name(each)) for each in ir.walk_values(tensor))
+
+
+def _may_be_infinite(module: Module, value: ir.Value) -> bool:
+    """A CTC loss is infinite where the labels don't fit into the input: no overflow, and nothing of the scaler's."""
+    if not isinstance(value, ir.Call):
+        return False
+    classes = objects(module).classes_of(objects(module).key(value.func))
+    return any(_CTC.search(name) for name in (ir.last_name(value.func), *classes))
+
+
+def _is_weighted(node: ir.Node, made: list[ir.Value]) -> bool:
+    """Whether a value is one of several that a loss is computed of: it may be a weight, or a prediction."""
+    return any(isinstance(each, ir.Binary) for each in made) and node is not made[0]

@@ -1,0 +1,89 @@
+"""A Fourier transform of a half-precision tensor.
+
+## What it does
+Finds calls of `torch.fft` and `torch.stft` whose input a region has left in half precision, on a device whose list does
+not cast it (cuda, xpu, mps), or behind the region.
+
+It is silent on the CPU, where autocast computes transforms in float32, after `.float()`, where `stft` has a float32
+window (the product with it is float32), where the error is caught, and where the input comes from out of sight.
+
+## Why is this bad?
+cuda transforms float16 only where the sizes are powers of two, and bfloat16 not at all: other sizes raise RuntimeError,
+often long after training began, at the first input of another size. Where it runs, the sums over all positions are
+made of numbers with 11 bits, and overflow above 65504.
+
+## Example
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    spectrum = torch.fft.rfft2(conv(images))
+```
+
+## Use instead
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    spectrum = torch.fft.rfft2(conv(images).float())
+```
+
+## Fix safety
+The fix casts the input. It is unsafe: the spectrum becomes complex64, with which later ops compute.
+
+## Proof
+The fixtures train: RuntimeError before (on the CPU, which simulates cuda, half precision can't be transformed at all),
+the reference's updates after.
+
+## References
+- [torch.fft.fft](https://docs.pytorch.org/docs/stable/generated/torch.fft.fft.html)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Finding, Severity
+from amplint.model.half.eval_values import Given, Seen
+from amplint.model.inference.tensor_types import HALF
+from amplint.model.regions.context_at import ON, SOMEWHERE
+from amplint.model.syntax import ir
+from amplint.model.torch_facts.autocast_ops import Cast
+from amplint.model.torch_facts.op_spellings import SPELLINGS
+from amplint.registry.rule import Rule
+from amplint.rules.shared.finite_checks import is_caught
+from amplint.rules.shared.half_ops import dtype_of, met, shown, up
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & fft", "autocast & stft"))
+
+_TRANSFORMS = [name for name in SPELLINGS if name.startswith("fft_") or name == "stft"]
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each Fourier transform of a half tensor."""
+    done: set[int] = set()
+    for seen in met(module, _TRANSFORMS):
+        casts = seen.where.casts(SPELLINGS[seen.spelling].ops) if seen.where.state == ON else []
+        value, kind = seen.operands[0] if seen.operands else (None, None)
+        if value is None or kind is None or kind.what != HALF or seen.where.state == SOMEWHERE or seen.node.id in done:
+            continue
+        if any(each is Cast.FLOAT32 for each in casts) or _has_window(seen) or is_caught(module, seen.node):
+            continue
+        done.add(seen.node.id)
+        yield rule.finding(
+            module.span(seen.node),
+            f"{shown(module, value)} is {dtype_of(kind)} here, and cuda transforms float16 only in sizes that are "
+            "powers of two, bfloat16 not at all; cast it with .float()",
+            fix=up(module, [value]),
+        )
+
+
+def _has_window(seen: Seen) -> bool:
+    """Whether `stft` multiplies its input by a window that isn't half: the product is float32."""
+    window = seen.keywords.get("window") or next(iter(seen.operands[4:5]), None)
+    return window is not None and window[1].what != HALF and not _is_none(window)
+
+
+def _is_none(given: Given) -> bool:
+    return isinstance(given[0], ir.Constant) and given[0].value is None

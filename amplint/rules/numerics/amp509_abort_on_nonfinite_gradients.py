@@ -1,0 +1,205 @@
+"""The program ends where gradients are not finite, in a step that the loss scaler would leave out.
+
+## What it does
+Finds, in the step of a scaler that may be on and a float16 region, what raises or exits for gradients that are not
+finite: a `raise`, `assert` or `sys.exit` that asks their norm or themselves for NaN and infinity,
+`clip_grad_norm_(..., error_if_nonfinite=True)`, and anomaly detection that is always on
+(`torch.autograd.set_detect_anomaly(True)`, `with torch.autograd.detect_anomaly():`).
+
+It is silent where all regions are bfloat16, where the scaler is switched off or none is in sight, where a flag or a
+counter has a part in the decision (`if debug:`, "ten in a row"), where the exception is caught or is a class of one's
+own, and for a loss that is not finite (AMP505).
+
+## Why is this bad?
+With a loss scale gradients overflow by design: the scale starts at 65,536, and grows until they do. The scaler leaves
+such a step out and halves its scale. A program that ends there instead ends in its first steps, or days later, though
+nothing is wrong with it.
+
+## Example
+```python
+scaler.scale(loss).backward()
+scaler.unscale_(optimizer)
+norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+if not torch.isfinite(norm):
+    raise RuntimeError("gradient overflow")
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.unscale_(optimizer)
+norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+bad_in_a_row = 0 if torch.isfinite(norm) else bad_in_a_row + 1
+if bad_in_a_row > 20:
+    raise RuntimeError("the gradients stay non-finite at every scale")
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+None is offered: whether the check goes, or counts first, is yours to say.
+
+## Proof
+The fixtures train in float16 with gradients that overflow in the first steps: the program raises before, and trains to
+its end after.
+
+## References
+- [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+- [Anomaly detection](https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import conditions, ifs_round
+from amplint.registry.rule import Rule
+from amplint.rules.shared.finite_checks import (
+    Abort,
+    aborts,
+    gradients_in,
+    is_caught,
+    made_of,
+    only_asks_for_presence,
+    returns_norm,
+)
+from amplint.rules.shared.scaler_order import receiver
+from amplint.rules.shared.skipped_steps import is_plain, places_in, scaler_calls, step_round
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=(
+        "error_if_nonfinite & .scale( & backward",
+        "error_if_nonfinite & scaler & step(",
+        "detect_anomaly & .scale( & backward",
+        "grad & isfinite & .scale( & backward",
+        "grad & isfinite & scaler & step(",
+        "grad & isnan & .scale( & backward",
+        "grad & isnan & scaler & step(",
+        "grad & isinf & .scale( & backward",
+        "grad & isinf & scaler & step(",
+    ),
+)
+
+_ANOMALY = {
+    f"torch.autograd.{module}{name}"
+    for module in ("", "anomaly_mode.")
+    for name in ("set_detect_anomaly", "detect_anomaly")
+}
+_ON_DEMAND = re.compile(r"(?i)debug|anomal")
+_GIVE_UP = "Give up only after many such steps in a row"
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each abort, clip and anomaly detection that doesn't let the scaler leave a step out."""
+    for abort in aborts(module):
+        yield from _judge_abort(module, abort)
+    for call in module.whole.near("error_if_nonfinite", *module.words(*_ANOMALY)).calls:
+        if _raises(module, call):
+            yield from _judge_clip(module, call)
+        elif module.names.of(call.func) & _ANOMALY and _is_on(call) and _runs_step(module, call):
+            yield rule.finding(
+                module.span(call),
+                "anomaly detection raises in a backward whose gradients overflow, which the scaler would leave out; "
+                "switch it on only to look for a bug",
+                fix=Fix(Applicability.DISPLAY, "Switch it on by a flag for debugging"),
+            )
+
+
+def _judge_abort(module: Module, abort: Abort) -> Iterator[Finding]:
+    for value in abort.asked:
+        source = gradients_in(module, value)
+        if source is None:
+            continue
+        here = [each for each in made_of(module, value) if ir.function_of(each) is ir.function_of(abort.at)]
+        if not only_asks_for_presence(module, (each.test for each in conditions(abort.decides, here[-1]))):
+            continue
+        found = step_round(module, abort.decides)
+        if found is not None and not is_plain(found[0], source):
+            yield rule.finding(
+                module.span(abort.at),
+                f"this ends the program at gradients that overflowed, which `{module.text(receiver(found[1]))}.step` "
+                "leaves out, lowering its scale; give up only after many such steps in a row",
+                fix=Fix(Applicability.DISPLAY, _GIVE_UP),
+            )
+            return
+
+
+# --- clips ------------------------------------------------------------------------------------------------------------
+
+
+def _raises(module: Module, call: ir.Call) -> bool:
+    """`clip_grad_norm_(..., error_if_nonfinite=True)`."""
+    given = call.keyword("error_if_nonfinite")
+    return isinstance(given, ir.Constant) and given.value is True and returns_norm(module, call)
+
+
+def _judge_clip(module: Module, call: ir.Call) -> Iterator[Finding]:
+    found = step_round(module, call) if not is_caught(module, call) else None
+    if found is not None and not is_plain(found[0], call):
+        yield rule.finding(
+            module.span(call),
+            "`error_if_nonfinite=True` ends the program at gradients that overflowed, which "
+            f"`{module.text(receiver(found[1]))}.step` leaves out, lowering its scale; leave it at False",
+            fix=Fix(Applicability.DISPLAY, "Leave `error_if_nonfinite` at False"),
+        )
+
+
+# --- anomaly detection ------------------------------------------------------------------------------------------------
+
+
+def _is_on(call: ir.Call) -> bool:
+    """Whether a call switches the search for NaN on, whatever the program is asked for."""
+    check_nan = call.keyword("check_nan")
+    if isinstance(check_nan, ir.Constant) and check_nan.value is False:
+        return False
+    if ir.last_name(call.func) == "detect_anomaly":
+        return isinstance(call.parent, ir.With)
+    mode = call.positional[0] if call.positional else call.keyword("mode")
+    return isinstance(mode, ir.Constant) and mode.value is True
+
+
+def _runs_step(module: Module, call: ir.Call) -> bool:
+    """Whether a scaled backward surely runs with the detection on."""
+    function = ir.function_of(call)
+    if _is_conditional(module, call) or is_caught(module, call):
+        return False
+    if function is not None and _ON_DEMAND.search(function.name):
+        return False
+    if isinstance(call.parent, ir.With):
+        body = call.parent.body
+        return any(places_in(flow, visit.event.call, body) for flow, visit in scaler_calls(module, "scale"))
+    if _is_switched_off(module, call):
+        return False
+    return any(
+        function is None or flow.container is function or _are_of_one_class(function, visit.event.call)
+        for flow, visit in scaler_calls(module, "scale")
+    )
+
+
+def _are_of_one_class(function: ir.Function, call: ir.Value) -> bool:
+    """Whether a call stands in a method of the class whose method a function is."""
+    other = ir.function_of(call)
+    return function.cls is not None and other is not None and other.cls is function.cls
+
+
+def _is_conditional(module: Module, call: ir.Call) -> bool:
+    """Whether a condition decides about a call, but for that of a script."""
+    return any("__name__" not in module.text(each.test) for each in ifs_round(call))
+
+
+def _is_switched_off(module: Module, call: ir.Call) -> bool:
+    """Whether the file switches the detection off again."""
+    return any(each is not call and not isinstance(each.parent, ir.With) for each in module.calls_of(*_ANOMALY))

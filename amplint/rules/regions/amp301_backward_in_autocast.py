@@ -1,0 +1,77 @@
+"""`backward()` is called inside an autocast region.
+
+## What it does
+Finds a backward pass, scaled or not, that a path reaches while an autocast region is open: in a `with`, under a
+decorator, by `ExitStack.enter_context`, by hand with `__enter__`. A region with `enabled=False` is none; inside one,
+backward is outside.
+
+## Why is this bad?
+Backward runs each operation in the dtype that its forward had; the region has nothing to add. Where backward does
+its own matrix products (custom `autograd.Function`s, parts of the forward that were kept in float32), an open region
+casts them to half: gradients lose precision. PyTorch's documentation advises against it. It is an error where the
+file shows such a Function or part.
+
+## Example
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = criterion(model(batch), target)
+    scaler.scale(loss).backward()
+```
+
+## Use instead
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = criterion(model(batch), target)
+scaler.scale(loss).backward()
+```
+
+## Fix safety
+Safe where only backward, the scaler's and the optimizer's calls, schedulers, reports and plain reads leave the
+region. Custom `autograd.Function`s without `custom_fwd` and hooks that compute run in backward, too, and may meet two
+dtypes there that only the open region had hidden: where the file holds one that multiplies matrices, there is no fix;
+where it holds one that may, the fix is unsafe; one of another file or an extension can't be seen. Unsafe where an
+optimizer's step moves along that is not known to be elementwise. No fix where the region is a decorator, entered by
+hand, or spans a loop. Other contexts of the same `with` stay open round what moves, or else there is no fix.
+
+## Proof
+The fixtures watch autocast's state at each backward: on before, off after; where a part of the model is kept in
+float32, its gradients come nearer to the float32 reference.
+
+## References
+- [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting): "Backward passes under autocast are not
+  recommended"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Finding, Severity
+from amplint.registry.rule import Rule
+from amplint.rules.shared.in_region import BACKWARD, bare_functions, cause, fix, has_island, inside, region_line, stale
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & backward",))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each backward that a path reaches inside a region."""
+    for found in inside(module, BACKWARD):
+        offered, withheld = fix(module, found)
+        differs = has_island(module, found) or any(True for _ in bare_functions(module))
+        again = stale(module, found.region)  # a step may be reported here, as of the same cause
+        also = f", and {again.said(module)}" if again is not None else ""
+        yield rule.finding(
+            module.span(found.event.call),
+            f"backward runs inside the autocast region of {region_line(module, found.region)}: custom Functions and "
+            f"float32 parts {'' if differs else 'would '}compute their gradients in half precision{also}; end the "
+            "region before it",
+            fix=offered,
+            withheld=withheld,
+            severity=Severity.ERROR if differs else None,
+            cause=cause(found.region),
+        )

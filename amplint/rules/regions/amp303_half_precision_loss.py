@@ -1,0 +1,156 @@
+"""The criterion runs behind the region, on the region's half-precision outputs.
+
+## What it does
+Finds a loss of torch's (`nn.CrossEntropyLoss`, `F.mse_loss`, ...) that is computed outside of every region from a value
+that a region left in half precision: the output of a layer of this file, or of a product of matrices.
+
+It is silent where the value is cast with `.float()`, where another operand is float32 so that the loss is too
+(`mse_loss(half, float32)`), where the criterion or the model are not in sight, under `no_grad`, and in functions that
+evaluate.
+
+## Why is this bad?
+Inside a region autocast computes losses in float32. Behind it the loss has the dtype of its input: sums over classes
+and batches are rounded to float16 or bfloat16. In float16 it is worse: a scaler starts at 65536, which float16 doesn't
+hold, so that the gradient that enters the loss is inf. The first step is always left out, and the scale halved.
+
+## Example
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    logits = model(inputs)
+loss = F.cross_entropy(logits, targets)
+scaler.scale(loss).backward()
+```
+
+## Use instead
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    logits = model(inputs)
+    loss = F.cross_entropy(logits, targets)
+scaler.scale(loss).backward()
+```
+
+## Fix safety
+The fix takes the statements between the region and the criterion into the region. It is unsafe: what else stands there
+is computed by autocast's rules from then on. There is no fix where the criterion stands in another block or function,
+and where the `with` has other contexts.
+
+## Proof
+The fixtures compare the dtype of the loss that backward is called on: float16 or bfloat16 before, float32 after.
+
+## References
+- [Autocast op reference](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float32)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Finding, Fix, Severity
+from amplint.fixes.region_end import Refused, extend_region
+from amplint.model.half.eval_values import Seen
+from amplint.model.inference.tensor_types import HALF, TENSOR, UNKNOWN
+from amplint.model.objects.amp_objects import objects
+from amplint.model.regions.context_at import OUTSIDE
+from amplint.model.syntax import ir
+from amplint.model.torch_facts.op_spellings import LOSSES
+from amplint.registry.rule import Rule
+from amplint.rules.shared.half_ops import dtype_of, met, shown
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy", "autocast & kl_div"),
+)
+
+_BY_INDEX = ("cross_entropy", "nll_loss", "multi_margin_loss")
+# Words of files whose targets may be probabilities, which are float32.
+_SOFT = ("mixup", "Mixup", "MixUp", "cutmix", "CutMix", "one_hot", "soft_target", "SoftTarget", "soft_label")
+_EVALUATES = re.compile(r"(?i)val|eval|test|infer|predict")
+_NO_GRAD = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each criterion behind a region that gets the region's half outputs."""
+    done: set[int] = set()
+    for seen in met(module, LOSSES):
+        if seen.node.id in done or not _is_half(module, seen) or _without_gradients(module, seen):
+            continue
+        done.add(seen.node.id)
+        value, kind = seen.operands[0]
+        name = shown(module, value) if value is not None else "its input"
+        scaled = kind.can_be("float16") and _is_scaled(module, seen)
+        why = (
+            "so is the loss, whose gradient is inf once a scaler multiplies it by 65536: the first step is always lost"
+            if scaled
+            else "so are the loss and its gradient"
+        )
+        fix, withheld = _fix(module, seen, kind.region)
+        yield rule.finding(
+            module.span(seen.node),
+            f"{name} is {dtype_of(kind)} behind the region of {module.line(module.value(kind.region))}, and {why}; "
+            "compute the loss inside the region",
+            fix=fix,
+            withheld=withheld,
+            severity=Severity.ERROR if scaled else Severity.WARNING,
+        )
+
+
+def _is_half(module: Module, seen: Seen) -> bool:
+    """Whether a loss outside of every region is half, and its input comes from one."""
+    if seen.where.state != OUTSIDE or not seen.operands:
+        return False
+    given = seen.operands[0][1]
+    if given.what != HALF or not given.region:
+        return False
+    if seen.result.what == HALF:
+        return True
+    targets = [*seen.operands[1:2], *(each for key, each in seen.keywords.items() if key == "target")]
+    # Class indices, unless the file knows of targets that are probabilities.
+    indices = seen.spelling in _BY_INDEX and [kind.what for _, kind in targets] in ([UNKNOWN], [TENSOR])
+    return indices and not any(word in module.source.text for word in _SOFT)
+
+
+def _without_gradients(module: Module, seen: Seen) -> bool:
+    """Whether no gradients are made there, or the function is one that evaluates, going by its name."""
+    function = ir.function_of(seen.node)
+    if function is not None and _EVALUATES.search(function.name):
+        values = ir.values_below(function.body)
+        if not any(isinstance(each, ir.Attribute) and each.attr == "backward" for each in values):
+            return True
+    up: ir.Node | None = seen.node
+    while up is not None:
+        contexts = [item.context for item in up.items] if isinstance(up, ir.With) else []
+        contexts += up.decorators if isinstance(up, ir.Function) else ()
+        for each in contexts:
+            if module.names.of(each.func if isinstance(each, ir.Call) else each) & _NO_GRAD:
+                return True
+        up = up.parent
+    return False
+
+
+def _is_scaled(module: Module, seen: Seen) -> bool:
+    """Whether a scaler that starts at its usual scale multiplies losses in the function."""
+    known, function = objects(module), ir.function_of(seen.node)
+    for call in module.whole.within(function).calls:
+        if isinstance(call.func, ir.Attribute) and call.func.attr == "scale" and ir.function_of(call) is function:
+            key = known.is_scaler(call.func.base)
+            if key is not None and not any(each.call.keyword("init_scale") for each in known.made_by(key)):
+                return True
+    return False
+
+
+def _fix(module: Module, seen: Seen, region: int) -> tuple[Fix | None, str | None]:
+    """Take the criterion into the region, where both stand in one block."""
+    last = ir.statement_of(seen.node)
+    for each in last.block.statements:
+        if isinstance(each, ir.With) and any(item.context.id == region for item in each.items):
+            found = extend_region(module, each, last)
+            return (None, found.reason) if isinstance(found, Refused) else (found, None)
+    return None, "the region and the criterion stand in different blocks"

@@ -1,0 +1,339 @@
+"""Binary cross entropy of probabilities runs inside an autocast region, where it is forbidden.
+
+## What it does
+Finds `F.binary_cross_entropy` and calls of an `nn.BCELoss` inside a region for cuda, xpu or mtia: in its suite, under a
+decorator, or in a function or `forward` of the project that is called from there. Silent on cpu and mps, which allow
+it, in `enabled=False` islands, where the region's device is not in sight or its flag is a parameter that is False by
+default, and where it is out of sight what the loss is made by.
+
+## Why is this bad?
+It raises `RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast`, whatever
+the dtype of the inputs. The reason is that a half sigmoid is exactly 1 from about 9 on: the loss would be 100 instead
+of 9.
+
+## Example
+```python
+with torch.autocast("cuda"):
+    loss = F.binary_cross_entropy(torch.sigmoid(model(batch)), target)
+```
+
+## Use instead
+```python
+with torch.autocast("cuda"):
+    loss = F.binary_cross_entropy_with_logits(model(batch), target)
+```
+
+## Fix safety
+Unsafe. Where the sigmoid is in sight the loss takes the logits instead: the same number, computed in a stable way.
+Elsewhere the loss goes into an `enabled=False` island with its inputs cast to float32; a sigmoid that ran in half
+before has lost its small differences from 1 by then.
+
+## Proof
+The fixtures raise under (simulated) cuda and xpu before, and train after.
+
+## References
+- [Prefer binary_cross_entropy_with_logits](https://docs.pytorch.org/docs/stable/amp.html#prefer-binary-cross-entropy-with-logits-over-binary-cross-entropy)
+- ATen/autocast_mode.cpp: `binary_cross_entropy` is banned on cuda, xpu and mtia
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.disabled_region import island
+from amplint.fixes.edits import written
+from amplint.fixes.inherited_arguments import module_name
+from amplint.fixes.statements import says_the_same
+from amplint.model.inference.devices import is_false, region_devices
+from amplint.model.names.reaching_definitions import only_assignment, reaching
+from amplint.model.names.version_guards import tests_of
+from amplint.model.objects.amp_objects import objects
+from amplint.model.regions.cpu_training import does_nothing
+from amplint.model.regions.regions_at import Inside, around
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import Assigned, Other, owner_class
+from amplint.model.torch_facts.autocast_ops import OP_LISTS, Cast
+from amplint.model.usage.mentions_of import keys_made_by, near_kept, words_of
+from amplint.registry.rule import Rule
+from amplint.rules.shared.half_ops import casting_up
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__, __doc__, severity=Severity.ERROR, triggers=("autocast & binary_cross_entropy", "autocast & BCELoss")
+)
+
+_FUNCTION = "torch.nn.functional.binary_cross_entropy"
+_CLASSES = {f"torch.nn.{home}BCELoss" for home in ("", "modules.", "modules.loss.")}
+_SIGMOIDS = {"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"}
+_SIGMOID_CLASSES = {f"torch.nn.{home}Sigmoid" for home in ("", "modules.", "modules.activation.")}
+_BANNED = {device for device, ops in OP_LISTS.items() if ops.get("binary_cross_entropy") is Cast.BANNED}
+# A test that may be about whether autocast is on.
+_PRECISION = re.compile(r"(?i)autocast|amp(?![a-z])|fp16|fp32|float16|half|mixed|precision")
+# Methods that change the shape, and what may stand round the loss in its statement as well.
+_SHAPES = {"view", "reshape", "squeeze", "unsqueeze", "flatten", "contiguous", "view_as", "reshape_as", "float"}
+_ASIDE = {
+    "mean",
+    "sum",
+    "item",
+    "detach",
+    "size",
+    "to",
+    "type_as",
+    "long",
+    "clamp",
+    "expand_as",
+    "numel",
+    "len",
+    "cuda",
+    "cpu",
+    "xpu",
+    "clone",
+}
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each call of the loss that some way leads to with a region open."""
+    words = module.words(_FUNCTION, *_CLASSES)
+    for call in module.whole.near(*words, *words_of(module, keys_made_by(module, *_CLASSES))).calls:
+        if len(call.args) < 2 or not _is_loss(module, call):
+            continue
+        found = next((each for each in around(module).inside(call) if _raises(module, call, each)), None)
+        if found is None:
+            continue
+        fix, title, withheld = _fix(module, call, found)
+        device = "/".join(sorted(_forbidding(module, found)))
+        where = f"the region on {module.line(found.entered)}"
+        if found.site is not None:
+            where += f", from which {module.line(found.site)} leads here"
+        yield rule.finding(
+            module.span(call),
+            f"`{module.text(call.func)}` raises RuntimeError on {device} in {where}: {title}",
+            fix=fix,
+            withheld=withheld,
+        )
+
+
+def _is_loss(module: Module, call: ir.Call) -> bool:
+    return module.names.only(call.func) == _FUNCTION or _is_made_by(module, call.func, _CLASSES)
+
+
+def _is_made_by(module: Module, func: ir.Value, classes: set[str]) -> bool:
+    """Whether what is called is an object of one of some classes of torch's."""
+    if isinstance(func, ir.Call):
+        return module.names.only(func.func) in classes
+    made = objects(module).classes_of(objects(module).key(func))
+    sources = objects(module).sources(func) if isinstance(func, (ir.Name, ir.Attribute)) else ()
+    return bool(made) and made <= classes and all(isinstance(each, ir.Call) for each in sources)
+
+
+# --- where it runs --------------------------------------------------------------------------------------------------
+
+
+def _raises(module: Module, call: ir.Call, found: Inside) -> bool:
+    """Whether a way leads to the loss on a device that forbids it."""
+    if not _forbidding(module, found) or _is_off_by_default(module, found.region.enabled):
+        return False
+    outside = {each.id for each in tests_of(found.entered)} if found.site is None else set()
+    if any(_asks_for_precision(each) for each in tests_of(call) if each.id not in outside):
+        return False
+    return not any(_comes_from_cpu(module, value) for arg in call.args for value in ir.walk_values(arg.value))
+
+
+def _is_off_by_default(module: Module, enabled: ir.Value | None) -> bool:
+    """Whether a region is on only where the caller asks for that: `def forward(..., enable_autocast=False)`."""
+    if isinstance(enabled, ir.Attribute):
+        stored = list(module.names.stored(enabled)) if owner_class(enabled) is not None else []
+        return bool(stored) and all(isinstance(each, ir.Name) and _is_off_by_default(module, each) for each in stored)
+    if not isinstance(enabled, ir.Name):
+        return False
+    for each in reaching(module.names, enabled):
+        function = each.node if isinstance(each, Other) else None
+        if isinstance(function, ir.Function):
+            return any(param.name == enabled.name and is_false(param.default) for param in function.params)
+    return False
+
+
+def _forbidding(module: Module, found: Inside) -> set[str]:
+    if does_nothing(module, found.region):
+        return set()
+    return {
+        each.type for each in region_devices(module, found.region) if each.type in _BANNED and each.type is not None
+    }
+
+
+def _asks_for_precision(test: ir.Value) -> bool:
+    return any(_PRECISION.search(ir.last_name(each)) for each in ir.walk_values(test))
+
+
+def _comes_from_cpu(module: Module, value: ir.Value) -> bool:
+    """Whether a value is a tensor on the CPU, itself or by what its variable holds."""
+    made = (
+        [each.value for each in reaching(module.names, value) if isinstance(each, Assigned)]
+        if isinstance(value, ir.Name)
+        else []
+    )
+    return any(_is_on_cpu(inner) for each in (value, *made) for inner in ir.walk_values(each))
+
+
+def _is_on_cpu(value: ir.Value) -> bool:
+    """`x.cpu()` and `x.to("cpu")`: the CPU's tensors are none of the region's."""
+    if not isinstance(value, ir.Call) or not isinstance(value.func, ir.Attribute):
+        return False
+    moved = any(isinstance(arg.value, ir.Constant) and arg.value.value == "cpu" for arg in value.args)
+    return value.func.attr == "cpu" or (value.func.attr == "to" and moved)
+
+
+# --- the logits -----------------------------------------------------------------------------------------------------
+
+
+def _fix(module: Module, call: ir.Call, found: Inside) -> tuple[Fix | None, str, str | None]:
+    """The fix, what to do in words, and why there is none."""
+    edits = _with_logits(module, call)
+    if edits is not None:
+        what = "pass the logits to the loss that takes them"
+        return Fix(Applicability.UNSAFE, "Take the logits, without the sigmoid", tuple(sorted(edits))), what, None
+    what = "compute it in float32 in an `enabled=False` region, or take the logits"
+    edits = _in_island(module, call, found)
+    if edits is not None:
+        title = "Compute it in float32, in a region that is switched off"
+        return Fix(Applicability.UNSAFE, title, tuple(sorted(edits))), what, None
+    other = _other_call(module, call)
+    if other is not None:
+        return None, what, f"`{module.on_one_line(other.func)}` in the same statement would run in the island as well"
+    return None, what, "an island can't be written there"
+
+
+def _with_logits(module: Module, call: ir.Call) -> list[Edit] | None:
+    """The loss that takes logits, where the sigmoid of each of its inputs is in sight."""
+    if module.names.only(call.func) == _FUNCTION:
+        name = _renamed(module, call.func, "binary_cross_entropy_with_logits", "nn.functional.")
+        return _joined(name, _without_sigmoid(module, call))
+    made: list[ir.Value] = [call.func] if isinstance(call.func, ir.Call) else []
+    calls = [call]
+    if isinstance(call.func, (ir.Name, ir.Attribute)):
+        key = objects(module).key(call.func)
+        made = list(objects(module).sources(call.func))
+        for value in (near_kept(module, {key}) if key is not None else module.whole).values:
+            read = isinstance(value, (ir.Name, ir.Attribute)) and not _is_target(value)
+            if not read or objects(module).key(value) != key or value is call.func:
+                continue
+            if not isinstance(value.parent, ir.Call) or value.parent.func is not value:
+                return None  # handed on
+            calls.append(value.parent)
+    names = [_renamed(module, each.func, "BCEWithLogitsLoss", "nn.") for each in made if isinstance(each, ir.Call)]
+    return _joined(*names, *(_without_sigmoid(module, each) for each in calls)) if names else None
+
+
+def _joined(*parts: list[Edit] | None) -> list[Edit] | None:
+    """All edits, where there are some for each part."""
+    found: list[Edit] = []
+    for part in parts:
+        if part is None:
+            return None
+        found += part
+    return found
+
+
+def _is_target(value: ir.Value) -> bool:
+    statement = value.parent
+    return isinstance(statement, ir.Assign) and value in statement.targets
+
+
+def _renamed(module: Module, func: ir.Value, name: str, home: str) -> list[Edit] | None:
+    """Another name in the place of a function's or class's."""
+    if isinstance(func, ir.Attribute):
+        return [Edit(*module.layout.attr(func), name)]
+    torch = module_name(module, "torch")
+    return [Edit(*module.span(func), f"{torch}.{home}{name}")] if torch is not None else None
+
+
+def _without_sigmoid(module: Module, call: ir.Call) -> list[Edit] | None:
+    """A loss's input as it was before the sigmoid."""
+    value = call.keyword("input") or next(iter(call.positional), None)
+    while isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr in _SHAPES:
+        value = value.func.base
+    if value is None:
+        return None
+    logits = _logits(module, value)
+    if logits is None and isinstance(value, ir.Name):
+        made = only_assignment(module.names, value)
+        if made is None or ir.function_of(made.value) is not ir.function_of(value):
+            return None
+        logits = _logits(module, made.value)
+        if logits is None or not _reads_the_same(module, logits, made.value, value):
+            return None
+    if logits is None:
+        return None
+    text = written(module, logits)
+    atom = isinstance(logits, (ir.Name, ir.Attribute, ir.Call, ir.Subscript)) or text.startswith("(")
+    bare = atom or not isinstance(value.parent, ir.Attribute)
+    return [Edit(*module.layout.outer(value), text if bare else f"({text})")]
+
+
+def _logits(module: Module, value: ir.Value) -> ir.Value | None:
+    """What a sigmoid is taken of."""
+    if not isinstance(value, ir.Call):
+        return None
+    alone = len(value.args) == len(value.positional) == 1
+    if alone and (module.names.only(value.func) in _SIGMOIDS or _is_made_by(module, value.func, _SIGMOID_CLASSES)):
+        return value.positional[0]
+    method = isinstance(value.func, ir.Attribute) and value.func.attr == "sigmoid" and not value.args
+    return value.func.base if method and isinstance(value.func, ir.Attribute) else None
+
+
+def _reads_the_same(module: Module, logits: ir.Value, made: ir.Value, value: ir.Value) -> bool:
+    """Whether what a sigmoid was taken of can be read where its result is."""
+    return isinstance(logits, (ir.Name, ir.Attribute)) and says_the_same(module, logits, made, value)
+
+
+# --- the island -----------------------------------------------------------------------------------------------------
+
+
+def _in_island(module: Module, call: ir.Call, found: Inside) -> list[Edit] | None:
+    """The statement of the loss in an island, its inputs in float32."""
+    statement = ir.statement_of(call)
+    if not isinstance(statement, (ir.Assign, ir.AugAssign, ir.Expr, ir.Return)):
+        return None
+    values = [value for root in statement.values() for value in ir.walk_values(root)]
+    if any(isinstance(each, (ir.Lambda, ir.Comprehension, ir.Suspend)) for each in values):
+        return None
+    if _other_call(module, call) is not None:
+        return None
+    edits = island(module, statement, found.region)
+    if edits is None:
+        return None
+    for each in values:
+        if isinstance(each, ir.Call) and _is_loss(module, each):
+            for operand in _operands(each):
+                edits += _as_float32(module, operand)
+    return edits
+
+
+def _other_call(module: Module, call: ir.Call) -> ir.Call | None:
+    """A call in the statement of the loss that an island would change."""
+    values = (value for root in ir.statement_of(call).values() for value in ir.walk_values(root))
+    return next((each for each in values if isinstance(each, ir.Call) and not _may_be_inside(module, each)), None)
+
+
+def _may_be_inside(module: Module, call: ir.Call) -> bool:
+    """Whether a call does not mind being in an island: the loss itself, methods of tensors that compute little."""
+    name = ir.last_name(call.func)
+    known = isinstance(call.func, ir.Attribute) and name in _SHAPES | _ASIDE
+    return known or _is_loss(module, call) or _logits(module, call) is not None
+
+
+def _operands(call: ir.Call) -> list[ir.Value]:
+    named = [call.keyword(name) for name in ("input", "target")]
+    return [*call.positional[:2], *(each for each in named if each is not None)]
+
+
+def _as_float32(module: Module, value: ir.Value) -> list[Edit]:
+    if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr == "float":
+        return []
+    return casting_up(module, value)

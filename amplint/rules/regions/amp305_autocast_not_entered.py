@@ -1,0 +1,207 @@
+"""An autocast object is made and never entered.
+
+## What it does
+Finds `torch.autocast(...)` as a statement of its own, `with a and torch.autocast(...)`, which enters the last one only,
+and the decorator on a generator function, whose body runs outside the region.
+
+It is silent where the object goes anywhere else: it may be entered there.
+
+It is a warning, with the advice to remove the call, where the losses that the file trains with come out of other
+regions: the call does nothing there, and is not missed.
+
+## Why is this bad?
+The object does nothing. Where no other region is round the forward, nothing runs in half precision, and nothing says
+so: the training is as slow as without AMP, or the context before the `and` (`torch.no_grad()`, say) is the one that is
+missing. A `with` belongs round the forward and the loss and no more: round whole epochs it keeps the half-precision
+copies of the weights past their steps (AMP309).
+
+## Example
+```python
+with torch.no_grad() and torch.autocast("cuda"):
+    outputs = model(inputs)
+```
+
+## Use instead
+```python
+with torch.no_grad(), torch.autocast("cuda"):
+    outputs = model(inputs)
+```
+
+## Fix safety
+Unsafe for `and`: both contexts are entered, and the first one was not before; a backward inside `torch.no_grad()`
+raises then. A call alone is removed where the forwards are in other regions: safe, as it has no effect. Else there is
+no fix for it, since what it was to hold is not known, and none for a generator: use `with` inside it.
+
+## Proof
+The fixtures list the regions that were entered, and the dtype of the losses: none before, those of the `with` after.
+
+## References
+- [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.statements import removed
+from amplint.model.inference.devices import is_false, region_of, regions
+from amplint.model.objects.amp_objects import objects
+from amplint.model.regions.regions_at import around
+from amplint.model.regions.training_regions import Trained, trained
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import Assigned
+from amplint.model.usage.mentions_of import near_regions
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",))
+
+_MAY_ACT = (ir.Call, ir.Walrus, ir.Suspend)
+_EXPECTS = re.compile(r"(?i)raises|warn|suppress")
+_CONTEXTS = {
+    *(f"torch.{name}" for name in ("no_grad", "inference_mode", "enable_grad", "set_grad_enabled")),
+    *(f"torch.autograd.{name}" for name in ("no_grad", "set_detect_anomaly", "detect_anomaly")),
+    *(f"{module}.record_function" for module in ("torch.profiler", "torch.autograd.profiler")),
+    *(f"contextlib.{name}" for name in ("nullcontext", "suppress", "ExitStack")),
+}
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each autocast object that no `with` enters."""
+    for statement in near_regions(module).statements:
+        if isinstance(statement, ir.Expr) and _is_region(module, statement.value) and not _is_tried_out(statement):
+            yield _alone(module, statement)
+        elif isinstance(statement, ir.With):
+            for item in statement.items:
+                yield from _joined(module, item)
+        elif isinstance(statement, ir.Function) and statement.is_generator:
+            for value in statement.decorators:
+                if _is_region(module, value):
+                    yield rule.finding(
+                        module.span(value),
+                        f"a generator's body runs outside its decorator's region{_inside(module, statement)}",
+                        withheld="what it is to hold is yours to say",
+                    )
+
+
+def _alone(module: Module, statement: ir.Expr) -> Finding:
+    """The finding for a statement that makes a region and drops it: what to do hangs on the regions of the losses."""
+    message, fix, severity = "autocast is made but not entered, so that this does nothing", None, None
+    withheld: str | None = "what it is to hold is yours to say"
+    losses = [(each, _regions_of(module, each)) for each in trained(module)]
+    bare = next((each for each, found in losses if not found and not each.unseen), None)
+    entered = [region for _, found in losses for region in found]
+    other = next((each.call for each in regions(module) if _is_entered(each.call)), None)
+    if bare is not None:
+        message += f": no region in sight is round the loss of {module.line(bare.event.call)}, which then runs in "
+        message += "float32; put its forward and it, and no more, into a `with`"
+    elif entered:
+        message += f", and the forward has a region of its own ({module.line(entered[0])}): remove the call"
+        severity, edit = Severity.WARNING, _gone(module, statement)
+        if edit is not None:
+            fix, withheld = Fix(Applicability.SAFE, "Remove the call", (edit,)), None
+        else:
+            withheld = "other code shares its lines, or its arguments may do something"
+    else:
+        where = f" (that of {module.line(other)}?)" if other is not None else ""
+        message += (
+            f": where no other region{where} is round it, the forward runs in float32 and belongs, with its loss "
+        )
+        message += "and no more, into a `with`; else remove the call"
+    return rule.finding(module.span(statement.value), message, fix=fix, withheld=withheld, severity=severity)
+
+
+def _regions_of(module: Module, loss: Trained) -> list[ir.Call]:
+    """The regions that a loss comes out of: in its function, or round the calls that lead to it."""
+    found = [each.region for each in loss.entered]
+    found += [each.region for each in around(module).inside(loss.event.call)]
+    return [each.call for each in found if not is_false(each.enabled)]
+
+
+def _is_entered(made: ir.Call) -> bool:
+    """Whether a region goes somewhere, and is no statement of its own."""
+    return not isinstance(made.parent, ir.Expr)
+
+
+def _gone(module: Module, statement: ir.Expr) -> Edit | None:
+    """Delete the statement, where to work out its arguments does nothing."""
+    made = statement.value
+    inside = (value for arg in made.args for value in ir.walk_values(arg.value)) if isinstance(made, ir.Call) else ()
+    return None if any(isinstance(each, _MAY_ACT) for each in inside) else removed(module, statement)
+
+
+def _inside(module: Module, generator: ir.Function) -> str:
+    """What a message says of a decorated generator's body, and what to do."""
+    within = (each.call for each in regions(module) if ir.function_of(each.call) is generator)
+    own = next((each for each in within if each not in generator.decorators), None)
+    if own is not None:
+        return f", which does nothing: its own (that of {module.line(own)}) is what counts, so remove the decorator"
+    return ", in float32; use `with` inside it"
+
+
+def _is_region(module: Module, value: ir.Value) -> bool:
+    return isinstance(value, ir.Call) and region_of(module, value) is not None
+
+
+def _is_tried_out(statement: ir.Statement) -> bool:
+    """Whether a statement stands in a try, or in a `with` that expects it to raise or warn."""
+    up = statement.parent
+    if isinstance(up, ir.Try):
+        return True
+    contexts = [item.context for item in up.items] if isinstance(up, ir.With) else []
+    return any(isinstance(each, ir.Call) and _EXPECTS.search(ir.last_name(each.func)) for each in contexts)
+
+
+def _is_context(module: Module, value: ir.Value) -> bool:
+    """Whether a value is evidently a context, as opposed to a flag or an answer."""
+    if isinstance(value, ir.Bool):
+        return _is_context(module, value.left) and _is_context(module, value.right)
+    if not isinstance(value, ir.Call):
+        arms = _arms(module, value)
+        return bool(arms) and all(_is_context(module, each) for each in arms)
+    names = module.names.of(value.func)
+    return _is_region(module, value) or bool(names & _CONTEXTS) or ir.last_name(value.func) == "no_sync"
+
+
+def _arms(module: Module, value: ir.Value, depth: int = 3) -> list[ir.Call]:
+    """The calls that a value comes from, through choices and variables; none where something else may be in it."""
+    if isinstance(value, ir.Call):
+        return [value]
+    parts: list[ir.Value] = []
+    if isinstance(value, ir.Conditional):
+        parts = [value.then, value.other]
+    elif isinstance(value, ir.Name) and all(isinstance(each, Assigned) for each in module.names.bindings(value)):
+        parts = list(objects(module).sources(value))
+    found = [_arms(module, each, depth - 1) for each in parts if depth]
+    return [call for calls in found for call in calls] if all(found) else []
+
+
+def _joined(module: Module, item: ir.Item) -> Iterator[Finding]:
+    """`with a and autocast(...)`: one of the two is not entered."""
+    context = item.context
+    if not isinstance(context, ir.Bool) or context.op != "and":
+        return
+    both = (context.left, context.right)
+    regions = [value for value in both if any(_is_region(module, each) for each in _arms(module, value))]
+    if not regions or not _is_context(module, context.left):
+        return
+    (_, end), (start, _) = module.span(context.left), module.span(context.right)
+    fix = withheld = None
+    plain = module.source.text[end:start].strip() == "and" and not isinstance(context.left, ir.Bool)
+    if plain and item.target is None:
+        fix = Fix(Applicability.UNSAFE, "Enter both", (Edit(end, start, ", "),))
+    else:
+        withheld = "write the contexts with commas"
+    yield rule.finding(
+        module.span(regions[0]),
+        f"`and` enters only the last context: `{module.on_one_line(context.left)}` is never entered; separate them by "
+        "commas",
+        fix=fix,
+        withheld=withheld,
+    )

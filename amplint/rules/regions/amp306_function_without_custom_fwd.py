@@ -1,0 +1,374 @@
+"""The backward of an autograd Function runs in other dtypes than its forward did.
+
+## What it does
+Finds a `torch.autograd.Function` of which only `backward` is decorated (with `custom_bwd`), or which has a
+`setup_context` beside it; and one that is applied in an autocast region with a float32 parameter, multiplies matrices
+with it in `forward` and in `backward`, and lacks `custom_fwd` or `custom_bwd`. Silent where a method casts or opens a
+region by itself, under `custom_fwd(cast_inputs=...)`, where nothing shows that an operand is float32, and where no
+region of this file leads to its `apply`.
+
+## Why is this bad?
+`forward` runs inside the region, where autocast casts the operands of a product. `backward` runs outside of it: the
+half gradient meets the float32 weight that was saved, which raises `RuntimeError: expected m1 and m2 to have the same
+dtype`. The decorators make `backward` run under the state that `forward` ran under; one without the other doesn't.
+`custom_bwd` reads what `custom_fwd` has left on `ctx`: without that, and always with a `setup_context` (where `forward`
+gets no `ctx`), it raises AttributeError.
+
+## Example
+```python
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, inputs, weight):
+        ctx.save_for_backward(inputs, weight)
+        return inputs @ weight.t()
+
+    @staticmethod
+    def backward(ctx, grad):
+        inputs, weight = ctx.saved_tensors
+        return grad @ weight, grad.t() @ inputs
+```
+
+## Use instead
+```python
+class Product(torch.autograd.Function):
+    @staticmethod
+    @torch.amp.custom_fwd(device_type="cuda")
+    def forward(ctx, inputs, weight):
+        ctx.save_for_backward(inputs, weight)
+        return inputs @ weight.t()
+
+    @staticmethod
+    @torch.amp.custom_bwd(device_type="cuda")
+    def backward(ctx, grad):
+        inputs, weight = ctx.saved_tensors
+        return grad @ weight, grad.t() @ inputs
+```
+
+## Fix safety
+Unsafe: the missing decorators are added, for the device of the file's regions; what else the backward computes runs
+under autocast then, too. A Function with a `setup_context` has to be written with `forward(ctx, ...)`: there is no fix.
+
+## Proof
+The fixtures raise in backward before, and train after.
+
+## References
+- [Functions with autocast](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#autocast-and-custom-autograd-functions)
+- [setup_context and custom_fwd](https://github.com/pytorch/pytorch/issues/132388)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.device_choice import choose
+from amplint.fixes.edits import insert, line_start
+from amplint.fixes.inherited_arguments import module_name
+from amplint.model.calls.external_calls import local_class
+from amplint.model.inference.devices import region_of
+from amplint.model.names.reaching_definitions import only_assignment
+from amplint.model.regions.regions_at import Inside, around
+from amplint.model.syntax import ir
+from amplint.model.syntax.queries import assigned
+from amplint.model.syntax.scopes import Assigned, Other, owner_class
+from amplint.registry.rule import Rule
+from amplint.rules.shared.in_region import AUTOGRAD_FUNCTIONS, is_product
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("autograd & Function & autocast & apply & backward", "autograd & Function & custom_bwd"),
+)
+
+_FWD, _BWD = "custom_fwd", "custom_bwd"
+_SINCE = "2.4"
+# What leaves a tensor's dtype as it is.
+_SHAPES = {
+    "t", "T", "mT", "transpose", "permute", "view", "reshape", "contiguous", "unsqueeze", "squeeze", "flatten",
+}  # fmt: skip
+_PARAMETERS = {"torch.nn.Parameter", "torch.nn.parameter.Parameter"}
+_FACTORIES = {f"torch.{name}" for name in ("randn", "rand", "zeros", "ones", "empty", "eye")}
+_HALF = {"torch.float16", "torch.half", "torch.bfloat16"}
+
+
+class _Function(NamedTuple):
+    """An autograd Function whose methods are in sight; what decorates them for autocast, if something does."""
+
+    cls: ir.Class
+    forward: ir.Function
+    backward: ir.Function
+    fwd: ir.Value | None
+    bwd: ir.Value | None
+    with_setup: bool
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """What raises wherever it is used first, then what does under autocast."""
+    functions = list(_functions(module))
+    applied = _applied(module) if functions and not _is_half(module) else {}
+    for each in functions:
+        if each.bwd is not None and each.with_setup:
+            message = "`custom_bwd` does not work with `setup_context`, and raises AttributeError in backward: write"
+            yield rule.finding(
+                module.span(each.bwd), f"{message} `forward(ctx, ...)` and decorate both", severity=Severity.ERROR
+            )
+        elif each.bwd is not None and each.fwd is None:
+            fix, withheld = _fix(module, each)
+            yield rule.finding(
+                module.span(each.bwd),
+                f"`{each.cls.name}.backward` raises AttributeError: `custom_bwd` needs `custom_fwd` on `forward`",
+                fix=fix,
+                withheld=withheld,
+                severity=Severity.ERROR,
+            )
+        elif each.bwd is None and not _has_one_dtype(each.fwd):
+            yield from _under_autocast(module, each, applied.get(each.cls.id, []))
+
+
+def _functions(module: Module) -> Iterator[_Function]:
+    for statement in module.whole.near(*module.words(*AUTOGRAD_FUNCTIONS)).statements:
+        if not isinstance(statement, ir.Class) or len(statement.bases) != 1:
+            continue
+        if not module.names.of(statement.bases[0].value) <= AUTOGRAD_FUNCTIONS:
+            continue
+        methods = {each.name: each for each in statement.body.statements if isinstance(each, ir.Function)}
+        if "forward" not in methods or "backward" not in methods:
+            continue
+        forward, backward = methods["forward"], methods["backward"]
+        fwd, bwd = _decorator(forward, _FWD), _decorator(backward, _BWD)
+        if all(_is_known(module, each, (fwd, bwd)) for each in (*forward.decorators, *backward.decorators)):
+            yield _Function(statement, forward, backward, fwd, bwd, "setup_context" in methods)
+
+
+def _has_one_dtype(fwd: ir.Value | None) -> bool:
+    """`custom_fwd(cast_inputs=torch.float32)`: all that forward saves and returns has that dtype, the gradient too."""
+    given = fwd.keyword("cast_inputs") if isinstance(fwd, ir.Call) else None
+    return given is not None and not (isinstance(given, ir.Constant) and given.value is None)
+
+
+def _decorator(method: ir.Function, name: str) -> ir.Value | None:
+    called = ((each, each.func if isinstance(each, ir.Call) else each) for each in method.decorators)
+    return next((each for each, func in called if ir.last_name(func) == name), None)
+
+
+def _is_known(module: Module, decorator: ir.Value, known: tuple[ir.Value | None, ...]) -> bool:
+    return decorator in known or module.names.of(decorator) == {"builtins.staticmethod"}
+
+
+def _is_half(module: Module) -> bool:
+    """Whether the file casts something to a half type by itself: a whole model, perhaps."""
+    for call in module.whole.near("half", "bfloat16", *module.words(*_HALF)).calls:
+        name = ir.last_name(call.func)
+        if name in ("half", "bfloat16") and not call.args:
+            return True
+        if name in ("to", "type") and any(module.names.of(arg.value) & _HALF for arg in call.args):
+            return True
+    return False
+
+
+# --- under autocast -------------------------------------------------------------------------------------------------
+
+
+def _under_autocast(module: Module, function: _Function, applied: list[ir.Call]) -> Iterator[Finding]:
+    """The finding about a Function that a region leads to with a float32 operand."""
+    if any(isinstance(each, ir.Call) and region_of(module, each) for each in _values(function)):
+        return
+    names = _mixed(module, function) if applied else {}
+    for call in applied:
+        for index, name in names.items():
+            given = call.positional[index] if index < len(call.positional) else None
+            if given is None or call.unpacks("*") or not _is_float32(module, given):
+                continue
+            found = next(around(module).inside(call), None)
+            if found is not None:
+                yield _finding(module, function, found, name)
+                return
+
+
+def _finding(module: Module, function: _Function, found: Inside, name: str) -> Finding:
+    fix, withheld = _fix(module, function)
+    missing = "`custom_bwd` is" if function.fwd is not None else "`custom_fwd` and `custom_bwd` are"
+    return rule.finding(
+        module.layout.name(function.backward),
+        f"`{function.cls.name}` is applied in the region on {module.line(found.entered)}, and outside of it, where "
+        f"backward belongs, a half gradient meets the float32 `{name}`: RuntimeError; {missing} missing",
+        fix=fix,
+        withheld=withheld,
+    )
+
+
+def _values(function: _Function) -> Iterator[ir.Value]:
+    yield from ir.values_below(function.forward.body)
+    yield from ir.values_below(function.backward.body)
+
+
+def _mixed(module: Module, function: _Function) -> dict[int, str]:
+    """The parameters that both methods multiply, by their place in `apply`'s arguments."""
+    forward = [param.name for param in function.forward.params if param.kind == "positional"]
+    gradients = {param.name for param in function.backward.params[1:]}
+    saved = _saved(function, forward)
+    multiplied = {name for each in _products(function.forward) for name in each}
+    found = {}
+    for operands in _products(function.backward):
+        kept = [saved[name] for name in operands if name in saved and _is_bound_once(function.backward, name)]
+        grads = gradients & operands
+        if grads and all(_stays(module, function.backward, each) for each in grads):
+            for name in kept:
+                if name in multiplied and name in forward[1:] and _is_bound_once(function.forward, name):
+                    found[forward.index(name) - 1] = name
+    return found
+
+
+def _products(method: ir.Function) -> Iterator[set[str]]:
+    """For each product of matrices the variables that are its operands as they are."""
+    for value in ir.values_below(method.body):
+        if is_product(value):
+            yield {name for each in _operands(value) if (name := _root(each)) is not None}
+
+
+def _operands(value: ir.Value) -> list[ir.Value]:
+    if isinstance(value, ir.Binary):
+        return [value.left, value.right]
+    assert isinstance(value, ir.Call)
+    return [*([value.func.base] if isinstance(value.func, ir.Attribute) else ()), *value.positional]
+
+
+def _root(value: ir.Value) -> str | None:
+    """The variable that an operand is, but for its shape."""
+    while not isinstance(value, ir.Name):
+        if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute):
+            value = value.func
+        if not isinstance(value, ir.Attribute) or value.attr not in _SHAPES:
+            return None
+        value = value.base
+    return value.name
+
+
+def _is_bound_once(method: ir.Function, name: str) -> bool:
+    return len(method.scope.bindings.get(name, ())) == 1
+
+
+def _stays(module: Module, method: ir.Function, name: str) -> bool:
+    """Whether a gradient is at most given another shape."""
+    return all(
+        _root(each.value) == name if isinstance(each, Assigned) else isinstance(each, Other)
+        for each in method.scope.bindings.get(name, ())
+    )
+
+
+def _saved(function: _Function, forward: list[str]) -> dict[str, str]:
+    """What `backward` calls the tensors that `forward` saves: its names -> forward's parameters."""
+    if not forward or not function.backward.params:
+        return {}
+    saving = [
+        each
+        for each in ir.values_below(function.forward.body)
+        if isinstance(each, ir.Call)
+        and isinstance(each.func, ir.Attribute)
+        and each.func.attr == "save_for_backward"
+        and _root(each.func.base) == forward[0]
+    ]
+    if len(saving) != 1 or len(saving[0].positional) != len(saving[0].args):
+        return {}
+    names = [_root(each) for each in saving[0].positional]
+    context, found = function.backward.params[0].name, {}
+    for statement in ir.walk_statements(function.backward.body, into=False):
+        target = statement.targets[0] if isinstance(statement, ir.Assign) else None
+        if not isinstance(target, ir.Sequence) or not isinstance(statement, ir.Assign):
+            continue
+        value = statement.value
+        if isinstance(value, ir.Attribute) and value.attr == "saved_tensors" and _root(value.base) == context:
+            for item, name in zip(target.items, names, strict=False):
+                if isinstance(item, ir.Name) and name is not None:
+                    found[item.name] = name
+    return found
+
+
+# --- where it is applied --------------------------------------------------------------------------------------------
+
+
+def _applied(module: Module) -> dict[int, list[ir.Call]]:
+    """The calls of `Function.apply`, or of a variable for it, by the classes' ids."""
+    found: dict[int, list[ir.Call]] = {}
+    applying = module.whole.near("apply").values
+    words = {word for each in applying if ir.last_name(each) == "apply" for word in assigned(each)}
+    for call in module.whole.near("apply", *sorted(words)).calls:
+        func = call.func
+        if isinstance(func, ir.Name):
+            made = only_assignment(module.names, func)
+            func = made.value if made is not None else func
+        if isinstance(func, ir.Attribute) and func.attr == "apply":
+            cls = local_class(module, func.base)
+            if cls is not None:
+                found.setdefault(cls.id, []).append(call)
+    return found
+
+
+def _is_float32(module: Module, value: ir.Value, depth: int = 4) -> bool:
+    """Whether a tensor is evidently float32: a parameter, or one that a factory makes."""
+    if isinstance(value, ir.Attribute):
+        stored = list(module.names.stored(value)) if owner_class(value) is not None else []
+        return bool(stored) and all(each is not None and _is_float32(module, each, depth - 1) for each in stored)
+    if isinstance(value, ir.Name) and depth:
+        made = only_assignment(module.names, value)
+        return made is not None and _is_float32(module, made.value, depth - 1)
+    if not isinstance(value, ir.Call) or value.keyword("dtype") is not None:
+        return False
+    if module.names.of(value.func) & (_PARAMETERS | _FACTORIES):
+        return all(_is_plain_number(module, each) for each in value.positional)
+    if not isinstance(value.func, ir.Attribute) or value.func.attr not in ("cuda", "requires_grad_"):
+        return False
+    return _is_float32(module, value.func.base, depth)
+
+
+def _is_plain_number(module: Module, value: ir.Value) -> bool:
+    """Whether what a factory or Parameter is given says nothing of another dtype."""
+    calls = [each for each in ir.walk_values(value) if isinstance(each, ir.Call)]
+    return all(each.keyword("dtype") is None and not module.names.of(each.func) & {"torch.tensor"} for each in calls)
+
+
+# --- the fix --------------------------------------------------------------------------------------------------------
+
+
+def _fix(module: Module, function: _Function) -> tuple[Fix | None, str | None]:
+    """The missing decorators, below `@staticmethod`."""
+    torch, device = module_name(module, "torch"), _device(module, function)
+    if torch is None:
+        return None, "torch is not imported by its name"
+    if device is None:
+        return None, "the file does not show which device it trains on"
+    new = module.target.guarantees(_SINCE)
+    if not new and device != '"cuda"':
+        return None, f"torch has custom_fwd for other devices than cuda since {_SINCE} ({module.target.origin})"
+    edits: list[Edit] = []
+    for method, name, there in (
+        (function.forward, _FWD, function.fwd),
+        (function.backward, _BWD, function.bwd),
+    ):
+        if there is not None:
+            continue
+        if not any(module.names.of(each) == {"builtins.staticmethod"} for each in method.decorators):
+            return None, "its methods are no static ones"
+        at = line_start(module, module.layout.name(method)[0])
+        line = module.source.line(module.source.row(at))
+        indent = line[: len(line) - len(line.lstrip())]
+        made = f"{torch}.amp.{name}(device_type={device})" if new else f"{torch}.cuda.amp.{name}"
+        edits.append(insert(at, f"{indent}@{made}{module.source.newline}"))
+    return Fix(Applicability.UNSAFE, f"Decorate it for {device}", tuple(edits)), None
+
+
+def _device(module: Module, function: _Function) -> str | None:
+    """The device that the other decorator is for, else the one that the file trains on."""
+    other = function.fwd or function.bwd
+    if isinstance(other, ir.Call) and (given := other.keyword("device_type")) is not None:
+        return module.text(given)
+    if other is not None:
+        return '"cuda"'  # the old decorators'
+    device = choose(module, function.cls)
+    return device.text if device is not None else None

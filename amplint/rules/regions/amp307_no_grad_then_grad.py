@@ -1,0 +1,372 @@
+"""In one autocast region a model runs first without gradients and then with them.
+
+## What it does
+Finds a call of a model under `torch.no_grad()` or `torch.inference_mode()`, and behind it, in the same region, one of
+the same model that is to be trained. It asks for evidence that the model is trained there: the step that follows is one
+of an optimizer over its parameters, or it is the only model with a clip, `model.train()` or `model.zero_grad()`.
+
+A call of a function of the project counts as one of the model that it always calls. torch 2.11 has mended this: the
+rule says something only where the project declares a torch that may be older (see `target-torch`). It is silent with
+`cache_enabled=False`, where `torch.clear_autocast_cache()` comes in between, where the two calls have a region each or
+stand in arms that exclude each other, and where the model is frozen, or was called with gradients before.
+
+## Why is this bad?
+Autocast keeps the half-precision copy of each weight until the outermost region ends. Before torch 2.11 the copies made
+without gradients were used again afterwards: the weights' gradients stay None and the model does not learn, or backward
+raises "element 0 of tensors does not require grad and does not have a grad_fn".
+
+## Example
+```python
+with torch.autocast("cuda"):
+    with torch.no_grad():
+        first = model(batch)
+    loss = criterion(model(batch, first), target)
+```
+
+## Use instead
+```python
+with torch.no_grad(), torch.autocast("cuda"):
+    first = model(batch)
+with torch.autocast("cuda"):
+    loss = criterion(model(batch, first), target)
+```
+
+## Fix safety
+Unsafe: `torch.clear_autocast_cache()` goes behind the part without gradients, which helps inside an outer region, too.
+The other weights of the region are cast once more. Two regions are as good, and yours to write.
+
+## Proof
+The fixtures are not executed (shows=none): the torch that `amplint verify` runs with may be right already. Run with
+torch 2.10.0, each of them raises in backward before, and trains with all its gradients after. Where only a part of the
+model had run without gradients, its weights' gradients were None with torch 2.3.1 and 2.10.0, and right from 2.11.0 on.
+
+## References
+- [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast): `cache_enabled`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.base.target import nothing_declared
+from amplint.fixes.inherited_arguments import module_name
+from amplint.fixes.statements import line_behind, says_the_same
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.events import CLIPS, events
+from amplint.model.inference.devices import Region, is_false, opened_by, region_of
+from amplint.model.inference.formulas import contradict
+from amplint.model.inference.value_sets import decided
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round
+from amplint.model.syntax.nesting import exclusive, loops_round, upwards
+from amplint.model.syntax.scopes import owner_class
+from amplint.model.usage.frozen_models import frozen
+from amplint.model.usage.mentions_of import near_regions
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & no_grad(", "autocast & inference_mode("))
+
+_MENDED = "2.11"
+_WITHOUT = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode"}
+_EITHER = {"torch.set_grad_enabled", "torch.enable_grad", "torch.autograd.enable_grad"}
+_CLEAR = {"torch.clear_autocast_cache", "torch.set_autocast_cache_enabled"}
+_PLAIN = {"builtins.staticmethod", "builtins.classmethod"}
+_TRAINS = ("train", "zero_grad")
+# Methods of a model that don't compute with its weights.
+_HARMLESS = {
+    "parameters", "named_parameters", "train", "eval", "to", "cuda", "zero_grad", "state_dict", "load_state_dict",
+    "modules", "named_modules", "children", "buffers", "requires_grad_", "no_sync", "half", "float", "apply",
+}  # fmt: skip
+
+
+class _Run(NamedTuple):
+    """A call of a model, or of a function that calls it.
+
+    `without`: the statement in the region behind which the part without gradients has ended: the `with` that holds the
+    call without gradients, or the call of a function that has it so; None where the call is with gradients.
+    """
+
+    call: ir.Call
+    model: ir.Value
+    identity: tuple[str, str]  # the model's key, the method
+    without: ir.Statement | None
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each region in which the copies made without gradients are used with them."""
+    if module.target == nothing_declared() or module.target.guarantees(_MENDED):
+        return
+    trained = module.once(_trained)
+    for owner, block in _regions(module):
+        runs = list(_runs(module, owner, block, trained))
+        told: set[tuple[str, str]] = set()
+        for first in runs:
+            if first.without is None or first.identity in told:
+                continue
+            same = [each for each in runs if each.identity == first.identity and not _apart(module, owner, first, each)]
+            before = [each for each in same if each.without is None and each.call.id < first.call.id]
+            later = [each for each in same if each.without is None and each.call.id > first.call.id]
+            if later and not before and _is_met(module, first, later[0]):
+                told.add(first.identity)
+                offered, withheld = _fix(module, first, later[0])
+                name = module.text(first.model)
+                yield rule.finding(
+                    module.span(later[0].call),
+                    f"`{name}` ran without gradients on {module.line(first.call)}, in the same region: before "
+                    f"torch {_MENDED} its weights get none here either; open a region for each",
+                    fix=offered,
+                    withheld=withheld,
+                )
+
+
+def _apart(module: Module, owner: ir.With | ir.Function, one: _Run, other: _Run) -> bool:
+    """Whether no run of a region makes both calls, by the tests inside of it."""
+    tests = [test for each in (one, other) for test, _ in conditions_round(each.call, owner)]
+    loops = [each for each in loops_round(one.call) if isinstance(owner, ir.Function) or owner in upwards(each)]
+    known = objects(module)
+    asked = {key for test in tests for key in known.names_in(test)}
+    if any(not asked.isdisjoint(known.assigned_in(loop)) for loop in loops):
+        return False  # another round may be the other's
+    if exclusive(one.call, other.call):
+        return True
+    shared = set.intersection(*(_asked_by(module, each, owner) for each in (one, other)))
+    first, second = sorted((one.call.id, other.call.id))
+    for each in ir.walk_statements(owner.body, into=False):
+        between = first < each.id < second and not any(True for _ in each.blocks()) and not exclusive(one.call, each)
+        if between and not shared.isdisjoint(known.assigned_in(each)):
+            return False  # the tests ask for two things of one name
+    decisions = decided(module)
+    return contradict(*(decisions.inside(each.call, owner) for each in (one, other)))
+
+
+def _asked_by(module: Module, run: _Run, owner: ir.Statement) -> set[str]:
+    """What the tests round a call in a region ask for."""
+    known = objects(module)
+    return {key for test, _ in conditions_round(run.call, owner) for key in known.names_in(test)}
+
+
+def _is_met(module: Module, first: _Run, second: _Run) -> bool:
+    """Whether the second call meets the copies of the first, and is to have gradients."""
+    here = (each for each in (first, second) if ir.function_of(each.model) is ir.function_of(each.call))
+    model = next((each.model for each in here), None)
+    if model is not None and not says_the_same(module, model, first.call, second.call):
+        return False
+    function = ir.function_of(second.call)
+    body = function.body if function is not None else module.program.body
+    return _is_stepped(module, body, second) and not _clears(module, body, second.call.id)
+
+
+def _is_stepped(module: Module, body: ir.Block, run: _Run) -> bool:
+    """Whether the step that follows is one of the model: a critic that only judges needs no gradients itself."""
+    known, key = objects(module), run.identity[0]
+    kinds = ("step", "optimizer_step")
+    steps = [each for each in events(module).below(body) if each.kind in kinds and each.call.id > run.call.id]
+    if not steps:
+        return bool(known.owns) and all(key in roots for roots in known.owns.values())
+    roots = known.owns.get(str(steps[0].optimizer))
+    if roots is not None:
+        return key in roots
+    return {each for each in module.once(_trained) if _home(each) == _home(key)} == {key}
+
+
+def _home(key: str) -> str:
+    """The scope or object that a key belongs to."""
+    return key.partition(":")[0] if ":" in key else key.partition(".")[0]
+
+
+def _fix(module: Module, first: _Run, second: _Run) -> tuple[Fix | None, str | None]:
+    assert first.without is not None
+    if not isinstance(first.without, (ir.With, ir.Expr, ir.Assign)) or first.without is ir.statement_of(second.call):
+        return None, "the part without gradients is no statement of its own"
+    torch = module_name(module, "torch")
+    edit = line_behind(module, first.without, f"{torch}.clear_autocast_cache()") if torch is not None else None
+    if edit is None:
+        return None, "torch is not imported by its name, or the part without gradients shares its line"
+    return Fix(Applicability.UNSAFE, "Clear the cache behind the part without gradients", (edit,)), None
+
+
+# --- regions --------------------------------------------------------------------------------------------------------
+
+
+def _regions(module: Module) -> Iterator[tuple[ir.With | ir.Function, ir.Block]]:
+    """The outermost regions of each function that have a cache, gradients on: a `with`, or a decorated function."""
+    for statement in near_regions(module).statements:
+        if isinstance(statement, ir.Function):
+            made = [region_of(module, each) for each in statement.decorators if isinstance(each, ir.Call)]
+            if any(each is not None and _has_cache(each) for each in made) and not _is_without(module, statement):
+                yield statement, statement.body
+        elif isinstance(statement, ir.With) and _opens(module, statement):
+            around = [each for each in upwards(statement) if each is not statement and isinstance(each, ir.With)]
+            function = ir.function_of(statement)
+            if (
+                not any(_opens(module, each) or _grad_mode(module, each) for each in around)
+                and not _grad_mode(module, statement)
+                and not (function is not None and (_is_without(module, function) or _is_region(module, function)))
+            ):
+                yield statement, statement.body
+
+
+def _opens(module: Module, statement: ir.With) -> bool:
+    """Whether a `with` opens a region that can be on, and has a cache."""
+    return any(_has_cache(each) for each in opened_by(module, statement))
+
+
+def _has_cache(region: Region) -> bool:
+    cache = region.cache_enabled
+    cached = cache is None or (isinstance(cache, ir.Constant) and cache.value is True)
+    return cached and not region.opaque and not is_false(region.enabled)
+
+
+def _is_region(module: Module, function: ir.Function) -> bool:
+    return any(region_of(module, each) is not None for each in function.decorators if isinstance(each, ir.Call))
+
+
+def _is_without(module: Module, function: ir.Function) -> bool:
+    """Whether a function is decorated with `torch.no_grad()` or the like."""
+    return any(
+        module.names.of(each.func if isinstance(each, ir.Call) else each) & (_WITHOUT | _EITHER)
+        for each in function.decorators
+    )
+
+
+def _grad_mode(module: Module, statement: ir.With) -> str:
+    """What a `with` says of gradients: "without", "either" or nothing."""
+    names = {
+        name
+        for item in statement.items
+        for name in module.names.of(item.context.func if isinstance(item.context, ir.Call) else item.context)
+    }
+    return "either" if names & _EITHER else "without" if names & _WITHOUT else ""
+
+
+# --- models ---------------------------------------------------------------------------------------------------------
+
+
+def _runs(module: Module, owner: ir.With | ir.Function, block: ir.Block, trained: set[str]) -> Iterator[_Run]:
+    """The calls of trained models in a region, those left out for which the cache or gradients can't be told."""
+    known = objects(module)
+    for call in ir.values_below(block):
+        if not isinstance(call, ir.Call) or not isinstance(call.func, (ir.Name, ir.Attribute)):
+            continue
+        model: ir.Value = call.func
+        method = "forward"
+        key = known.key(model)
+        if key not in trained and isinstance(call.func, ir.Attribute):
+            model, method = call.func.base, call.func.attr
+            key = known.key(model)
+        if key is None or key not in trained:
+            yield from _runs_below(module, owner, call, trained)
+            continue
+        if method in _HARMLESS:
+            continue
+        modes = _modes(module, call, owner)
+        if modes is not None:
+            yield _Run(call, model, (key, method), modes.get("without"))
+
+
+def _modes(module: Module, call: ir.Call, owner: ir.Statement) -> dict[str, ir.With] | None:
+    """What the `with`s round a call say of gradients, those outside of a region or function aside; the outermost.
+
+    None where that, or what they say of autocast, can't be told.
+    """
+    inner = []
+    for each in upwards(ir.statement_of(call)):
+        if each is owner:
+            break
+        if isinstance(each, ir.With):
+            inner.append(each)
+    modes = {_grad_mode(module, each): each for each in reversed(inner)}
+    return None if "either" in modes or any(_hides(module, each) for each in inner) else modes
+
+
+def _runs_below(module: Module, owner: ir.With | ir.Function, call: ir.Call, trained: set[str]) -> Iterator[_Run]:
+    """The calls of trained models that a function always makes which is called in a region."""
+    calls = module.once(Calls)
+    callee, modes = calls.find(call), _modes(module, call, owner)
+    given = calls.arguments(call, callee) if callee is not None and callee.made is None else None
+    if callee is None or given is None or modes is None or not _runs_as_it_is(module, callee.function):
+        return
+    function = callee.function
+    off = _is_without(module, function)
+    for inner in ir.values_below(function.body):
+        if not isinstance(inner, ir.Call) or ir.function_of(inner) is not function or conditions_round(inner):
+            continue
+        there = _modes(module, inner, function)
+        for value, method in _called_as(inner) if there is not None else ():
+            model = _outside(value, call, function, given)
+            key = objects(module).key(model) if model is not None else None
+            if model is not None and key is not None and key in trained and method not in _HARMLESS:
+                within = ir.statement_of(call) if off or "without" in (there or ()) else None
+                yield _Run(call, model, (key, method), modes.get("without") or within)
+
+
+def _called_as(call: ir.Call) -> Iterator[tuple[ir.Value, str]]:
+    """What a call may call: an object, or a method of one."""
+    yield call.func, "forward"
+    if isinstance(call.func, ir.Attribute):
+        yield call.func.base, call.func.attr
+
+
+def _runs_as_it_is(module: Module, function: ir.Function) -> bool:
+    """Whether a call of a function runs its body, nothing else, and leaves autocast's cache alone."""
+    plain = all(
+        module.names.of(each.func if isinstance(each, ir.Call) else each) <= _PLAIN | _WITHOUT
+        for each in function.decorators
+    )
+    return plain and not (function.is_generator or function.is_async or _clears(module, function.body))
+
+
+def _clears(module: Module, body: ir.Block, before: float = inf) -> bool:
+    """Whether a suite says something of the cache itself, in front of a place."""
+    return any(
+        module.names.of(value.func) & _CLEAR and value.id < before
+        for value in ir.values_below(body)
+        if isinstance(value, ir.Call)
+    )
+
+
+def _outside(
+    value: ir.Value, call: ir.Call, function: ir.Function, given: dict[str, ir.Value | None]
+) -> ir.Value | None:
+    """What an object of a function is where the function is called, if it has a name there."""
+    if isinstance(value, ir.Name) and function.param(value.name) is not None:
+        return given.get(value.name) if len(function.scope.bindings[value.name]) == 1 else None
+    if isinstance(value, ir.Attribute):
+        cls = owner_class(value)
+        own = isinstance(call.func, ir.Attribute) and owner_class(call.func) is cls
+        return value if cls is not None and own else None
+    return value if isinstance(value, ir.Name) else None
+
+
+def _hides(module: Module, statement: ir.With) -> bool:
+    """Whether a `with` in the region has something of its own to say of autocast."""
+    return any(
+        region is None or region.enabled is not None or region.cache_enabled is not None or region.opaque
+        for item in statement.items
+        if "autocast" in module.text(item.context)
+        for region in [region_of(module, item.context) if isinstance(item.context, ir.Call) else None]
+    )
+
+
+def _trained(module: Module) -> set[str]:
+    """The keys of the models that the file trains, none of whose weights it freezes."""
+    known = objects(module)
+    found = {root for roots in known.owns.values() for root in roots}
+    for call in module.whole.near("clip", "clamp", *_TRAINS, *module.words(*CLIPS)).calls:
+        event = events(module).of(call)
+        if event is not None and event.kind == "clip" and event.subject is not None:
+            found |= known.parameters_roots(event.subject)
+        name, func = ir.last_name(call.func), call.func
+        off = any(is_false(each) for each in call.positional)
+        if isinstance(func, ir.Attribute) and name in _TRAINS and not off and known.is_optimizer(func.base) is None:
+            found |= {key for key in (known.key(func.base),) if key is not None}
+    still = frozen(module)
+    return {each for each in found if not any(f"{key}.".startswith(f"{each}.") for key in still)}

@@ -1,0 +1,104 @@
+"""One autocast object is entered again while it is active.
+
+## What it does
+Finds a function decorated with `torch.autocast(...)` that calls itself, and a class whose decorated method runs a child
+of the same class: a decorator makes one object for all calls.
+
+It is silent where the function that is called can't be told, and where each call makes a region of its own by `with`.
+
+## Why is this bad?
+The object remembers one previous state. The inner call overwrites it, so that after the outermost return autocast
+stays as it was inside: on for all that follows, backward and the optimizer's step included. With `enabled=False` it
+stays off for a region round the call.
+
+## Example
+```python
+@torch.autocast("cuda")
+def encode(node):
+    return join([encode(child) for child in node.children])
+```
+
+## Use instead
+```python
+def encode(node):
+    with torch.autocast("cuda"):
+        return join([encode(child) for child in node.children])
+```
+
+## Fix safety
+There is no fix: the body has to move into a `with`.
+
+## Proof
+The fixtures watch autocast's state at each backward behind the call: on before, off after.
+
+## References
+- [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Finding, Severity
+from amplint.model.calls.external_calls import local_class, local_function
+from amplint.model.inference.devices import region_of
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import owner_class
+from amplint.model.usage.mentions_of import near_regions
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each decorator's region that its own function enters again."""
+    for function in near_regions(module).functions:
+        regions = [
+            value
+            for value in function.decorators
+            if isinstance(value, ir.Call) and region_of(module, value) is not None
+        ]
+        # The body of these runs outside the region.
+        if regions and not function.is_generator and not function.is_async:
+            if _calls_itself(module, function) or _runs_its_kind(module, function):
+                yield rule.finding(
+                    module.span(regions[0]),
+                    f"`{function.name}` enters this one region again while it is active, which leaves autocast as it "
+                    "is inside; use `with` in the body",
+                    withheld="the body has to move into a `with`",
+                )
+
+
+def _calls_itself(module: Module, function: ir.Function) -> bool:
+    return any(
+        isinstance(value, ir.Call) and local_function(module, value.func) is function
+        for value in ir.values_below(function.body)
+    )
+
+
+def _runs_its_kind(module: Module, function: ir.Function) -> bool:
+    """Whether a module's forward runs a child that is made of the same class."""
+    cls = function.cls
+    if cls is None or function.name not in ("forward", "__call__"):
+        return False
+    children = {
+        target.attr
+        for statement in ir.walk_statements(cls.body)
+        if isinstance(statement, ir.Assign)
+        and statement.value is not None
+        and any(
+            isinstance(value, ir.Call) and local_class(module, value.func) is cls
+            for value in ir.walk_values(statement.value)
+        )
+        for target in statement.targets
+        if isinstance(target, ir.Attribute) and owner_class(target) is cls
+    }
+    return any(
+        isinstance(value, ir.Attribute) and value.attr in children and owner_class(value) is cls
+        for value in ir.values_below(function.body)
+    )

@@ -1,0 +1,190 @@
+"""One autocast region spans several iterations, the optimizer's step included.
+
+## What it does
+Follows each function along its paths and finds a backward and a step of one loop that both run inside a region which
+was entered outside that loop: a `with` round the loop, or a decorator on the function that holds it. Both may stand in
+functions that the loop calls.
+
+A region in each iteration doesn't help while another one is open round the loop, even one that is switched off: that is
+found too. It is silent where the loop surely has no more than five rounds and another loop opens the region anew: a few
+steps use old weights then, which AMP301 and AMP302 say. It is silent with `cache_enabled=False`, where the loop calls
+`torch.clear_autocast_cache()`, and where no region is on.
+
+## Why is this bad?
+Autocast keeps the half-precision copy of each weight until the outermost region ends. In one region round the loop the
+forward goes on using the copies made before the first step: the loss never changes, and the model does not learn. A
+region inside the loop doesn't help while another one is open round it, not even one that is switched off.
+
+## Example
+```python
+with torch.autocast("cuda"):
+    for inputs, targets in loader:
+        loss = criterion(model(inputs), targets)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+```
+
+## Use instead
+```python
+for inputs, targets in loader:
+    with torch.autocast("cuda"):
+        loss = criterion(model(inputs), targets)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+```
+
+## Fix safety
+Safe: `cache_enabled=False` in the autocast call. Weights are then cast at each use, which costs a little time; a region
+in each iteration is better, and yours to write.
+
+## Proof
+The fixtures compare how the loss moves with a float32 run: not at all before, like it after.
+
+## References
+- [Autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.fixes.edits import add_last_argument
+from amplint.model.flow.analysis import Flow, flows
+from amplint.model.flow.state import Opened
+from amplint.model.inference.devices import is_false, region_of, regions
+from amplint.model.inference.iterations import runs_once
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import loops_round
+from amplint.registry.rule import Rule
+from amplint.rules.shared.in_region import cause
+from amplint.rules.shared.loop_rounds import is_brief
+from amplint.rules.shared.scaler_order import visits
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & backward & step(",))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each region that a backward and a step in a loop inside it share."""
+    if module.calls_of("torch.set_autocast_cache_enabled"):
+        return
+    found: dict[int, tuple[ir.Call, Flow, ir.For | ir.While, Opened]] = {}
+    for flow in flows(module):
+        for loop, opened in _steps(module, flow):
+            region = module.value(opened.call)
+            if isinstance(region, ir.Call) and _trains_in(flow, loop) and not _goes_without_cache(module, flow, loop):
+                made = region_of(module, region)
+                if made is not None and made.cache_enabled is None:
+                    found.setdefault(region.id, (region, flow, loop, opened))
+    for region, flow, loop, opened in found.values():
+        offered, withheld = _fix(module, region, flow, loop)
+        yield rule.finding(
+            module.span(region),
+            "one region spans several iterations: the half copies of the weights are never refreshed, and the "
+            "model does not learn; open a region in each iteration, or pass `cache_enabled=False`",
+            fix=offered,
+            withheld=withheld,
+            cause=cause(opened),
+        )
+
+
+def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -> tuple[Fix | None, str | None]:
+    if region.unpacks("**"):
+        return None, "its arguments are unpacked from a dict"
+    for statement in module.whole.near("with").statements:
+        if isinstance(statement, ir.With) and _is_run_by(flow, statement, loop):
+            if any(isinstance(item.context, (ir.Name, ir.Attribute)) for item in statement.items):
+                return None, "a region of the loop may have been made before, with a cache of its own"
+    edit = add_last_argument(module, region, "cache_enabled=False")
+    return Fix(Applicability.SAFE, "Pass `cache_enabled=False`", (edit,)), None
+
+
+def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, Opened]]:
+    """The loops of steps that run in a region entered outside, with that region."""
+    for visit in visits(flow, "step", "optimizer_step"):
+        loops = [each for each in _loops(flow, visit.event.call) if not runs_once(module, each)]
+        optimizer, known = str(visit.event.optimizer), objects(module)
+        if known.classes(optimizer) and not known.owns.get(optimizer):
+            continue  # over tensors that are no model's weights, as far as can be seen
+        for state in visit.states:
+            # The cache lives until the outermost region ends, be it on or off.
+            region = module.value(state.regions[0].at) if state.regions else None
+            spanned = [each for each in loops if region is not None and _spans(flow, region, each, visit.event.call)]
+            loop = next(iter(spanned), None)
+            if loop is not None and region is not None:
+                if is_brief(module, spanned) and _is_opened_anew(module, region):
+                    continue
+                if flow.regions.innermost(state, flow.conditions) is not None or _opens_regions(module, flow, loop):
+                    yield loop, state.regions[0]
+
+
+def _is_opened_anew(module: Module, region: ir.Value) -> bool:
+    """Whether a loop round a region, or round the calls that lead to it, enters it again and again."""
+    holder = ir.statement_of(region)
+    for flow in flows(module):
+        places = flow.call_sites(holder.body.statements[0]) if isinstance(holder, ir.Function) else [region]
+        if any(not runs_once(module, loop) for place in places for loop in _loops(flow, place)):
+            return True
+    return False
+
+
+def _spans(flow: Flow, region: ir.Value, loop: ir.For | ir.While, step: ir.Node) -> bool:
+    """Whether a region that is open at a step, which a loop makes, is open round the loop."""
+    if _is_run_by(flow, region, loop):
+        return False
+    if ir.function_of(loop) is ir.function_of(step):
+        return True
+    # The function of the step may be called elsewhere, too: in the region, but in no loop.
+    holder = ir.statement_of(region)
+    by_hand = not isinstance(holder, (ir.With, ir.Function)) and len(flow.call_sites(step)) == 1
+    return by_hand or _is_held(flow, loop, holder)
+
+
+def _is_held(flow: Flow, node: ir.Node, holder: ir.Statement, depth: int = 4) -> bool:
+    """Whether a node stands in a statement, or only in functions that are called there."""
+    up: ir.Node | None = node
+    while up is not None and up is not holder:
+        up = up.parent
+    sites = flow.call_sites(node) if depth and not flow.contains(node) else []
+    return up is holder or (bool(sites) and all(_is_held(flow, each, holder, depth - 1) for each in sites))
+
+
+def _loops(flow: Flow, node: ir.Node, depth: int = 4) -> Iterator[ir.For | ir.While]:
+    """The loops round a node, and those round the calls that lead to it, from the innermost on."""
+    yield from loops_round(node)
+    if not flow.contains(node) and depth:
+        for site in flow.call_sites(node):
+            yield from _loops(flow, site, depth - 1)
+
+
+def _is_run_by(flow: Flow, node: ir.Node, loop: ir.For | ir.While) -> bool:
+    """Whether a node stands in a loop, or in a function that is called there."""
+    return any(each is loop for each in _loops(flow, node))
+
+
+def _opens_regions(module: Module, flow: Flow, loop: ir.For | ir.While) -> bool:
+    """Whether a loop has a `with` of its own for a region that can be on."""
+    return any(
+        isinstance(ir.statement_of(each.call), ir.With)
+        and not is_false(each.enabled)
+        and _is_run_by(flow, each.call, loop)
+        for each in regions(module)
+    )
+
+
+def _trains_in(flow: Flow, loop: ir.For | ir.While) -> bool:
+    return any(_is_run_by(flow, visit.event.call, loop) for visit in visits(flow, "backward"))
+
+
+def _goes_without_cache(module: Module, flow: Flow, loop: ir.For | ir.While) -> bool:
+    """Whether the loop clears the cache, or has regions that say themselves whether they use it."""
+    told = [each.call for each in regions(module) if each.cache_enabled is not None]
+    return any(_is_run_by(flow, each, loop) for each in (*module.calls_of("torch.clear_autocast_cache"), *told))

@@ -1,0 +1,161 @@
+"""The region holds only the loss, and the model's forward runs before it, in float32.
+
+## What it does
+Finds an autocast region in which nothing is computed in half precision: it holds a loss of torch's, and at most
+arithmetic, the backward and the step. What the loss is computed from comes from a model of this file that is called
+right before the region, and multiplies matrices there.
+
+It is silent where something in the region is out of sight, where the model opens a region itself, where a model of the
+file is cast to half (the region then computes its loss in float32), and where the model is not in sight.
+
+## Why is this bad?
+Autocast works on the ops inside the region. Products and convolutions of the forward, which are what half precision is
+for, run in float32, with the memory and the time of float32; losses are computed in float32 inside a region anyway. So
+mixed precision is off, though the code looks as if it were on.
+
+## Example
+```python
+logits = model(inputs)
+with torch.autocast("cuda", dtype=torch.float16):
+    loss = F.cross_entropy(logits, targets)
+```
+
+## Use instead
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    logits = model(inputs)
+    loss = F.cross_entropy(logits, targets)
+```
+
+## Fix safety
+The fix lets the region begin before the forward. It is unsafe: the model now runs in half precision, which it never
+did. There is no fix where the forward stands in another block, and where the `with` has other contexts.
+
+## Proof
+The fixtures are not executed (shows=none): what float32 computes is right, only slower, and that can't be measured
+where cuda is simulated.
+
+## References
+- [Automatic mixed precision](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Finding, Fix, Severity
+from amplint.fixes.region_end import Refused, begin_region_at, enclosing_with
+from amplint.model.half.analysis import half
+from amplint.model.half.eval_values import Seen, plain_weights
+from amplint.model.regions.context_at import ON, OUTSIDE
+from amplint.model.syntax import ir
+from amplint.model.torch_facts.autocast_ops import Cast
+from amplint.model.torch_facts.op_spellings import LOSSES, SPELLINGS
+from amplint.registry.rule import Rule
+from amplint.rules.shared.half_ops import PRODUCTS, met, shown
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy"),
+)
+
+# Calls that compute nothing in half precision, whatever they belong to.
+_HARMLESS = {
+    "backward", "scale", "step", "update", "unscale_", "zero_grad", "item", "detach", "append", "print", "float",
+    "mean", "sum", "size", "clip_grad_norm_", "get_scale", "view", "reshape", "flatten", "squeeze", "to", "cuda",
+}  # fmt: skip
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each region that begins behind the forward."""
+    done: set[int] = set()
+    for seen in met(module, LOSSES):
+        region = _region(module, seen)
+        if region is None or region.id in done or not _holds_nothing_else(module, region, seen.where.region):
+            continue
+        forward = _forward(module, region, seen)
+        if forward is None:
+            continue
+        if not plain_weights(module):
+            return  # a model of half weights runs in half precision, and the region is there for a loss in float32
+        done.add(region.id)
+        fix, withheld = _fix(module, region, forward)
+        yield rule.finding(
+            module.layout.span(region.items[-1]),
+            f"the region holds only the loss: {shown(module, forward)} runs before it, in float32, so that nothing is "
+            "computed in half precision; begin the region before the forward",
+            fix=fix,
+            withheld=withheld,
+        )
+
+
+def _region(module: Module, seen: Seen) -> ir.With | None:
+    """The `with` of the region in which a loss is computed, in the same function."""
+    if seen.where.state != ON:
+        return None
+    found = enclosing_with(seen.node, lambda item: item.context.id == seen.where.region)
+    return found[0] if found is not None else None
+
+
+def _holds_nothing_else(module: Module, region: ir.With, made: int) -> bool:
+    """Whether all that the region computes is in sight, and none of it in half precision."""
+    computed = {}
+    for seen in half(module):
+        if seen.where.region == made:
+            ops = SPELLINGS[seen.spelling].ops if seen.spelling in SPELLINGS else ()
+            if Cast.LOW in seen.where.casts(ops):
+                return False
+            computed[seen.node.id] = seen
+    return all(
+        value.id in computed or _is_harmless(module, value)
+        for value in ir.values_below(region.body)
+        if isinstance(value, (ir.Call, ir.Binary))
+    )
+
+
+def _is_harmless(module: Module, value: ir.Value) -> bool:
+    if isinstance(value, ir.Binary):
+        return value.op != "MatrixMultiply"
+    if not isinstance(value, ir.Call):
+        return False
+    names = module.names.of(value.func)
+    known = bool(names) and all(name.startswith("builtins.") for name in names)
+    return known or ir.last_name(value.func) in _HARMLESS
+
+
+def _forward(module: Module, region: ir.With, seen: Seen) -> ir.Call | None:
+    """The call of a model right before the region that the loss is computed from."""
+    value = seen.operands[0][0] if seen.operands else None
+    while isinstance(value, (ir.Attribute, ir.Subscript)) or (isinstance(value, ir.Call) and _is_view(value)):
+        value = value.func if isinstance(value, ir.Call) else value.base
+    if not isinstance(value, ir.Name):
+        return None
+    suite = region.block.statements
+    for each in reversed(suite[: suite.index(region)]):
+        targets = each.targets if isinstance(each, ir.Assign) else ()
+        if any(isinstance(target, ir.Name) and target.name == value.name for target in targets):
+            made = each.value if isinstance(each, ir.Assign) else None
+            return made if isinstance(made, ir.Call) and _multiplies(module, made) else None
+    return None
+
+
+def _is_view(call: ir.Call) -> bool:
+    return isinstance(call.func, ir.Attribute) and call.func.attr in ("view", "reshape", "squeeze", "flatten", "float")
+
+
+def _multiplies(module: Module, call: ir.Call) -> bool:
+    """Whether a call's function or layer multiplies matrices outside of every region, and opens none."""
+    inside = [each for each in half(module) if call.id in each.sites or each.node is call]
+    return any(each.spelling in PRODUCTS for each in inside) and all(each.where.state == OUTSIDE for each in inside)
+
+
+def _fix(module: Module, region: ir.With, forward: ir.Call) -> tuple[Fix | None, str | None]:
+    found = begin_region_at(module, region, ir.statement_of(forward))
+    return (None, found.reason) if isinstance(found, Refused) else (found, None)

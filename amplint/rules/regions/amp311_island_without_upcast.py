@@ -1,0 +1,96 @@
+"""A part of a region that is switched off still computes with the region's half-precision tensors.
+
+## What it does
+Finds a region with `enabled=False` inside another one (or in a function or module that one calls) in which an op that
+autocast would care for (a product, a loss, a norm, softmax, ...) gets a tensor that the outer region has left in half
+precision, with no `.float()`.
+
+It is silent where what enters is cast, where it comes from out of sight, and where the part casts to half on purpose.
+
+## Why is this bad?
+`enabled=False` switches the casts off; it casts nothing itself. A half tensor stays half, and what was to be computed
+in float32 overflows or is rounded as in the region. Where half meets the float32 weights of a layer, or another float32
+operand of a product, it raises "mat1 and mat2 must have the same dtype".
+
+## Example
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    features = encoder(images)
+    with torch.autocast("cuda", enabled=False):
+        similarity = features @ features.T
+```
+
+## Use instead
+```python
+with torch.autocast("cuda", dtype=torch.float16):
+    features = encoder(images)
+    with torch.autocast("cuda", enabled=False):
+        similarity = features.float() @ features.float().T
+```
+
+## Fix safety
+The fix casts the half operands of the op. Safe for a function or operator all of whose operands are known to be half;
+unsafe for a layer, whose weights may be half too, and where another operand is not known.
+
+## Proof
+The fixtures train: sums that overflow to inf and a loss of NaN before, or RuntimeError where dtypes meet; after the fix
+the reference's losses.
+
+## References
+- [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Finding, Severity
+from amplint.model.half.analysis import half
+from amplint.model.half.eval_values import Seen
+from amplint.model.inference.tensor_types import FLOAT32, HALF
+from amplint.model.regions.context_at import ISLAND, is_listed
+from amplint.model.torch_facts.op_spellings import SPELLINGS
+from amplint.registry.rule import Rule
+from amplint.rules.shared.half_ops import PRODUCTS, dtype_of, shown, up
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("autocast & enabled=False", "autocast & enabled = False", "autocast & (False"),
+)
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each op of an island that computes with half tensors from the region round it."""
+    done: set[int] = set()
+    for seen in half(module):
+        how = SPELLINGS.get(seen.spelling)
+        if seen.where.state != ISLAND or how is None or not is_listed(how.ops, "cuda") or seen.node.id in done:
+            continue
+        halves = [(value, kind) for value, kind in seen.tensors() if kind.what == HALF and kind.region]
+        if not halves or any(kind.what == HALF and not kind.region for _, kind in seen.tensors()):
+            continue  # beside a tensor that the code casts to half itself, half is meant
+        done.add(seen.node.id)
+        fails = _fails(seen)
+        value, kind = halves[0]
+        what = "meets float32 and raises RuntimeError" if fails else "is computed in half precision"
+        whole = all(kind.what == HALF for _, kind in seen.tensors())
+        yield rule.finding(
+            module.span(seen.node),
+            f"{shown(module, value)} is still {dtype_of(kind)} where autocast is off: {seen.spelling} {what}; cast it "
+            "with .float()",
+            fix=up(module, [each for each, _ in halves], safe=whole and seen.layer is None and not fails),
+            severity=Severity.ERROR if fails else Severity.WARNING,
+        )
+
+
+def _fails(seen: Seen) -> bool:
+    """Whether a product gets half and float32."""
+    kinds = {kind.what for _, kind in seen.tensors()}
+    return seen.spelling in PRODUCTS and (FLOAT32 in kinds or seen.layer is not None)

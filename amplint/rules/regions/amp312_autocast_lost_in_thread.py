@@ -1,0 +1,321 @@
+"""Threads run a model's forward, and the region round their start, or its dtype, does not reach them.
+
+## What it does
+Finds two things inside an autocast region. A call of an `nn.DataParallel` where the region says `dtype=torch.bfloat16`.
+And a `threading.Thread` that is started, or work given to a `ThreadPoolExecutor`, whose function calls a model of this
+file and opens no region itself.
+
+It is silent where the wrapped model, or the thread's function, has a region of its own, where `DataParallel` has one
+device and so no threads, and where model or function are not in sight.
+
+## Why is this bad?
+Whether autocast is on belongs to a thread, and a new one starts with it off: the forward runs in float32.
+`DataParallel` switches it on in its threads, without the dtype: the replicas run in float16, whose range bfloat16 was
+to avoid, and there may be no scaler.
+
+## Example
+```python
+with torch.autocast("cuda", dtype=torch.bfloat16):
+    thread = threading.Thread(target=lambda: outputs.append(model(batch)))
+    thread.start()
+```
+
+## Use instead
+```python
+def work():
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        outputs.append(model(batch))
+
+
+thread = threading.Thread(target=work)
+thread.start()
+```
+
+## Fix safety
+There is no fix: the region goes into the function that the thread runs, or into the `forward` that is replicated.
+`DistributedDataParallel` has no such threads.
+
+## Proof
+The fixtures of threads compare the dtype of the loss: float32 before, the region's after. Those of `DataParallel` are
+not executed (shows=none), since it takes two devices to start its threads; torch 2.13's `parallel_apply` enters
+`autocast(device_type, enabled=autocast_enabled)` there, with no dtype.
+
+## References
+- [Working with multiple GPUs](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#working-with-multiple-gpus)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Finding, Severity
+from amplint.model.calls.external_calls import local_class, local_function
+from amplint.model.inference.devices import Region, is_false, opened_by, region_devices, region_of
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import upwards
+from amplint.model.syntax.scopes import LOCAL, Assigned
+from amplint.model.usage.mentions_of import near_regions
+from amplint.registry.rule import Rule
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("autocast & DataParallel", "autocast & Thread"),
+)
+
+_PARALLEL = {
+    "torch.nn.DataParallel",
+    "torch.nn.parallel.DataParallel",
+    "torch.nn.parallel.data_parallel.DataParallel",
+}
+_POOLS = {
+    "concurrent.futures.ThreadPoolExecutor",
+    "concurrent.futures.thread.ThreadPoolExecutor",
+    "multiprocessing.pool.ThreadPool",
+    "multiprocessing.dummy.Pool",
+}
+_HANDS_ON = ("submit", "map", "apply", "apply_async", "map_async", "imap", "starmap")
+# Methods of a module that give the module itself.
+_SAME = ("to", "cuda", "train", "eval", "float", "requires_grad_", "xpu")
+_LIBRARIES = ("torch.nn.", "torchvision.models.", "timm.", "transformers.", "segmentation_models_pytorch.")
+# Contexts that have nothing to do with autocast.
+_CONTEXTS = ("torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled", "torch.cuda.")
+_FOLLOW = 4
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each forward that other threads run without the region round it."""
+    pools = _pools(module)
+    for call in near_regions(module).calls:
+        job = _job(module, call, pools)
+        if job is None and not isinstance(call.func, (ir.Name, ir.Attribute)):
+            continue
+        if job is not None:
+            around = _region_round(module, call)
+            if around is not None and _is_started(module, call) and _runs_a_model(module, job):
+                yield rule.finding(
+                    module.span(call),
+                    "the region is not open in the thread that this starts: the model runs there in float32; open a "
+                    "region in the function that the thread runs",
+                )
+        elif _is_parallel(module, call.func):
+            around = _region_round(module, call)
+            if around is not None and _is_bfloat16(module, around):
+                yield rule.finding(
+                    module.span(call),
+                    "DataParallel's threads are not told the region's dtype: the replicas run in float16, not in "
+                    "bfloat16; open a region in the model's forward, or use DistributedDataParallel",
+                )
+
+
+def _region_round(module: Module, node: ir.Node) -> Region | None:
+    """The innermost region round a node in its function, where it can be on and all its arguments are in sight."""
+    for statement in upwards(ir.statement_of(node)):
+        outer = statement.parent
+        if isinstance(outer, ir.With):
+            opened = opened_by(module, outer)
+            if opened:
+                return _if_on(opened[-1])
+    function = ir.function_of(node)
+    for value in function.decorators if function is not None else ():
+        found = region_of(module, value) if isinstance(value, ir.Call) else None
+        if found is not None:
+            return _if_on(found)
+    return None
+
+
+def _if_on(region: Region) -> Region | None:
+    return None if region.opaque or is_false(region.enabled) else region
+
+
+# --- what models are made of ----------------------------------------------------------------------------------------
+
+
+def _made_by(module: Module, value: ir.Value, depth: int = _FOLLOW) -> list[ir.Call | None]:
+    """The constructions that a model can come from, `.to(device)` and the like aside; None for what isn't in sight."""
+    if isinstance(value, ir.Call):
+        func = value.func
+        if isinstance(func, ir.Attribute) and func.attr in _SAME:
+            return _made_by(module, func.base, depth)
+        return [value]
+    if isinstance(value, ir.Conditional):
+        return _made_by(module, value.then, depth) + _made_by(module, value.other, depth)
+    if not isinstance(value, (ir.Name, ir.Attribute)) or not depth:
+        return [None]
+    known = objects(module)
+    sources = known.sources(value)
+    whole = not isinstance(value, ir.Name) or all(isinstance(each, Assigned) for each in known.bindings(value))
+    found: list[ir.Call | None] = [] if whole and sources else [None]
+    for each in sources:
+        if known.key(each) is None or known.key(each) != known.key(value):  # `model = model.to(device)` adds nothing
+            inner = _made_by(module, each, depth - 1) if not _is_itself(value, each) else []
+            found += inner
+    return found
+
+
+def _is_itself(value: ir.Name | ir.Attribute, source: ir.Value) -> bool:
+    """`model = model.to(device)`: the value, through methods that give it back."""
+    while isinstance(source, ir.Call) and isinstance(source.func, ir.Attribute) and source.func.attr in _SAME:
+        source = source.func.base
+    if isinstance(value, ir.Name):
+        return isinstance(source, ir.Name) and source.name == value.name
+    return isinstance(source, ir.Attribute) and source.attr == value.attr
+
+
+def _is_model(module: Module, value: ir.Value) -> bool:
+    """Whether a value is surely a model without a region of its own."""
+    made = _made_by(module, value)
+    return bool(made) and all(call is not None and _makes_model(module, call) for call in made)
+
+
+def _makes_model(module: Module, call: ir.Call) -> bool:
+    names = module.names.of(call.func)
+    if names and all(name.startswith(_LIBRARIES) for name in names):
+        return not names & _PARALLEL
+    cls = local_class(module, call.func) if all(name[0] == LOCAL for name in names) else None
+    return cls is not None and _is_module_class(module, cls) and "autocast" not in module.text(cls)
+
+
+def _is_module_class(module: Module, cls: ir.Class, depth: int = _FOLLOW) -> bool:
+    for base in cls.bases:
+        if any(name.startswith("torch.nn.") for name in module.names.of(base.value)):
+            return True
+        parent = local_class(module, base.value)
+        if parent is not None and depth and "autocast" not in module.text(parent):
+            return _is_module_class(module, parent, depth - 1)
+    return False
+
+
+# --- DataParallel ---------------------------------------------------------------------------------------------------
+
+
+def _is_parallel(module: Module, func: ir.Value) -> bool:
+    """Whether what is called can be a DataParallel over several devices, of a model without a region of its own."""
+    made = [each for each in _made_by(module, func) if each is not None]
+    parallel = [each for each in made if module.names.of(each.func) & _PARALLEL]
+    rest = [each for each in made if each not in parallel]
+    return any(_has_threads(each) and _wraps_model(module, func, each) for each in parallel) and all(
+        _makes_model(module, each) for each in rest
+    )
+
+
+def _has_threads(call: ir.Call) -> bool:
+    devices = call.keyword("device_ids") or next(iter(call.positional[1:]), None)
+    return not (isinstance(devices, ir.Sequence) and len(devices.items) < 2)
+
+
+def _wraps_model(module: Module, func: ir.Value, call: ir.Call) -> bool:
+    """Whether a DataParallel is given a model in sight; `model = DataParallel(model)` is about the other sources."""
+    inner = call.positional[0] if call.positional else call.keyword("module")
+    if inner is None:
+        return False
+    if isinstance(func, (ir.Name, ir.Attribute)) and _is_itself(func, inner):
+        others = [each for each in _made_by(module, func) if each is None or each is not call]
+        return bool(others) and all(each is not None and _makes_model(module, each) for each in others)
+    return _is_model(module, inner)
+
+
+def _is_bfloat16(module: Module, region: Region) -> bool:
+    """Whether a region is for bfloat16, and for a device on which DataParallel has threads."""
+    if region.dtype is None or module.names.of(region.dtype) != {"torch.bfloat16"}:
+        return False
+    return any(each.type in ("cuda", "xpu", None) for each in region_devices(module, region))
+
+
+# --- threads of one's own -------------------------------------------------------------------------------------------
+
+
+class _Job(NamedTuple):
+    """What a thread is to run, and the arguments as far as they are in sight."""
+
+    target: ir.Value
+    given: Sequence[ir.Value]
+
+
+def _pools(module: Module) -> set[str]:
+    """The keys of the file's pools of threads, those left out that prepare their threads."""
+    known = objects(module)
+    found = set()
+    for statement in module.whole.near(*module.words(*_POOLS)).statements:
+        made: list[tuple[ir.Value, ir.Value | None]] = []
+        if isinstance(statement, ir.With):
+            made = [(item.context, item.target) for item in statement.items]
+        elif isinstance(statement, ir.Assign) and statement.value is not None:
+            made = [(statement.value, target) for target in statement.targets]
+        for value, target in made:
+            if isinstance(value, ir.Call) and target is not None and module.names.of(value.func) & _POOLS:
+                key = known.key(target)
+                if key is not None and value.keyword("initializer") is None:
+                    found.add(key)
+    return found
+
+
+def _job(module: Module, call: ir.Call, pools: set[str]) -> _Job | None:
+    """What a call gives to a thread."""
+    if "threading.Thread" in module.names.of(call.func):
+        target, given = call.keyword("target"), call.keyword("args")
+        return _Job(target, given.items if isinstance(given, ir.Sequence) else ()) if target is not None else None
+    func = call.func
+    if not isinstance(func, ir.Attribute) or func.attr not in _HANDS_ON or not call.positional:
+        return None
+    if objects(module).key(func.base) not in pools:
+        return None
+    return _Job(call.positional[0], call.positional[1:] if func.attr == "submit" else ())
+
+
+def _is_started(module: Module, call: ir.Call) -> bool:
+    """Whether a thread starts within the region; a pool's do at once."""
+    if "threading.Thread" not in module.names.of(call.func):
+        return True
+    around = [each.parent for each in upwards(ir.statement_of(call)) if isinstance(each.parent, ir.With)]
+    block = around[0].body if around else None
+    function = ir.function_of(call)
+    if block is None and function is not None:
+        block = function.body
+    return block is not None and any(
+        isinstance(each, ir.Attribute) and each.attr == "start" for each in ir.values_below(block)
+    )
+
+
+def _may_be_region(module: Module, statement: ir.Statement) -> bool:
+    """Whether a statement is a `with` for something that may be a region under another name."""
+    return isinstance(statement, ir.With) and any(
+        "lock" not in module.text(item.context).lower()
+        and not any(
+            name.startswith(_CONTEXTS)
+            for name in module.names.of(item.context.func if isinstance(item.context, ir.Call) else item.context)
+        )
+        for item in statement.items
+    )
+
+
+def _runs_a_model(module: Module, job: _Job) -> bool:
+    """Whether the thread calls a model outside of any region."""
+    target, given = job
+    if isinstance(target, ir.Call) and module.names.of(target.func) == {"functools.partial"} and target.positional:
+        target, *given = (*target.positional, *given)
+    function = target.function if isinstance(target, ir.Lambda) else local_function(module, target)
+    if function is None:
+        return isinstance(target, (ir.Name, ir.Attribute)) and _is_model(module, target)
+    if "autocast" in (module.text(target) if isinstance(target, ir.Lambda) else module.text(function)):
+        return False
+    if any(_may_be_region(module, each) for each in ir.walk_statements(function.body, into=False)):
+        return False
+    names = [param.name for param in function.params if param.kind == "positional"]
+    names = names[1:] if isinstance(target, ir.Attribute) else names
+    arguments = dict(zip(names, given, strict=False))
+    for value in ir.values_below(function.body):
+        if isinstance(value, ir.Call):
+            called = value.func
+            if isinstance(called, ir.Name) and called.name in arguments:
+                called = arguments[called.name]
+            if isinstance(called, (ir.Name, ir.Attribute)) and _is_model(module, called):
+                return True
+    return False

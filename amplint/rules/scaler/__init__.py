@@ -1,0 +1,1 @@
+"""AMP401 to AMP424: the protocol of GradScaler."""

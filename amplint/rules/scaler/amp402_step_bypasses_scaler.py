@@ -1,0 +1,336 @@
+"""The optimizer steps directly on gradients that the scaler has scaled.
+
+## What it does
+Follows each function along its paths and finds `optimizer.step()` where the gradients come from
+`scaler.scale(loss).backward()`: still multiplied by the scale, or unscaled by `scaler.unscale_` but not checked for
+inf, or stepped by `scaler.step` already. That may be a second optimizer, stepped behind a helper that scales the one
+loss of both; what the same helper does without the scaler, in another arm, doesn't hide it.
+
+It is silent where another arm of a condition steps through the scaler (the condition may be AMP's own flag), where the
+function reads the scale or asks for finite gradients itself, for an optimizer that the scaler has nothing to do with
+in a function with several, where the scaler went out of sight, and for a scaler made with a scale of its own that is
+used for nothing but `scale`: Adam divides a constant out, so it may be there on purpose (with SGD it is not).
+
+## Why is this bad?
+On scaled gradients the update is 65,536 times too large with SGD; Adam hides it. `scaler.step(optimizer)` also leaves
+out the steps whose gradients overflowed, of which there are some in every float16 training: directly stepped, the inf
+reaches the weights. A following `scaler.update()` raises "No inf checks were recorded prior to update."
+
+## Example
+```python
+scaler.scale(loss).backward()
+optimizer.step()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+Unsafe: the step becomes the scaler's, followed by `scaler.update()` where none comes; of two steps in one iteration
+the direct one goes. That is right in the evident intent, and changes what is learned. No fix where the step has
+arguments, or where the scaler is used on some paths only.
+
+## Proof
+The fixtures compare SGD updates with a float32 reference step: 65,536 times too large before, equal within float16's
+noise after. Where only the check for inf is lost, they let one gradient overflow: before, it reaches the weights;
+after, that step is left out.
+
+## References
+- [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same
+from amplint.model.calls.events import Event
+from amplint.model.flow.analysis import Flow
+from amplint.model.flow.state import State
+from amplint.model.flow.visits import Visit
+from amplint.model.inference.devices import SCALER
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.scaler_holders import holders
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import conditions, exclusive, independent, skipping, upwards
+from amplint.registry.rule import Rule
+from amplint.rules.shared.clips import FINITE, reads_scale
+from amplint.rules.shared.scaler_order import (
+    Found,
+    asked_apart,
+    calls_of,
+    found,
+    home,
+    methods_used,
+    one_for_each,
+    other_arm_has,
+    receiver,
+    stepping,
+    visits,
+    where,
+)
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=(".scale( & backward & step(",))
+
+# Classes that may take the scale out by themselves.
+_SCALES = re.compile(r"(?i)amp|fp16|half|scal|mixed|deepspeed|zero")
+# Optimizers whose updates are the same for gradients of any scale, but for their eps.
+_DIVIDES = re.compile(r"(?i)\.(\w*adam\w*|adagrad|adadelta|adafactor|rmsprop|rprop)$")
+_SCALED, _UNCHECKED, _AGAIN = (
+    "steps on gradients that are still multiplied by the loss scale",
+    "steps past the scaler, which would leave out steps whose gradients overflowed",
+    "steps a second time, past the scaler",
+)
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each direct step on gradients that a scaler has scaled."""
+    return one_for_each(module, "AMP402", _judge)
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    misuse = _misuse(module, each)
+    if misuse is None:
+        return None
+    flow, visit, optimizer = each.flow, each.visit, module.text(receiver(each.visit.event))
+    scaler = _scaler_of_its_loss(module, each)
+    if scaler is None:
+        return rule.finding(
+            module.span(visit.event.call),
+            f"{optimizer} {misuse.what}; step it by the scaler that scales its loss{where(module, each)}",
+            withheld="which of the scalers that is can't be seen here",
+        )
+    misuse = misuse._replace(scaler=scaler)
+    offered, withheld = (
+        _fix(module, flow, visit, misuse) if each.here else (None, "the loss is scaled in another function")
+    )
+    name = module.text(_scaler_value(module, flow, scaler))
+    only = " only" if misuse.what is _AGAIN else ""
+    return rule.finding(
+        module.span(visit.event.call),
+        f"{optimizer} {misuse.what}; call `{name}.step({optimizer})`{only}{where(module, each)}",
+        fix=offered,
+        withheld=withheld,
+    )
+
+
+def _scaler_of_its_loss(module: Module, each: Found) -> str | None:
+    """The scaler whose scale the gradients have, or by which the optimizer is stepped elsewhere if several have a part
+    in them; None where that doesn't tell.
+    """
+    flow, issue = each.flow, each.issue
+    here = [other.issue for other in found(module, "AMP402") if other.flow is flow and other.issue.at == issue.at]
+    scalers = {other.scaler for other in here}
+    if any(other.how == "mixed" and not other.cause for other in here):  # of two, of which the last is known
+        scalers |= {str(visit.event.scaler) for visit in visits(flow, "scale")}
+    if len(scalers) > 1:
+        uses = visits(flow, "unscale_", "step")
+        scalers &= {str(visit.event.scaler) for visit in uses if visit.event.optimizer == issue.optimizer}
+    return scalers.pop() if len(scalers) == 1 else None
+
+
+class _Misuse(NamedTuple):
+    """What a step does wrong, past which scaler, and whether it does so on every path."""
+
+    what: str
+    scaler: str
+    always: bool
+
+
+_SAYS = {"scaled": _SCALED, "mixed": _SCALED, "unchecked": _UNCHECKED, "again": _AGAIN}
+
+
+def _misuse(module: Module, each: Found) -> _Misuse | None:
+    flow, issue, visit, bad = each.flow, each.issue, each.visit, each.states
+    event, scaler = visit.event, issue.scaler
+    known = objects(module)
+    owned = bool({issue.optimizer, known.original(issue.optimizer)} & known.owns.keys())
+    sure = owned and all(state.gradients_of(issue.optimizer).sure for state in bad)
+    if (
+        not (sure or _is_the_scalers(module, each))
+        or issue.optimizer in holders(module)
+        or any(_SCALES.search(name) for name in known.classes_of(issue.optimizer))
+        or reads_scale(module, event.call)
+        or _is_constant(module, scaler, issue.optimizer)
+        or (other_arm_has(module, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
+    ):
+        return None
+    what = _SAYS[issue.how]
+    if what is _AGAIN and not calls_of(flow, scaler, "step"):
+        what = _UNCHECKED
+    if (
+        what is _UNCHECKED
+        and not _is_where_they_are_infinite(event.call)
+        and (
+            _asks_for_finite(module, flow, event.call) or _looks_first(module, home(module, event.call) or flow, event)
+        )
+    ):
+        return None
+    return _Misuse(what, scaler, len(bad) == len(visit.states))
+
+
+def _is_constant(module: Module, scaler: str, optimizer: str) -> bool:
+    """Whether a scale is chosen and never changed, for an optimizer that may divide it out: scaled so on purpose."""
+    made = [each.call for each in objects(module).made_by(scaler)]
+    devices = [int(SCALER in module.names.of(call.func)) for call in made]  # torch.amp's is given a device first
+    chosen = all(
+        len(call.positional) > device or call.keyword("init_scale") is not None
+        for call, device in zip(made, devices, strict=True)
+    )
+    classes = objects(module).classes_of(optimizer)
+    learns_more = any(name.startswith("torch.optim.") and not _DIVIDES.search(name) for name in classes)
+    return bool(made) and chosen and not learns_more and methods_used(module, scaler) == {"scale"}
+
+
+def _may_ask_for_amp(flow: Flow, scaler: str, bad: list[State], step: Event) -> bool:
+    """Whether an if that chooses between the steps may ask for AMP: it is optional, or the backward is chosen too."""
+    held = [state.gradients_of(str(step.optimizer)).origin for state in bad]
+    backwards = [flow.visits[origin].event.call for origin in held if origin]
+    return not flow.surely_enabled(scaler, bad) or any(asked_apart(flow, each, step.call) for each in backwards)
+
+
+def _looks_first(module: Module, flow: Flow, step: Event) -> bool:
+    """Whether the step depends on something computed in this function behind unscale_: on a norm, say."""
+    known = objects(module)
+    computed = [
+        (statement.id, known.names_in(target))
+        for statement in ir.walk_statements(flow.container.body, into=False)
+        if isinstance(statement, (ir.Assign, ir.AugAssign))
+        for target in (statement.targets if isinstance(statement, ir.Assign) else (statement.target,))
+    ]
+    return any(
+        known.names_in(test.test) & keys
+        for event in flow.events
+        if event.kind == "unscale_" and flow.contains(event.call) and event.call.id < step.call.id
+        for test in skipping(event.call, step.call, "continue", "break", "return", "raise")
+        for number, keys in computed
+        if event.call.id < number < step.call.id
+    )
+
+
+def _is_the_scalers(module: Module, each: Found) -> bool:
+    """Whether it is this optimizer's gradients that are scaled.
+
+    It is the only one, or the scaler is given it, or it is cleared here and no backward is without a scale of its own
+    on the paths that scale: what the same loss does where AMP is off is none of this optimizer's alone.
+    """
+    flow, optimizer = each.flow, each.issue.optimizer
+    if stepping(flow) == {optimizer}:
+        return True
+    known, scaled = objects(module), flow.visits.get(each.issue.cause)
+    backwards, scales = (
+        [visit for visit in visits(flow, kind) if scaled is None or not _never_meet(visit, scaled)]
+        for kind in ("backward", "scale")
+    )
+    cleared = any(visit.event.optimizer == optimizer for visit in visits(flow, "zero_grad"))
+    if cleared and scales and len(backwards) == len(scales):
+        return True
+    return any(
+        isinstance(call.func, ir.Attribute)
+        and call.func.attr in ("unscale_", "step")
+        and call.positional
+        and known.is_scaler(call.func.base) is not None
+        and known.key(call.positional[0]) == optimizer
+        for call in module.whole.near("unscale_", "step").calls
+    )
+
+
+def _never_meet(one: Visit, other: Visit) -> bool:
+    """Whether no path comes to both of two calls, as it would have to know that a flag is set and that it is not."""
+    return all(
+        any(first.known(key) is (not truth) for key, truth in second.facts)
+        for first in one.states
+        for second in other.states
+    )
+
+
+def _is_where_they_are_infinite(step: ir.Value) -> bool:
+    """Whether a step stands just in the arm that is for infinite gradients: `if not torch.isfinite(norm):`."""
+    for each in upwards(ir.statement_of(step)):
+        test, infinite = each.parent.test if isinstance(each.parent, ir.If) else None, False
+        while isinstance(test, ir.Unary) and test.op == "Not":
+            test, infinite = test.operand, not infinite
+        name = ir.last_name(test.func) if isinstance(test, ir.Call) else ""
+        if name in ("isfinite", "isinf", "isnan") and isinstance(each.parent, ir.If):
+            return (infinite is (name == "isfinite")) is (each.block is each.parent.then)
+    return False
+
+
+def _asks_for_finite(module: Module, flow: Flow, node: ir.Node, depth: int = 4) -> bool:
+    """Whether infinite gradients are looked for before a step, or before a call that leads to it."""
+    function = ir.function_of(node)
+    start = module.span(function)[0] if function is not None else 0
+    sites = flow.call_sites(node) if depth else []
+    return bool(FINITE.search(module.source.text[start : module.span(node)[0]])) or any(
+        _asks_for_finite(module, flow, site, depth - 1) for site in sites
+    )
+
+
+def _scaler_value(module: Module, flow: Flow, scaler: str) -> ir.Value:
+    """The scaler, as the function calls it; as it passes it on, where a helper calls it, one for several scalers."""
+    calls = calls_of(flow, scaler, "scale", "step", "unscale_", "update")
+    own = [receiver(event) for event in calls if flow.contains(event.call)]
+    given = (value for value in ir.values_below(flow.container.body) if objects(module).is_scaler(value) == scaler)
+    return next(iter(own), None) or next(given, None) or receiver(calls[0])
+
+
+def _fix(module: Module, flow: Flow, visit: Visit, misuse: _Misuse) -> tuple[Fix | None, str | None]:
+    call, scaler = visit.event.call, misuse.scaler
+    assert isinstance(call, ir.Call)
+    if not all(flow.contains(event.call) for event in calls_of(flow, scaler, "scale", "unscale_", "step", "update")):
+        return None, "other functions use the scaler too: step through it in one of them"
+    statement = own_statement(call)
+    if statement is None or call.args:
+        return None, "the step has arguments, or its result is used"
+    if misuse.what is _AGAIN or _steps_behind(flow, visit, scaler):
+        edit = removed(module, statement)
+        if edit is None:
+            return None, "the step shares its line, or is all that a suite holds"
+        return Fix(Applicability.UNSAFE, "Remove the direct step", (edit,)), None
+    if any(
+        each.event.optimizer == visit.event.optimizer and not independent(each.event.call, call)
+        for each in visits(flow, "optimizer_step")
+        if each is not visit and not exclusive(each.event.call, call)
+    ):
+        return None, "the optimizer steps directly more than once: step once, through the scaler"
+    if not misuse.always:
+        return None, "the gradients are scaled on some paths only: step through the scaler on those"
+    value = _scaler_value(module, flow, scaler)
+    if not says_the_same(module, value, value, call):
+        return None, "the scaler's name says something else here"
+    name, optimizer = module.text(value), module.text(receiver(visit.event))
+    edits = [Edit(*module.span(call), f"{name}.step({optimizer})")]
+    title = f"Call `{name}.step({optimizer})` instead"
+    last = visits(flow, "optimizer_step")[-1]
+    updates = [event.call for event in calls_of(flow, scaler, "update")]
+    follows = any(update.id > call.id and not conditions(update, call) for update in updates)
+    if not follows and not all(exclusive(update, call) for update in updates):
+        return None, f"`{name}.update()` has to follow on every path"
+    if not follows and last is visit:
+        behind = line_behind(module, statement, f"{name}.update()")
+        if behind is None:
+            return None, f"`{name}.update()` has to follow, and the step shares its line"
+        edits.append(behind)
+        title += f", and `{name}.update()` behind it"
+    return Fix(Applicability.UNSAFE, title, tuple(edits)), None
+
+
+def _steps_behind(flow: Flow, visit: Visit, scaler: str) -> bool:
+    """Whether the scaler steps the same optimizer further down, so that the direct step is the one too many."""
+    return any(
+        event.optimizer == visit.event.optimizer
+        and event.call.id > visit.event.call.id
+        and not independent(event.call, visit.event.call)
+        for event in calls_of(flow, scaler, "step")
+    )

@@ -1,0 +1,197 @@
+"""The scaler divides and steps on gradients of a loss that was not scaled.
+
+## What it does
+Follows each function along its paths and finds `loss.backward()` whose gradients `scaler.unscale_` or `scaler.step`
+takes for scaled ones: `scaler.scale` was forgotten, its result was thrown away, or one of several losses is left out.
+
+It is silent where the loss may be scaled in a way that can't be seen here: it is a parameter, the scaler goes into
+another call, the result of `scale()` goes anywhere but into a backward, the function reads the scale; where another
+arm of the condition scales (it may be AMP's own flag); where a second loss comes from another forward, and may be
+another model's; and where the scaler is switched off.
+
+## Why is this bad?
+The scaler divides by a scale that was never multiplied in: the update is 65,536 times too small, and the model stands
+still. Where `scale()` is never called at all, the step raises "Attempted step but _scale is None."; where one of two
+losses is left out, its share of the gradients is lost. A second backward of one loss, scaled or not, raises "Trying to
+backward through the graph a second time".
+
+## Example
+```python
+loss.backward()
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+Safe where it is the only loss of the function: `scaler.scale(loss).backward()`, and a bare `scaler.scale(loss)` goes.
+Unsafe where other losses are scaled beside it: one may be left out on purpose. No fix where the backward belongs to
+some of the paths that step. Where the same loss already ran a scaled backward, the plain one raises, and the fix
+removes it; unsafe, since another loss may have been meant.
+
+## Proof
+The fixtures compare SGD updates with a float32 reference step: 65,536 times too small before (or a RuntimeError),
+equal within float16's noise after.
+
+## References
+- [Gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.statements import call_removed, own_statement, says_the_same
+from amplint.model.calls.events import Event
+from amplint.model.flow.analysis import Flow
+from amplint.model.flow.visits import Visit
+from amplint.model.inference.devices import is_false
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import conditions, dominates
+from amplint.registry.rule import Rule
+from amplint.rules.shared.loss_origin import surely_plain
+from amplint.rules.shared.scaler_order import (
+    Found,
+    asked_apart,
+    calls_of,
+    one_for_each,
+    other_arm_has,
+    receiver,
+    stepping,
+    used_elsewhere,
+    visits,
+    where,
+)
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("backward & scaler & step(", "backward & unscale_"))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each plain backward whose gradients a scaler takes for scaled ones."""
+    return one_for_each(module, "AMP403", _judge)
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    if not _is_unscaled(module, each):
+        return None
+    flow, backward, use = each.flow, each.visit, each.flow.visits[each.issue.meets].event
+    if use.kind == "update":
+        use = calls_of(flow, each.issue.scaler, "step", "unscale_")[0]
+    here = each.here and flow.contains(use.call)
+    freed = _freed_before(module, flow, backward.event)
+    if freed is not None:
+        return _second_of_a_graph(module, each, freed)
+    offered, withheld = _fix(module, flow, backward, use) if here else (None, "they stand in different functions")
+    scaler = module.text(receiver(use))
+    assert backward.event.subject is not None
+    loss = module.text(backward.event.subject)
+    return rule.finding(
+        module.span(backward.event.call),
+        f"the loss is not scaled, but `{scaler}.{use.kind}` on {module.line(use.call)} divides its "
+        f"gradients by the scale; call `{scaler}.scale({loss}).backward()`{where(module, each)}",
+        fix=offered,
+        withheld=withheld,
+    )
+
+
+def _freed_before(module: Module, flow: Flow, backward: Event) -> Event | None:
+    """The scaled backward that surely comes before and frees the graph of the same loss."""
+    loss = backward.subject
+    if not isinstance(loss, (ir.Name, ir.Attribute)):
+        return None
+    for other in (each.event for each in visits(flow, "backward")):
+        scaled = other.subject
+        if (
+            isinstance(scaled, ir.Call)
+            and any(module.text(each.value) == module.text(loss) for each in scaled.args)
+            and other.call.id < backward.call.id
+            and dominates(other.call, backward.call)
+            and flow.contains(other.call)
+            and _frees_its_graph(other.call)
+            and says_the_same(module, loss, backward.call, other.call)
+        ):
+            return other
+    return None
+
+
+def _frees_its_graph(backward: ir.Value) -> bool:
+    """Whether a backward keeps nothing for another one."""
+    if not isinstance(backward, ir.Call):
+        return False
+    given = (backward.keyword(name) for name in ("retain_graph", "create_graph"))
+    return all(value is None or is_false(value) for value in given)
+
+
+def _second_of_a_graph(module: Module, each: Found, first: Event) -> Finding:
+    call = each.visit.event.call
+    assert each.visit.event.subject is not None
+    edit = call_removed(module, call) if each.here else None
+    return rule.finding(
+        module.span(call),
+        f"raises: the scaled backward on {module.line(first.call)} freed the graph of "
+        f"`{module.text(each.visit.event.subject)}`; remove this second backward{where(module, each)}",
+        fix=Fix(Applicability.UNSAFE, "Remove the second backward", (edit,)) if edit is not None else None,
+        withheld=None if edit is not None else "the call shares its line, is all of a suite, or is in another function",
+    )
+
+
+def _is_unscaled(module: Module, each: Found) -> bool:
+    """Whether the scaler surely meets gradients of a loss that nothing in sight has scaled."""
+    flow, issue = each.flow, each.issue
+    backward, use = each.visit, flow.visits[issue.meets]
+    if use.event.kind == "update" and not calls_of(flow, issue.scaler, "step", "unscale_"):
+        return False  # nothing uses them
+    if used_elsewhere(module, flow, issue.scaler, "scale"):
+        return False
+    if (issue.how == "unsure" and _clears_others(flow, backward, use)) or not surely_plain(module, each):
+        return False
+    # Where the use is asked for too, both ifs may ask for AMP: the scaler is `GradScaler() if amp else None`.
+    flag = not flow.surely_enabled(issue.scaler, each.states) or asked_apart(flow, use.event.call, backward.event.call)
+    return not flag or not other_arm_has(module, backward.event.call, "scale")
+
+
+def _clears_others(flow: Flow, backward: Visit, use: Visit) -> bool:
+    """Whether the gradients were cleared, before the backward, for another optimizer: they may be that one's."""
+    before = [each.event for each in visits(flow, "zero_grad") if each.event.call.id < backward.event.call.id]
+    return bool(before) and before[-1].optimizer in stepping(flow) - {use.event.optimizer}
+
+
+def _fix(module: Module, flow: Flow, backward: Visit, use: Event) -> tuple[Fix | None, str | None]:
+    call = backward.event.call
+    assert isinstance(call, ir.Call)
+    scaler, loss = receiver(use), backward.event.subject
+    if not isinstance(call.func, ir.Attribute) or loss is not call.func.base or own_statement(call) is None:
+        return None, "scale each of its losses"
+    if not says_the_same(module, scaler, call, use.call):
+        return None, "the scaler is bound only behind the backward"
+    if any(test for test in conditions(call, use.call) if not flow.conditions.counts(test.test)):
+        return None, "the backward belongs to some of the paths only"
+    uses = calls_of(flow, str(use.scaler), "unscale_", "step")
+    if all(asked_apart(flow, each.call, call) for each in uses):
+        return None, "the scaler is used on some paths only: scale the loss on those"
+    name, text = module.text(scaler), module.text(loss)
+    start, end = module.span(loss)
+    if module.source.text[module.span(call)[0] : start] == "(" and module.source.text[end] == ")":
+        start, end = start - 1, end + 1  # the call's own parentheses do
+    edits = [Edit(start, end, f"{name}.scale({text})")]
+    thrown = [event for event in calls_of(flow, str(use.scaler), "scale") if own_statement(event.call) is not None]
+    for event in thrown:
+        edit = call_removed(module, event.call)
+        if edit is None:
+            return None, f"`{module.text(event.call)}` throws its result away: use it"
+        edits.append(edit)
+    others = [event for event in calls_of(flow, str(use.scaler), "scale") if event not in thrown]
+    kind = Applicability.UNSAFE if others or use.call.id < call.id else Applicability.SAFE
+    return Fix(kind, f"Call `{name}.scale({text}).backward()`", tuple(sorted(edits))), None

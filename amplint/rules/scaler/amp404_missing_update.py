@@ -1,0 +1,324 @@
+"""The scaler steps in a loop, and `update()` does not come before it is used again.
+
+## What it does
+Follows each loop and finds a `scaler.step(optimizer)` that meets itself (or `unscale_`) in the next iteration without
+`scaler.update()` in between: because the function never calls it, or because some path round the loop skips it, for
+example the `continue` behind a bad gradient norm. A function that steps with a scaler which lives longer than the call
+counts too, where this file makes the scaler, keeps it to itself and updates it nowhere. So does a method that makes one
+step with the scaler of its object, and returns before the update where the gradients are not finite.
+
+It is silent where another function of the file calls `update()`, where the scaler is given to code that can't be seen,
+and where only a flag that no iteration changes decides.
+
+## Why is this bad?
+The second iteration raises "step() has already been called since the last update()." or "unscale_() has already been
+called on this optimizer since the last update()." With a disabled scaler nothing is said, so the error waits for the
+first run with AMP.
+
+## Example
+```python
+for inputs, targets in loader:
+    ...
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+```
+
+## Use instead
+```python
+for inputs, targets in loader:
+    ...
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+```
+
+## Fix safety
+`scaler.update()` goes behind the iteration's last step. Safe where every use of the scaler is in sight: this file makes
+it, and gives it to nothing else. Unsafe otherwise, since an update may hide elsewhere, and where the function may be
+one of several that step in one iteration. No fix where `update()` is there and a path skips it.
+
+## Proof
+The fixtures run several iterations: the second raises before, none after, and the SGD updates agree with a float32
+reference step within float16's noise.
+
+## References
+- [GradScaler.update](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.update)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.fixes.statements import line_behind
+from amplint.model.calls.predicates import Predicates
+from amplint.model.flow.analysis import Flow, flows
+from amplint.model.flow.visits import Issue, Visit
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import exclusive, loop_of, skipping, upwards
+from amplint.model.torch_facts.grad_scaler import Stage
+from amplint.model.usage.mentions_of import near_kept
+from amplint.registry.rule import Rule
+from amplint.rules.shared.accumulation_boundary import SECOND_SCALER, stepped_apart
+from amplint.rules.shared.clips import FINITE, escapes, in_this_file_only
+from amplint.rules.shared.scaler_order import (
+    Found,
+    always_off,
+    calls_of,
+    found,
+    home,
+    methods_used,
+    on_micro_steps,
+    places,
+    receiver,
+    used_by_others,
+    used_elsewhere,
+    visits,
+    where,
+)
+from amplint.rules.shared.unscale_safety import agree
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", ".scale( & step( & backward", "unscale_")
+)
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each step that comes round to the scaler again without an update."""
+    told: set[object] = set()
+    for each in (*found(module, "AMP404"), *found(module, "AMP405")):
+        if each.issue.code == "AMP405" and on_micro_steps(each):
+            told.add(each.issue.at)  # AMP405 says so
+        place = {objects(module).original(each.issue.scaler), each.issue.at}
+        finding = _judge(module, each) if each.issue.how == "carried" and not place & told else None
+        if finding is not None:
+            told |= place
+            yield finding
+    for flow in flows(module):
+        for visit in visits(flow, "step"):
+            scaler = str(visit.event.scaler)
+            call = visit.event.call.id
+            if always_off(flow, visit) or {objects(module).original(scaler), call} & told:
+                continue
+            if _outlives(module, flow, scaler):
+                told |= {scaler, call}
+                issue = Issue("AMP404", call, 0, call, scaler, str(visit.event.optimizer))
+                yield _never_updated(module, Found(flow, issue, visit.states), Applicability.UNSAFE)
+        for visit in visits(flow, "unscale_", "step"):
+            if visit.event.call.id not in told and _returns_first(module, flow, visit):
+                told.add(visit.event.call.id)
+                yield rule.finding(
+                    module.span(visit.event.call),
+                    f"where the gradients are not finite this returns without `{module.text(receiver(visit.event))}"
+                    ".update()`, so that the next call raises here; call it on every path",
+                    withheld="what else to do with such gradients is yours to say",
+                )
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    """What is wrong with a call that the next iteration meets without an update."""
+    flow, issue = each.flow, each.issue
+    updates = calls_of(flow, issue.scaler, "update")
+    here = [place for update in updates for place in places(flow, update.call, each.issue_node)]
+    loop = loop_of(each.issue_node)
+    outside = bool(here) and loop is not None and not any(loop in upwards(ir.statement_of(place)) for place in here)
+    if issue.code == "AMP404" and not outside and _is_misplaced(module, each):
+        return None
+    if not updates:
+        if not _misses_one(module, each) or _updated_elsewhere(module, flow, issue.scaler):
+            return None
+        sure = in_this_file_only(module, issue.scaler)
+        return _never_updated(module, each, Applicability.SAFE if sure else Applicability.UNSAFE)
+    if outside:
+        return rule.finding(
+            module.span(each.issue_node),
+            "no update() comes before the next iteration, which raises; call it in the loop, behind the last step",
+            withheld="an update stands outside of the loop, and would have to move",
+        )
+    tests = [test for place in here for test in skipping(each.issue_node, place, "continue")]
+    if not tests and issue.code == "AMP404":
+        return _never_updated(module, each, Applicability.UNSAFE)
+    if not tests or not _is_dynamic(module, each, tests):
+        return None
+    name = module.text(receiver(flow.visits[issue.meets].event))
+    apart = stepped_apart(module, flow, issue.scaler) if issue.code == "AMP404" else None
+    if apart is not None:
+        return rule.finding(
+            module.span(each.issue_node),
+            f"`{name}.update()` does not come in each iteration, as this step does, so that it raises in the next"
+            f"{apart.where}; {apart.cure(module)}, and update this one in each",
+            withheld=SECOND_SCALER,
+            severity=apart.severity,
+        )
+    return rule.finding(
+        module.span(each.issue_node),
+        f"on some path round the loop `{name}.update()` is skipped, so that "
+        f"{module.line(flow.node(issue.meets))} raises in the next iteration; call it on every path"
+        f"{where(module, each)}",
+        withheld="on which paths to update, and what to do with the gradients there, is yours to say",
+    )
+
+
+def _returns_first(module: Module, flow: Flow, visit: Visit) -> bool:
+    """Whether a method that makes one step, with the scaler of its object, returns before the update of one."""
+    function, event = flow.container, visit.event
+    scaler, optimizer = str(event.scaler), str(event.optimizer)
+    if not isinstance(function, ir.Function) or function.cls is None or scaler not in objects(module).made:
+        return False
+    if not scaler.startswith(f"self{function.cls.id}.") or not flow.contains(event.call) or loop_of(event.call):
+        return False
+    updates = [each.call for each in calls_of(flow, scaler, "update") if each.call.id > event.call.id]
+    if not updates or not all(map(flow.contains, updates)) or used_elsewhere(module, flow, scaler, "update"):
+        return False
+    tests = [each.test for update in updates for each in skipping(event.call, update, "return")]
+    return any(FINITE.search(module.text(test)) for test in tests) and any(
+        state.doer(scaler, optimizer) == event.call.id
+        and state.stage(scaler, optimizer) is not Stage.READY
+        and not flow.disabled(scaler, state)
+        for state in flow.ends
+    )
+
+
+def _is_misplaced(module: Module, each: Found) -> bool:
+    """Whether the update comes too early on each of the paths, so that it is missing further down."""
+    early = [of for of in found(module, "AMP410") if of.issue.how != "unchecked"]
+    states = [state for of in early if of.issue.scaler == each.issue.scaler for state in of.states]
+    return bool(states) and all(any(agree(mine, theirs.facts) for theirs in states) for mine in each.states)
+
+
+def _outlives(module: Module, flow: Flow, scaler: str) -> bool:
+    """Whether a function steps with a scaler that lives longer than one call, and nothing in the file updates it."""
+    made = objects(module).made.get(scaler, [])
+    return (
+        isinstance(flow.container, ir.Function)
+        and in_this_file_only(module, scaler)
+        and not _is_handed_on(module, scaler)
+        and not any(flow.contains(each.call) for each in made)
+        and methods_used(module, scaler) >= {"scale", "step"}
+        and "update" not in methods_used(module, scaler)
+        and not used_by_others(module, scaler, "update")
+    )
+
+
+def _is_handed_on(module: Module, scaler: str) -> bool:
+    known = objects(module)
+    calls = near_kept(module, {scaler}).calls
+    return any(known.is_scaler(arg.value) == scaler for call in calls for arg in call.args)
+
+
+def _misses_one(module: Module, each: Found) -> bool:
+    """Whether an update is what is missing: an unscale_ before a direct step lacks more, and is AMP402."""
+    flow, issue = each.flow, each.issue
+    if issue.code == "AMP404":
+        return True
+    steps = [visit for visit in visits(flow, "step", "optimizer_step") if visit.event.optimizer == issue.optimizer]
+    direct = {other.issue.at for other in found(module, "AMP402")}
+    absent = f"present({issue.scaler})"
+    return all(
+        visit.event.kind == "optimizer_step"
+        and (visit.event.call.id not in direct or all(state.known(absent) is False for state in visit.states))
+        for visit in steps
+    )
+
+
+def _is_dynamic(module: Module, each: Found, tests: list[ir.If]) -> bool:
+    """Whether one of the ifs asks for something that an iteration changes, or surely for nothing of AMP's."""
+    loop = loop_of(each.issue_node)
+    known = objects(module)
+    assigned = set(known.assigned_in(loop)) if loop is not None else set()
+    changing = assigned - _counters(module, loop) if loop is not None else set()
+
+    def is_flag(test: ir.Value) -> bool:
+        others = each.flow.surely_enabled(each.issue.scaler, each.states) or not each.flow.conditions.may_ask_for_amp(
+            test
+        )
+        return others and not known.names_in(test) & assigned
+
+    return any(
+        known.names_in(test.test) & changing
+        or any(_is_modulo(value) for value in module.once(Predicates).parts(test.test))
+        or is_flag(test.test)
+        for test in tests
+    )
+
+
+def _is_modulo(value: ir.Value) -> bool:
+    return isinstance(value, ir.Binary) and value.op == "Modulo"
+
+
+def _counters(module: Module, loop: ir.For | ir.While) -> set[str]:
+    """The variable that counts iterations: what asks for the first or last one is decided otherwise in the next."""
+    if not isinstance(loop, ir.For) or not isinstance(loop.iter, ir.Call):
+        return set()
+    names = module.names.of(loop.iter.func)
+    if names == {"builtins.range"}:
+        return objects(module).names_in(loop.target)
+    if names == {"builtins.enumerate"} and isinstance(loop.target, ir.Sequence):
+        return objects(module).names_in(loop.target.items[0])
+    return set()
+
+
+def _updated_elsewhere(module: Module, flow: Flow, scaler: str) -> bool:
+    return used_elsewhere(module, flow, scaler, "update") or escapes(module, scaler)
+
+
+def _never_updated(module: Module, each: Found, kind: Applicability) -> Finding:
+    step = each.issue_node
+    flow = each.flow if each.here else home(module, step)
+    if flow is None:
+        name = module.text(receiver(each.visit.event))
+        return rule.finding(
+            module.span(each.issue_node),
+            f"`{name}.update()` never follows, so that the next iteration raises; call it behind the last step",
+            withheld="the loop stands in another function",
+        )
+    scaler = str(flow.visits[step.id].event.scaler)
+    steps = calls_of(flow, scaler, "step") or calls_of(flow, scaler, "unscale_")
+    steps = [event for event in steps if flow.contains(event.call)] or [flow.visits[step.id].event]
+    steps = [event for event in steps if loop_of(event.call) is not None] or steps
+    name = module.text(receiver(steps[-1]))
+    offered: Fix | None = None
+    withheld = None
+    place = _place([step.call for step in steps]) if steps[-1].kind == "step" else None
+    backwards = [event.call for event in flow.events if event.kind in ("backward", "opaque")]
+    while place is not None and isinstance(place.parent, (ir.For, ir.While)):
+        if any(place.parent in upwards(ir.statement_of(backward)) for backward in backwards):
+            break
+        place = place.parent  # a loop over optimizers: one update serves them all
+    edit = line_behind(module, place, f"{name}.update()") if place is not None else None
+    early = [
+        update.call
+        for update in calls_of(flow, scaler, "update")
+        if update.call.id < steps[-1].call.id and not exclusive(update.call, steps[-1].call)
+    ]
+    if early:
+        # A second one would make it run, with gradients that are divided twice.
+        withheld = f"the update on {module.line(early[0])} comes before the step, and would have to move after it"
+    elif edit is None:
+        withheld = "there is no step, or none in a suite of its own, behind which `update()` could go"
+    else:
+        offered = Fix(kind, f"Call `{name}.update()` behind the last step", (edit,))
+    return rule.finding(
+        module.span(steps[-1].call),
+        f"`{name}.update()` never follows, so that the next iteration raises; call it behind the last step",
+        fix=offered,
+        withheld=withheld,
+    )
+
+
+def _place(steps: list[ir.Value]) -> ir.Statement | None:
+    """The statement behind which one update serves all steps: in the innermost suite that holds them."""
+    place: ir.Statement = ir.statement_of(steps[-1])
+    for step in steps[:-1]:
+        blocks = {id(each.block) for each in upwards(ir.statement_of(step))}
+        while id(place.block) not in blocks:
+            if not isinstance(place.parent, ir.With):
+                return None  # where one condition fails, the other's step would go without its update
+            place = place.parent
+    return place

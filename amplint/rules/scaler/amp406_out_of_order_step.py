@@ -1,0 +1,137 @@
+"""`unscale_` comes after the step, or an optimizer is stepped twice before `update()`.
+
+## What it does
+Follows each function along its paths and finds, within one iteration, a `scaler.unscale_(optimizer)` behind
+`scaler.step(optimizer)`, with `update()` in between or not, and a second `scaler.step(optimizer)`.
+
+It is silent where the two stand under conditions of their own, and for different optimizers. What the next iteration
+meets because `update()` is missing is AMP404.
+
+## Why is this bad?
+Both raise: "unscale_() is being called after step()." and "step() has already been called since the last update()." A
+disabled scaler says nothing, so the error waits for the first run with AMP. With `update()` in between nothing raises,
+and the next step takes its gradients for unscaled: it is 65,536 times too large.
+
+## Example
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.unscale_(optimizer)
+scaler.update()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.unscale_(optimizer)
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+Unsafe: the call that raises goes. No fix where gradients are clipped after a late `unscale_` (both have to move before
+the step), or before it with no other `unscale_` (without one they would stay scaled), and where the first step is taken
+on some paths only.
+
+## Proof
+The fixtures raise before; after, the SGD updates agree with a float32 reference step within float16's noise.
+
+## References
+- [GradScaler.step](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler.step)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.fixes.statements import call_removed
+from amplint.model.calls.events import Event
+from amplint.model.flow.analysis import Flow
+from amplint.model.flow.visits import Visit
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import conditions, dominates
+from amplint.registry.rule import Rule
+from amplint.rules.shared.scaler_order import Found, calls_of, fix_at_home, one_for_each, visits, where
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", ".scale( & step( & backward"))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each call for an optimizer that the scaler has stepped already."""
+    return one_for_each(module, "AMP406", _judge)
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    step = each.cause
+    if step is None or (each.issue.how == "late" and _is_forgotten(each)):
+        return None
+    offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
+    return rule.finding(
+        module.span(each.visit.event.call),
+        _message(each.flow, each.visit, step, module.line(step.call), each.issue.how) + where(module, each),
+        fix=offered,
+        withheld=withheld,
+    )
+
+
+def _message(flow: Flow, visit: Visit, step: Event, line: str, how: str) -> str:
+    if _is_a_round_of_its_own(flow, visit, step):
+        return f"no update() came since the step on {line}, so that this raises; call it behind that step"
+    if visit.event.kind == "step":
+        return f"the optimizer was stepped on {line} already, which raises; step once before update()"
+    if how != "late":
+        return f"unscale_ comes after the step on {line}, which raises; call it before"
+    return (
+        f"unscale_ comes after the step on {line}, so that the next step takes scaled gradients for unscaled ones; "
+        "call it before"
+    )
+
+
+def _is_forgotten(each: Found) -> bool:
+    """Whether an update behind a late unscale_ lets the scaler forget it."""
+    behind = [
+        event
+        for event in calls_of(each.flow, each.issue.scaler, "update", "step")
+        if event.call.id > each.issue.at and ir.function_of(event.call) is ir.function_of(each.issue_node)
+    ]
+    return bool(behind) and behind[0].kind == "update"
+
+
+def _is_a_round_of_its_own(flow: Flow, visit: Visit, step: Event) -> bool:
+    """Whether a backward stands between two calls whose gradients no other step has used."""
+    call = visit.event.call.id
+    backwards = [each.event.call.id for each in visits(flow, "backward", "opaque")]
+    last = max((number for number in backwards if step.call.id < number < call), default=0)
+    return bool(last) and not any(last < each.event.call.id < call for each in visits(flow, "step"))
+
+
+def _fix(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
+    call = visit.event.call
+    if visit.event.kind == "unscale_":
+        clips = visits(flow, "clip")
+        if any(each.event.call.id > call.id for each in clips):
+            return None, "move it before the step, with the clipping that it is for"
+        others = calls_of(flow, str(visit.event.scaler), "unscale_")
+        if clips and not any(
+            each.call.id < call.id and each.optimizer == visit.event.optimizer and not conditions(each.call, call)
+            for each in others
+        ):
+            return None, "it may be meant for the clipping before the step: move it there"
+    if _is_a_round_of_its_own(flow, visit, step):
+        return None, "what is missing is `update()` behind the first step"
+    if not dominates(step.call, call):
+        return None, "on some paths it is the only one: step once, under no condition"
+    scaler = str(visit.event.scaler)
+    stepped = {event.optimizer for event in calls_of(flow, scaler, "step")}
+    if any(event.optimizer not in stepped for event in calls_of(flow, scaler, "unscale_")):
+        return None, "another optimizer is unscaled and never stepped: it may be meant for that one"
+    edit = call_removed(module, call)
+    if edit is None:
+        return None, "the call shares its line, or its result is used"
+    return Fix(Applicability.UNSAFE, "Remove it", (edit,)), None

@@ -1,0 +1,226 @@
+"""The scaler steps an optimizer whose parameters have no gradients.
+
+## What it does
+Follows each function along its paths and finds a `scaler.step(optimizer)` or `scaler.unscale_(optimizer)` that meets
+gradients which `zero_grad()` has cleared since their backward, in the same iteration. And a step behind backwards of
+losses that are new tensors (`torch.tensor(values, requires_grad=True)`, `loss.detach().requires_grad_()`): no parameter
+has a part in those, whatever they were computed from. And `zero_grad()` of an optimizer over a flat buffer, made by
+hand so that each parameter's gradient is a part of it: the file makes the optimizer of it, or asks for its class.
+
+It is silent where another backward may come in between, for another optimizer's or model's gradients, and where the two
+stand under conditions of their own. A flush behind a loop (`if seen % n:`) is found where nothing decides about it, or
+its condition holds just when nothing is left; one whose condition counts in a way that can't be followed is taken to
+count rightly.
+
+## Why is this bad?
+`zero_grad()` sets gradients to None, so the scaler finds nothing to check: "No inf checks were recorded for this
+optimizer." With `set_to_none=False` nothing is said: the step uses zeros, the model stands still (with momentum or Adam
+it drifts), and the scaler sees no overflow either.
+
+## Example
+```python
+scaler.scale(loss).backward()
+optimizer.zero_grad()
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+optimizer.zero_grad()
+```
+
+## Fix safety
+Unsafe: `zero_grad()` moves behind the update (or the step, where no update follows), and the step uses gradients for
+the first time. No fix where the two stand in different suites. Unsafe: `set_to_none=False` for a flat buffer, which
+is what the default was up to torch 1.13.
+
+## Proof
+The fixtures raise before, or their scale never answers an overflow; after, the SGD updates agree with a float32
+reference step within float16's noise.
+
+## References
+- [Optimizer.zero_grad](https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.fixes.edits import add_last_argument
+from amplint.fixes.statements import line_behind, own_statement, removed, text_with_comment
+from amplint.model.calls.events import Event, is_grad
+from amplint.model.flow.analysis import Flow, flows
+from amplint.model.flow.visits import Visit
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.usage.mentions_of import near_kept
+from amplint.registry.rule import Rule
+from amplint.rules.shared.clips import in_this_file_only
+from amplint.rules.shared.detached_losses import new_tensor
+from amplint.rules.shared.flat_buffers import cleared
+from amplint.rules.shared.scaler_order import (
+    Found,
+    always_off,
+    asked,
+    calls_of,
+    dynamic,
+    fix_at_home,
+    one_for_each,
+    visits,
+    where,
+)
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=(
+        "zero_grad & scaler",
+        "zero_grad & .scale(",
+        "grad & None & .scale( & step(",
+        "grad & None & unscale_",
+        "requires_grad & .scale( & step(",
+    ),
+)
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """The first call of the scaler behind each such clear."""
+    yield from one_for_each(module, "AMP407", _judge)
+    yield from _without_history(module)
+    yield from _flat_buffers(module)
+
+
+def _flat_buffers(module: Module) -> Iterator[Finding]:
+    """The clears that part a flat buffer from its gradient."""
+    if not module.target.reaches("2.0"):
+        return  # zeros, not None
+    for clear in cleared(module):
+        edit = add_last_argument(module, clear.call, "set_to_none=False")
+        yield rule.finding(
+            module.span(clear.call),
+            f"`{clear.maker.name}` makes the gradients parts of one buffer, which is the optimizer's: since torch 2.0 "
+            "this sets the buffer's gradient to None, backward no longer reaches it, and the scaler's step raises; "
+            "pass `set_to_none=False`",
+            fix=Fix(Applicability.UNSAFE, "Pass `set_to_none=False`", (edit,)),
+        )
+
+
+def _without_history(module: Module) -> Iterator[Finding]:
+    """The backwards of a function that steps, where all of them are of new tensors."""
+    told: set[int] = set()
+    for flow in flows(module):
+        backwards = [each for each in visits(flow, "backward") if each.event.subject is not None]
+        steps = [each for each in visits(flow, "step") if not always_off(flow, each)]
+        if not steps or any(each.event.kind == "opaque" for each in flow.in_order):
+            continue
+        made = [new_tensor(module, _loss(each.event.subject)) for each in backwards]
+        for backward, new in zip(backwards, made, strict=True) if all(made) else ():
+            if new is not None and backward.event.call.id not in told:
+                told.add(backward.event.call.id)
+                yield rule.finding(
+                    module.span(backward.event.call),
+                    f"the loss is a new tensor, made on {module.line(new)}, in which no parameter has a part: backward "
+                    "leaves the gradients empty, and the step raises; compute it from the model's outputs",
+                    withheld="how the loss follows from the outputs is yours to say",
+                )
+
+
+def _loss(subject: ir.Value | None) -> ir.Value:
+    """What is scaled, of a scaled loss."""
+    assert subject is not None
+    if isinstance(subject, ir.Call) and ir.last_name(subject.func) == "scale" and subject.positional:
+        return subject.positional[0]
+    return subject
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    clear, optimizer = each.cause, each.issue.optimizer
+    if _may_be_fused(module, optimizer):
+        return None
+    span = module.span(each.visit.event.call)
+    if clear is not None and any(state.gradients_of(optimizer).origin for state in each.states):
+        offered, withheld = fix_at_home(module, each, _fix, "the clear and the step stand in different functions")
+        left = (
+            "so that it steps with zeros"
+            if each.issue.how == "zeros"
+            else "so that there are none, and its step raises"
+        )
+        return rule.finding(
+            span,
+            f"the gradients were cleared on {module.line(clear.call)}, behind their backward: {left}; clear them "
+            f"after the step{where(module, each)}",
+            fix=offered,
+            withheld=withheld,
+        )
+    if _is_certain(module, each):
+        return rule.finding(
+            span,
+            "no backward has given this optimizer's parameters gradients, which raises; call it behind the "
+            f"backward{where(module, each)}",
+            withheld="where the backward belongs is not in the code",
+        )
+    return None
+
+
+def _may_be_fused(module: Module, optimizer: str) -> bool:
+    """Whether the optimizer's own kernel looks for inf, so that it needs nothing to be recorded."""
+    keys = {optimizer, objects(module).original(optimizer)}
+    made = [
+        statement.value
+        for statement in near_kept(module, keys).statements
+        if isinstance(statement, ir.Assign) and any(objects(module).key(target) in keys for target in statement.targets)
+    ]
+    return any(isinstance(value, ir.Call) and value.keyword("fused") is not None for value in made)
+
+
+def _is_certain(module: Module, each: Found) -> bool:
+    """Whether a step that no backward precedes is taken with the scaler on, and the file shows all of it."""
+    flow, call = each.flow, each.issue_node
+    scales = [event.call for event in flow.events if event.kind == "backward" and event.call.id < call.id]
+    tests = [test for scale in scales for test in asked(flow, scale, call)]
+    enabled = flow.surely_enabled(each.issue.scaler, each.states)
+    enabled = enabled or not any(map(flow.conditions.may_ask_for_amp, tests))
+    return (
+        enabled
+        and (in_this_file_only(module, each.issue.scaler) or _is_used_up(each))
+        # A backward before it, under a condition of its own, may well come first whenever it matters.
+        and not any(dynamic(module, flow, scale, call) for scale in scales)
+        and not any(is_grad(value) for test in tests for value in ir.walk_values(test))
+    )
+
+
+def _is_used_up(each: Found) -> bool:
+    """Whether what it would need was stepped with, and cleared, on its path: then nothing out of sight has made it."""
+    held = [state.gradients_of(each.issue.optimizer) for state in each.states]
+    return all(of.used and of.cleared for of in held)
+
+
+def _fix(module: Module, flow: Flow, visit: Visit, clear: Event) -> tuple[Fix | None, str | None]:
+    statement = own_statement(clear.call)
+    scaler = str(visit.event.scaler)
+    # Before the next backward, whose gradients the clear would take.
+    backwards = [each.call.id for each in flow.events if each.kind in ("backward", "opaque")]
+    end = min((number for number in backwards if number > visit.event.call.id), default=math.inf)
+    behind = [event.call for event in calls_of(flow, scaler, "update", "step") if clear.call.id < event.call.id < end]
+    beside = [each for each in map(own_statement, behind) if each and statement and each.block is statement.block]
+    if statement is None or not beside:
+        return None, "zero_grad has to move behind the step"
+    target = beside[-1]
+    gone = removed(module, statement)
+    code = text_with_comment(module, statement)
+    added = line_behind(module, target, code)
+    if gone is None or added is None or "\n" in code:
+        return None, "zero_grad has to move behind the step, and shares its line"
+    return Fix(Applicability.UNSAFE, "Move it behind the step", tuple(sorted((gone, added)))), None

@@ -1,0 +1,349 @@
+"""`update()` is called where the scale must not change, or with nothing checked since the last one.
+
+## What it does
+Follows each function along its paths and finds `scaler.update()` between a backward and the step on its gradients,
+between `unscale_` and the step, after each of several optimizers that share one backward, and a second `update()`
+behind another. A function that updates before it steps counts too, wherever the backward is.
+
+Where one optimizer is stepped in each iteration and another by the same scaler at the boundary of an accumulation only,
+no place of the update is right for both: the second needs a scaler of its own. With a window of one iteration nothing
+is wrong; it is a warning where that is the default.
+
+It is a warning, too, where nothing is checked only if an `unscale_` is left out that is there by default.
+
+It is silent where each optimizer has a backward of its own before its step, for `update(new_scale)`, and where a step
+may be out of sight.
+
+## Why is this bad?
+What is stepped after the update was scaled with the scale before it: the update is off by the factor by which the scale
+changed (2 or 0.5), or, where `unscale_` came first, divided twice (65,536 times too small). With nothing checked since
+the last one, `update()` raises "No inf checks were recorded prior to update."
+
+## Example
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer_a)
+scaler.update()
+scaler.step(optimizer_b)
+scaler.update()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer_a)
+scaler.step(optimizer_b)
+scaler.update()
+```
+
+## Fix safety
+Safe where another `update()` follows the last step on every path: this one goes. Unsafe where it has to move behind the
+step.
+
+## Proof
+The fixtures raise before, or let the scale change between the steps: the second optimizer's SGD update is 0.5, 2 or
+0.000015 times that of a float32 reference step before, and equal within float16's noise after.
+
+## References
+- [Working with multiple losses and optimizers](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.fixes.statements import call_removed, line_behind, own_statement, says_the_same, text_with_comment
+from amplint.model.calls.events import Event
+from amplint.model.flow.analysis import Flow
+from amplint.model.flow.visits import Visit
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round
+from amplint.model.syntax.nesting import conditions, dominates, exclusive, loop_of, upwards
+from amplint.registry.rule import Rule
+from amplint.rules.shared.accumulation_boundary import SECOND_SCALER, Apart, stepped_apart
+from amplint.rules.shared.default_values import holds_by_default
+from amplint.rules.shared.scaler_order import (
+    Found,
+    asked,
+    backward_between,
+    calls_of,
+    found,
+    guards,
+    home,
+    in_words,
+    one_for_each,
+    places,
+    side_by_side,
+    where,
+)
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("update( & scaler & step(", "update( & scaler & backward", "update( & .scale( & backward"),
+)
+
+_NOTHING = "nothing was unscaled or stepped since the last update(), which raises"
+_ELSEWHERE = "the step stands in another function: call it there, behind the last step"
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each update that comes too early, or once too often."""
+    return one_for_each(module, "AMP410", _judge)
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    if each.issue.at not in each.flow.visits:
+        return None
+    own, step = home(module, each.issue_node), _step_behind(module, each)
+    if step is not None:
+        apart = stepped_apart(module, each.flow, each.issue.scaler) if _is_carried(each, step) else None
+        if apart is not None:
+            twice = any(one.issue.at == each.issue.at and _comes_twice_anyway(one) for one in found(module, "AMP410"))
+            return None if twice else _said_of_two(module, each, apart, _said(each, _when(module, each, step)))
+        own = own if own is not None and own.contains(step.call) else None
+        offered, withheld = _fix_early(module, own, own.visits[each.issue.at], step) if own else (None, _ELSEWHERE)
+        said = _said(each, _when(module, each, step))
+        return rule.finding(
+            module.span(each.issue_node),
+            f"{said}; call it once, behind the last step",
+            fix=offered,
+            withheld=withheld,
+        )
+    if _is_early(module, each.issue.cause) or _may_be_off(each):
+        return None
+    if _steps_at_a_break(each) or _steps_in_some_rounds(module, each):
+        return None
+    apart = stepped_apart(module, each.flow, each.issue.scaler)
+    if apart is not None and not _comes_twice_anyway(each):
+        return _said_of_two(module, each, apart, _NOTHING)
+    offered, withheld = _fix_again(module, own, each) if own else (None, _ELSEWHERE)
+    left_out = _unscale_left_out(each)
+    is_unusual = left_out is not None and holds_by_default(module, left_out[0]) is left_out[1]
+    when = in_words(module.on_one_line(left_out[0]), not left_out[1]) if left_out is not None else None
+    return rule.finding(
+        module.span(each.issue_node),
+        f"{_NOTHING}; call it once, behind the last step{where(module, each, when)}",
+        fix=offered,
+        withheld=withheld,
+        severity=Severity.WARNING if is_unusual else None,
+    )
+
+
+def _unscale_left_out(each: Found) -> tuple[ir.Value, bool] | None:
+    """The test, and how it comes out for it, of an `unscale_` without which alone the update has nothing checked."""
+    flow, update = each.flow, each.issue_node
+    used = [use for use in _uses_since(each) if not exclusive(use, update)]
+    tests = asked(flow, used[0], update) if len(used) == 1 else []
+    if len(tests) != 1 or used[0] not in [event.call for event in calls_of(flow, each.issue.scaler, "unscale_")]:
+        return None
+    return next(((test, holds) for test, holds in guards(flow, used[0]) if test is tests[0]), None)
+
+
+def _said_of_two(module: Module, each: Found, apart: Apart, said: str) -> Finding:
+    """The finding where two optimizers are stepped apart, so that no place of one scaler's update is right for both."""
+    return rule.finding(
+        module.span(each.issue_node),
+        f"{said}{apart.where}; {apart.cure(module)}",
+        withheld=SECOND_SCALER,
+        severity=apart.severity,
+    )
+
+
+def _is_carried(each: Found, step: Event) -> bool:
+    """Whether the gradients that an update comes too early for are those of an iteration before: in this one their
+    backward, the update and the step don't come in this order.
+    """
+    key, at = each.issue.optimizer, each.issue_node
+    held = [dict(state.groups).get(key, state.rest) for state in each.states]
+    origins = [each.flow.node(one.origin) for one in held if one.origin]
+    early = [
+        first.id < second.id < third.id
+        for origin in origins
+        if origin is not None
+        for first, second in side_by_side(each.flow, origin, at)
+        for third in places(each.flow, step.call, second)
+    ]
+    return bool(early) and not any(early)
+
+
+def _comes_twice_anyway(each: Found) -> bool:
+    """Whether two updates follow each other in each iteration, whatever is stepped in between or not."""
+    before = each.flow.node(each.issue.cause) if each.issue.how == "unchecked" and each.issue.cause else None
+    return before is not None and not _uses_since(each)
+
+
+def _when(module: Module, each: Found, step: Event) -> str:
+    """The step that an update comes before: where the text has it first, the one that comes round next."""
+    update, line = each.issue_node, module.line(step.call)
+    pairs = side_by_side(each.flow, step.call, update)
+    return f"the next step on {line}" if pairs and all(one.id < two.id for one, two in pairs) else f"the step on {line}"
+
+
+def _said(each: Found, step: str) -> str:
+    """What an update does that comes before a step, which is told by its line."""
+    if each.issue.how == "unchecked":
+        return f"update() comes before {step}, with nothing unscaled or stepped since the last one: it raises"
+    if each.issue.how in ("unscaled", "unknown"):
+        return f"update() forgets that the gradients are unscaled, and {step} divides them by the scale once more"
+    return f"update() changes the scale before {step}, whose gradients were scaled with the old one"
+
+
+def _is_early(module: Module, update: int) -> bool:
+    """Whether an update is reported as too early: then it is that one which has closed the books."""
+    return any(each.issue.at == update and _step_behind(module, each) is not None for each in found(module, "AMP410"))
+
+
+def _may_be_off(each: Found) -> bool:
+    """Whether what the scaler would check waits for what may be the flag by which the scaler itself is off."""
+    flow = each.flow
+    if flow.surely_enabled(each.issue.scaler, each.states):
+        return False
+    for use in _uses_since(each):
+        tests = asked(flow, use, each.issue_node)
+        # Where one that has nothing to do with AMP keeps the path from it, the others weren't asked.
+        failed = [
+            test
+            for test, holds in guards(flow, use)
+            if test in tests and any(flow.conditions.came_out(test, state) is (not holds) for state in each.states)
+        ]
+        if any(map(flow.conditions.may_ask_for_amp, failed or tests)):
+            return True
+    return False
+
+
+def _steps_at_a_break(each: Found) -> bool:
+    """Whether a step waits, in a loop before the update, for what ends that loop: it may come in each run of it."""
+    around = set(upwards(ir.statement_of(each.issue_node)))
+    return any(
+        isinstance(statement, ir.Jump) and statement.kind == "break" and loop_of(statement) is loop_of(use)
+        for use in _uses_since(each)
+        if loop_of(use) not in {None, *around} and conditions(use, each.issue_node)
+        for statement in ir.statement_of(use).block.statements
+    )
+
+
+def _steps_in_some_rounds(module: Module, each: Found) -> bool:
+    """Whether a step waits, in a loop before the update, for what that loop runs over: some round will have it."""
+    known, around = objects(module), set(upwards(ir.statement_of(each.issue_node)))
+    return any(
+        known.names_in(test) & set(known.assigned_in(loop))
+        for use in _uses_since(each)
+        for place in places(each.flow, use, each.issue_node)
+        if isinstance(loop := loop_of(place), ir.For) and loop not in around
+        for test, _ in conditions_round(place, within=loop)
+        if not each.flow.conditions.counts(test)
+    )
+
+
+def _uses_since(each: Found) -> list[ir.Value]:
+    """The calls that may stand, on some path, between the update before and this one."""
+    flow, update = each.flow, each.issue_node
+    uses = [event.call for event in calls_of(flow, each.issue.scaler, "unscale_", "step")]
+    before = flow.node(each.issue.cause) if each.issue.cause else None
+    if before is update and _comes_twice(flow, update, uses):
+        return []
+    start = next(places(flow, before, update), None) if before is not None else None
+    if before is None or start is None or exclusive(start, update):
+        return [use for use in uses if use.id < update.id]
+    loop = loop_of(update)
+    since = []
+    for use in uses:
+        standing = list(places(flow, use, update))
+        if start.id < update.id:
+            between = any(start.id < place.id < update.id for place in standing)
+            # Both in what one call leads to: there the text says which comes first.
+            between |= start in standing and (use.id > before.id or ir.function_of(use) is not ir.function_of(before))
+        else:
+            between = (
+                loop is None
+                or loop not in upwards(ir.statement_of(start))
+                or any(loop in upwards(ir.statement_of(place)) for place in standing)
+            )
+        if between or not standing:
+            since.append(use)
+    return since
+
+
+def _comes_twice(flow: Flow, update: ir.Value, uses: list[ir.Value]) -> bool:
+    """Whether a helper that updates is called twice on end, with no step in between."""
+    sites = flow.call_sites(update)
+    return any(
+        dominates(first, second)
+        and not any(first.id < place.id < second.id for use in uses for place in places(flow, use, second))
+        for first, second in pairwise(sites)
+        if first.id < second.id
+    )
+
+
+def _step_behind(module: Module, each: Found) -> Event | None:
+    """The step whose gradients an update comes before, though they were scaled with the scale that it changes."""
+    flow, issue = each.flow, each.issue
+    if issue.how != "unchecked":
+        return flow.visits[issue.meets].event
+    if not any(held.kind == "scaled" for state in each.states for held in (state.rest, *dict(state.groups).values())):
+        return None
+    update = each.issue_node
+    behind = [
+        event
+        for event in calls_of(flow, issue.scaler, "step")
+        if event.call.id > update.id and ir.function_of(event.call) is ir.function_of(update)
+    ]
+    return behind[0] if behind and not backward_between(module, flow, update, behind[0].call) else None
+
+
+def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
+    """The update goes where another follows the last step, else it moves behind that."""
+    call = visit.event.call
+    edit = call_removed(module, call)
+    statement = own_statement(call)
+    if edit is None or statement is None or not isinstance(call, ir.Call) or call.args:
+        return None, "the call shares its line, or is all that a suite holds"
+    scaler = str(visit.event.scaler)
+    steps = [event for event in calls_of(flow, scaler, "step") if event.call.id > call.id]
+    if not steps:
+        return None, "no step follows in this function"
+    late = [event.call.id for event in calls_of(flow, scaler, "unscale_")]
+    clips = [each for each in found(module, "AMP401") if each.flow is flow]
+    told = {each.issue.at for each in clips if each.issue.how != "entry"}
+    for each in clips:
+        if each.issue.at not in told and any(each.issue.at < at for at in late):
+            line = module.line(each.issue_node)
+            return None, f"the clip on {line} comes before unscale_: it would clip gradients that are still scaled"
+    last = steps[-1].call
+    later = [event for event in calls_of(flow, scaler, "update") if event.call.id > last.id]
+    if any(not conditions(event.call, last) and not conditions(event.call, call) for event in later):
+        return Fix(Applicability.SAFE, "Remove it: an update follows the last step", (edit,)), None
+    if later or conditions(last, call) or not says_the_same(module, step.call.func.base, call, last):  # type: ignore[attr-defined]
+        return None, "move it behind the last step, on every path on which there is one"
+    behind = line_behind(module, ir.statement_of(last), text_with_comment(module, statement))
+    if behind is None or own_statement(last) is None:
+        return None, "move it behind the last step, which shares its line"
+    return Fix(Applicability.UNSAFE, "Move it behind the last step", tuple(sorted((edit, behind)))), None
+
+
+def _fix_again(module: Module, flow: Flow, each: Found) -> tuple[Fix | None, str | None]:
+    """It goes: wherever it is reached it raises. That some update is left has to be in sight."""
+    visit = flow.visits[each.issue.at]
+    call = visit.event.call
+    updates = [event.call for event in calls_of(flow, each.issue.scaler, "update")]
+    if not all(
+        any(use.id < other.id < call.id and not conditions(other, use) for other in updates)
+        for use in _uses_since(each)
+    ):
+        return None, "a step comes before it on other paths: update there, behind the step"
+    if not any(event.call.id < call.id for event in calls_of(flow, str(visit.event.scaler), "update")):
+        return None, "call it once, behind the last step"
+    edit = call_removed(module, call)
+    if edit is None:
+        return None, "the call shares its line, or is all that a suite holds"
+    return Fix(Applicability.SAFE, "Remove the second call", (edit,)), None

@@ -1,0 +1,212 @@
+"""The scaler steps on every micro step, and gradients are cleared at the boundary only.
+
+## What it does
+Finds, in a loop that accumulates gradients, a `scaler.step` (or `unscale_` with an `update`) that runs in each
+iteration while every `zero_grad()` waits for `(i + 1) % k == 0`.
+
+It is silent where gradients are cleared in each iteration, in whatever way, or where the step waits as well.
+
+## Why is this bad?
+The step has divided the gradients by the scale. The next backward adds scaled ones to them, and the next step divides
+the sum once more: what was accumulated before is lost, and weights move on every micro step by a part of the gradient.
+
+## Example
+```python
+scaler.scale(loss / k).backward()
+scaler.step(optimizer)
+scaler.update()
+if (i + 1) % k == 0:
+    optimizer.zero_grad()
+```
+
+## Use instead
+```python
+scaler.scale(loss / k).backward()
+if (i + 1) % k == 0:
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+```
+
+## Fix safety
+There is no fix: what else belongs to the boundary (clipping, the scheduler) is yours to say.
+
+## Proof
+The fixtures compare SGD updates with a float32 reference step.
+
+## References
+- [Gradient accumulation](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Finding, Severity
+from amplint.model.calls.call_graph import Calls, callers
+from amplint.model.calls.events import is_grad
+from amplint.model.calls.external_calls import QUIET
+from amplint.model.flow.analysis import Flow
+from amplint.model.objects.amp_objects import given, objects
+from amplint.model.project.link import is_idle
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import exclusive, loop_of, upwards
+from amplint.registry.rule import Rule
+from amplint.rules.shared.accumulation_boundary import only_with_several
+from amplint.rules.shared.clips import FINITE, in_this_file_only
+from amplint.rules.shared.parallel_branches import CLEARS, differences
+from amplint.rules.shared.scaler_order import Found, dynamic, found, guards, one_for_each, places, side_by_side, where
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=(".scale( & backward & step(", ".scale( & unscale_"))
+
+_NEVER_CLEARED = (
+    "nothing in sight clears the gradients: without the exception each iteration would add its own to the last one's"
+)
+_BOUNDS = ("clamp_", "clip_")  # leave gradients as they are, where they are small
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each call that unscales gradients to which scaled ones are added."""
+    return one_for_each(module, "AMP411", _judge)
+
+
+@rule.doubt
+def doubts(module: Module) -> Iterator[str]:
+    """Of functions whose loops add up gradients, unless what can't be seen clears them: no fix must let one run."""
+    if module.whole.near("zero_grad").calls:
+        return
+    raising = {each.issue.at for code in ("AMP404", "AMP405") for each in found(module, code)}
+    inside = [each for each in found(module, "AMP411") if isinstance(each.flow.container, ir.Function)]
+    for _ in {each.issue.at for each in inside} - raising:
+        yield _NEVER_CLEARED
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    # That is why: it comes behind the step, or before the first backward.
+    early = found(module, "AMP418") if each.issue.how == "behind" else []
+    if any(other.issue.at == each.issue.at for other in (*found(module, "AMP406"), *early)):
+        return None
+    if not _stays_in_sight(module, each):
+        return None
+    return rule.finding(
+        module.span(each.issue_node),
+        "scaled gradients are added to those that this has unscaled: unscale, step and update once, behind the "
+        f"last backward, and clear the gradients then{where(module, each, _several(module, each))}",
+        withheld="what belongs to the boundary is yours to say",
+    )
+
+
+def _several(module: Module, each: Found) -> str | None:
+    """The condition without which the gradients are cleared as often as they are unscaled."""
+    optimizer = each.issue.optimizer
+    clears = (event.call for event in each.flow.events if event.kind == "zero_grad" and event.optimizer == optimizer)
+    return only_with_several(module, each.flow, each.issue_node, clears)
+
+
+def _stays_in_sight(module: Module, each: Found) -> bool:
+    """Whether the gradients are cleared nowhere out of sight: the flow shows a clear, or all that has the optimizer,
+    and all that is given its model in each iteration.
+    """
+    flow, issue = each.flow, each.issue
+    events = {event.call.id for event in flow.events}
+    values = module.whole.near("grad").values
+    if any(is_grad(value) and _is_written(value, events) and _may_run(module, value) for value in values):
+        return False
+    if any(name[0] == "." for name in objects(module).classes_of(issue.optimizer)):
+        return False  # a class of the file's own may clear in its step
+    if any("hook" in ir.last_name(call.func) for call in module.whole.near("hook").calls):
+        return False
+    clears = [event for event in flow.events if event.kind == "zero_grad" and event.optimizer is not None]
+    step = each.issue_node
+    backward = flow.node(issue.cause)
+    for site in (site for clear in clears for site in (list(places(flow, clear.call, step)) or [clear.call])):
+        # A clear that waits for something may wait for just the iteration behind the step; a step in each one doesn't.
+        tests = dynamic(module, flow, site, step)
+        if not tests or _is_at_the_boundary(flow, site, step) or _skips_the_step(module, each, site, tests):
+            continue
+        if not all(flow.conditions.counts(test) for test in tests) or dynamic(module, flow, step, backward):
+            return False
+    if clears:
+        # Of twin arms only the other one clears: AMP420.
+        twins = {each.statement.id for each in module.once(differences) if each.what == CLEARS}
+        return not any(each.id in twins for each in upwards(ir.statement_of(step)))
+    every = objects(module)
+    torchs = {issue.optimizer, every.original(issue.optimizer)} & every.constructed
+    # One that a call leads to, and that no path of the flow comes to, stands behind what raises.
+    elsewhere = any(
+        ir.last_name(call.func) == "zero_grad" and (not flow.follows(call) or exclusive(call, step))
+        for call in module.whole.near("zero_grad").calls
+    )
+    if elsewhere or any(_may_clear(module, call, issue.optimizer) for call in _beside(module, step)):
+        return False
+    return bool(torchs) and in_this_file_only(module, issue.scaler)
+
+
+def _beside(module: Module, step: ir.Value) -> list[ir.Call]:
+    """The calls in the loop of a step, or of the call of its function."""
+    found = []
+    for place in (step, *callers(module, ir.function_of(step))):
+        loop = loop_of(place)
+        if loop is not None:
+            found += [each for each in ir.calls_below(loop.body) if loop_of(each) is loop]
+    return found
+
+
+def _may_clear(module: Module, call: ir.Call, optimizer: str) -> bool:
+    """Whether a call that can't be seen is given a model that the optimizer trains."""
+    known = objects(module)
+    models = known.owns.get(optimizer, set()) | known.owns.get(known.original(optimizer), set())
+    if not any(known.key(value) in models for value in given(call)):
+        return False
+    if any(name.startswith(("torch.", "builtins.")) for name in module.names.of(call.func)):
+        return False
+    if isinstance(call.func, ir.Attribute) and call.func.attr in QUIET:
+        return False
+    return module.once(Calls).run_by(call) is None and not is_idle(module, call.func)
+
+
+def _is_at_the_boundary(flow: Flow, clear: ir.Node, step: ir.Value) -> bool:
+    """Whether a clear waits for the boundary that the step waits for, and no other one."""
+    waits = [(test, holds) for test, holds in guards(flow, clear) if flow.conditions.counts(test)]
+    states = flow.visits[step.id].states
+    return bool(waits) and all(
+        flow.conditions.came_out(test, state) is holds for test, holds in waits for state in states
+    )
+
+
+def _skips_the_step(module: Module, found: Found, clear: ir.Node, tests: list[ir.Value]) -> bool:
+    """Whether a clear comes only where the loop of a step ends, or in iterations that have overflowed."""
+    overflows = any(FINITE.search(module.text(test)) for test in tests)
+    leaves = {
+        last.kind
+        for place, step in side_by_side(found.flow, clear, found.issue_node)
+        for each in upwards(ir.statement_of(place))
+        if isinstance(last := each.block.statements[-1], ir.Jump) and loop_of(last) is loop_of(step) is not None
+    }
+    return "break" in leaves or ("continue" in leaves and overflows)
+
+
+def _may_run(module: Module, value: ir.Value) -> bool:
+    """Whether what stands in a function may run while the file trains: it is a method, or something names it."""
+    function = ir.function_of(value)
+    return function is None or function.cls is not None or _is_read(module, function.name)
+
+
+def _is_read(module: Module, name: str) -> bool:
+    values = module.whole.near(name).values
+    return any(isinstance(each, ir.Name) and each.name == name and not each.bound for each in values)
+
+
+def _is_written(value: ir.Value, events: set[int]) -> bool:
+    """Whether a gradient is stored, deleted or changed in place, and that is none of the events."""
+    parent = value.parent
+    if isinstance(parent, (ir.Assign, ir.Delete)):
+        return value in parent.targets and value.id not in events
+    if not isinstance(parent, ir.Attribute) or not isinstance(parent.parent, ir.Call):
+        return False
+    return parent.attr.endswith("_") and parent.attr not in _BOUNDS and parent.parent.id not in events

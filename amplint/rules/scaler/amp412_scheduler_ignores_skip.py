@@ -1,0 +1,163 @@
+"""A learning rate scheduler steps in each iteration, though the scaler may have left out the optimizer's step.
+
+## What it does
+Finds `scheduler.step()` in the same innermost loop as `scaler.step(optimizer)`, or in the same function where there is
+no loop, where nothing in between asks whether the optimizer has stepped.
+
+It is silent where no region in sight can be float16: nothing is skipped there. Where the dtype comes from elsewhere,
+the message says so. Silent also where the function reads the scale (`scaler.get_scale()`), where the scheduler's step
+depends on a variable of the iteration, where non-finite gradients don't get to the step, where the scheduler is told
+the epoch or a metric, once an epoch (also beside a call of the function that has the loop), and where the scaler is
+switched off.
+
+## Why is this bad?
+Where gradients overflow, the scaler leaves the step out, and the schedule runs ahead of the optimizer by one. If it is
+the first step, torch warns "Detected call of `lr_scheduler.step()` before `optimizer.step()`". It is a few steps in
+thousands, hence a note, and off by default; it matters for short warm-ups, which begin with the steps that are left
+out.
+
+## Example
+```python
+scaler.step(optimizer)
+scaler.update()
+scheduler.step()
+```
+
+## Use instead
+```python
+scaler.step(optimizer)
+scale_before = scaler.get_scale()
+scaler.update()
+if scaler.get_scale() >= scale_before:
+    scheduler.step()
+```
+
+## Fix safety
+Unsafe: the schedule gets longer by the steps that are left out, and `get_scale()` waits for the device.
+
+## Proof
+The fixtures start at a scale that overflows, and take torch's warning for an error: they raise it before, and don't
+after.
+
+## References
+- [GradScaler](https://docs.pytorch.org/docs/stable/amp.html#torch.amp.GradScaler): `step` "skips the step" where it
+  finds inf or NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.fixes.conditions import guarded
+from amplint.fixes.statements import line_before, own_statement, says_the_same
+from amplint.model.flow.analysis import Flow, flows
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import block_leaves
+from amplint.model.syntax.nesting import loop_of, skipping
+from amplint.registry.rule import Rule
+from amplint.rules.shared.clips import reads_scale
+from amplint.rules.shared.scaler_order import always_off, calls_of, receiver
+from amplint.rules.shared.scaler_usage import maybe_float16, overflows
+from amplint.rules.shared.schedulers import Pair, asks_for, pairs
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.NOTE,
+    triggers=("scaler & sched & step(", ".scale( & sched & step("),
+    default=False,
+)
+
+_NAME = "scale_before"
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each step of a scheduler that counts the steps that were left out, too."""
+    unknown = maybe_float16(module)
+    doubt = f"where the region of {module.line(unknown.call)} is float16, " if unknown is not None else ""
+    for flow in flows(module) if overflows(module) else ():
+        for pair in pairs(module, flow, certain=False):
+            if reads_scale(module, pair.call) or _is_decided(module, pair) or _never_overflows(flow, pair):
+                continue
+            if _may_leave_out(flow, pair):
+                offered, withheld = _fix(module, flow, pair)
+                yield rule.finding(
+                    module.span(pair.call),
+                    f"the scheduler steps even where the scaler skipped the optimizer's step: {doubt}the learning rate "
+                    "runs ahead of the training; step it only where update() has not lowered the scale",
+                    fix=offered,
+                    withheld=withheld,
+                )
+
+
+def _may_leave_out(flow: Flow, pair: Pair) -> bool:
+    """Whether the scaler can be on at its step, and the step is one of many."""
+    in_a_loop = loop_of(pair.call) is not None or isinstance(flow.container, ir.Function)
+    return in_a_loop and not always_off(flow, flow.visits[pair.step.call.id])
+
+
+def _is_decided(module: Module, pair: Pair) -> bool:
+    """Whether the scheduler's step depends on more than there being a scheduler, or a setting.
+
+    What the function or the loop assigns may say whether the optimizer has stepped.
+    """
+    known = objects(module)
+    first, second = sorted((pair.place, pair.call), key=lambda each: each.id)
+    around = loop_of(pair.call) or ir.function_of(pair.call)
+    changing = set(known.assigned_in(around)) if around is not None else set()
+    for each in skipping(first, second, "continue", "break", "return", "raise"):
+        test = each.test
+        asks = any(isinstance(value, (ir.Call, ir.Walrus)) for value in ir.walk_values(test))
+        about = any(known.is_optimizer(value) or known.is_scaler(value) for value in ir.walk_values(test))
+        if not asks_for(module, test, pair.call) and (asks or about or known.names_in(test) & changing):
+            return True
+    return False
+
+
+def _never_overflows(flow: Flow, pair: Pair) -> bool:
+    """Whether what overflowed never gets to the step: the function leaves where the gradients are not finite."""
+    return any(
+        isinstance(each, ir.If) and each.id < pair.place.id and block_leaves(each.then) and _asks_gradients(each)
+        for each in ir.walk_statements(flow.container.body, into=False)
+    )
+
+
+def _asks_gradients(statement: ir.If) -> bool:
+    words = [ir.last_name(each).lower() for each in ir.walk_values(statement.test)]
+    return any(word in each for each in words for word in ("finite", "isnan", "isinf")) and not any(
+        "loss" in each for each in words
+    )
+
+
+def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None]:
+    """Read the scale before the update, and step the scheduler where it has not become smaller."""
+    refusal = "compare `scaler.get_scale()` before and after `update()`, and step the scheduler behind both"
+    statement = own_statement(pair.call)
+    updates = [
+        event
+        for event in calls_of(flow, str(pair.step.scaler), "update")
+        if pair.step.call.id < event.call.id < pair.call.id and loop_of(event.call) is loop_of(pair.call)
+    ]
+    update = own_statement(updates[0].call) if len(updates) == 1 else None
+    if statement is None or update is None or update.value is not updates[0].call or _NAME in module.source.text:
+        return None, refusal
+    top: ir.Statement = statement
+    while top.block is not update.block:
+        if not isinstance(top.parent, ir.If) or not asks_for(module, top.parent.test, pair.call):
+            return None, refusal
+        top = top.parent
+    scaler = receiver(updates[0])
+    if not says_the_same(module, scaler, update, statement):
+        return None, refusal
+    before = line_before(module, update, f"{_NAME} = {module.text(scaler)}.get_scale()")
+    guard = guarded(module, statement, f"{module.text(scaler)}.get_scale() >= {_NAME}")
+    if before is None or guard is None:
+        return None, refusal
+    return Fix(Applicability.UNSAFE, "Step it only where the optimizer has stepped", (before, guard)), None

@@ -1,0 +1,496 @@
+"""A checkpoint holds the optimizer's state, but not the scaler's.
+
+## What it does
+Finds `optimizer.state_dict()` in what is saved beside a model, where the scaler that steps this optimizer can be
+reached, and its own state is saved nowhere; and `optimizer.load_state_dict(...)` where the scaler's state is saved, but
+never loaded.
+
+It is a note where nothing resumes from the checkpoint: no file of the programs that this one is a part of, by imports,
+loads an optimizer's state, or only that of other optimizers, under keys that this checkpoint lacks. Silent there for
+the file of the best model or the final one.
+
+It is silent unless the scaler's whole life is in sight: made and, by one of the file's own names, saved there; not
+returned, kept in a container or given to code elsewhere. It is silent as well about a scaler that nothing scales or
+steps with. Of an object that keeps a scaler as an attribute the states may also be taken by a function that is given
+the object; where code takes all of its attributes, or one by a name that may be the scaler's, and can get at the state
+so, it is silent. Silent too where all regions are bfloat16 or off, or those that the scaler's losses come out of, where
+no file of these programs has a region or anything in half precision, where the scaler is switched off or made anew in a
+loop, where the scale is kept by hand, and for states that stay in memory.
+
+## Why is this bad?
+A resumed run starts at a scale of 65,536 again, whatever the scale had become: the first steps overflow and are skipped
+until it has come down (8 of 20 in a measured case), and the optimizer's momentum meets a jump that was not there
+before.
+
+## Example
+```python
+torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+```
+
+## Use instead
+```python
+torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, path)
+```
+
+## Fix safety
+Unsafe: it adds the entry after the optimizer's, and the load after the optimizer's, where both are plain. Older
+checkpoints, and those of a scaler that was switched off, load as before. No fix where the checkpoint is loaded before
+the scaler is made, or where the scaler is made anew after that. No fix where nothing in sight loads the optimizer's
+state: what is saved and never loaded would be of no use, and the finding is a note.
+
+## Proof
+The fixtures resume from a checkpoint and compare the scale at the end: grown from the saved one after, from the start
+before.
+
+## References
+- [Saving and resuming](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html#saving-resuming)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.conditions import unit
+from amplint.fixes.edits import indentation, insert, line_end
+from amplint.fixes.statements import line_behind, own_statement
+from amplint.model.calls.external_calls import local_function
+from amplint.model.inference.devices import is_false, regions
+from amplint.model.objects.amp_objects import objects
+from amplint.model.project.importers import importers, surely_lack
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import loop_of
+from amplint.model.usage.mentions_of import near_kept
+from amplint.registry.rule import Rule
+from amplint.rules.shared.checkpoints import (
+    Slot,
+    State,
+    from_file,
+    is_saved,
+    optimizer_at,
+    slot_of,
+    states,
+    states_unclear,
+    why_no_slot,
+)
+from amplint.rules.shared.enabled_flags import scaled_by
+from amplint.rules.shared.other_runs import entries as entries_read
+from amplint.rules.shared.resumes import (
+    handed_over,
+    is_last_of_all,
+    is_resumed,
+    loaded_elsewhere,
+    loads_in_sight,
+    usual_first,
+)
+from amplint.rules.shared.scaler_order import used_by_others
+from amplint.rules.shared.scaler_usage import (
+    Life,
+    asks,
+    float16_possible,
+    in_reach,
+    linked,
+    lives,
+    text_at,
+    trains_off,
+    why_not_at,
+)
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler & state_dict & optim",))
+
+# What a model's entry is called where it is not its state_dict().
+_MODEL = re.compile(r"(?i)model|net|ema|weight|module|param|state_dict")
+_OTHERS = re.compile(r"(?i)optim|^opt|_opt$|sched|scal|sampler|loader")
+# By these the scale comes to matter.
+_MATTERS = {"scale", "step", "unscale_", "update"}
+# Without these nothing computes in half precision.
+_HALF = re.compile(
+    rb"(?i)autocast|half|float16|fp16|bf16|apex|precision|accelerat|deepspeed|lightning|dtype\s*=\s*[\"']auto"
+)
+# With these the scale is kept by hand.
+_BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each scaler whose state is missing in a checkpoint, or never comes back."""
+    if not lives(module) or not float16_possible(module) or trains_off(module) or _is_float32(module):
+        return
+    said = set[tuple[int, int]]()  # two scalers may have one function save
+    for life in lives(module):
+        for each in _of_one(module, life):
+            if (each.start, each.end) not in said:
+                said.add((each.start, each.end))
+                yield each
+
+
+def _of_one(module: Module, life: Life) -> Iterator[Finding]:
+    """The findings of one scaler."""
+    if (
+        life.unseen
+        or life.methods & _BY_HAND
+        or not _is_used(module, life)
+        or _scale_is_saved(module, life)
+        or loop_of(life.made.call) is not None
+        or states_unclear(module, life)
+        or _scales_float32(module, life)
+    ):
+        return
+    saved = _own_states(module, life, "state_dict")
+    if "load_state_dict" not in life.methods:
+        if "state_dict" not in life.methods:
+            yield from _not_saved(module, life)
+        elif any(is_saved(module, each.call) for each in saved):
+            yield from _not_loaded(module, life, saved)
+
+
+def _is_float32(module: Module) -> bool:
+    """Whether nothing in the programs that the file is a part of computes in half precision, by the words in them."""
+    text = module.source.text.encode()
+    return not regions(module) and not _HALF.search(text) and surely_lack(module.source.filename, _HALF)
+
+
+def _scales_float32(module: Module, life: Life) -> bool:
+    """Whether each loss that the scaler is seen to scale comes out of regions that are literally off."""
+    scaled = scaled_by(module, life.made.call)
+    if not scaled or used_by_others(module, life.scaler, "scale"):
+        return False
+    return all(
+        each.entered and not each.unseen and all(is_false(one.region.enabled) for one in each.entered)
+        for each in scaled
+    )
+
+
+def _is_used(module: Module, life: Life) -> bool:
+    """Whether the scaler scales or steps in sight, or another file may have it do so: else its state is never asked
+    for.
+    """
+    if life.methods & _MATTERS:
+        return True
+    if life.keeper is None and ir.function_of(life.made.call) is None:
+        return any(importers(os.path.abspath(module.source.filename)))
+    attr = life.scaler.rpartition(".")[2]
+    return any(used_by_others(module, life.scaler, each) for each in sorted(_MATTERS)) or any(
+        isinstance(value, ir.Attribute) and value.attr in _MATTERS and ir.last_name(value.base) == attr
+        for value in module.whole.near(attr).values  # of a class that inherits it
+    )
+
+
+def _scale_is_saved(module: Module, life: Life) -> bool:
+    return any(is_saved(module, each.call) for each in _own_states(module, life, "get_scale"))
+
+
+def _own_states(module: Module, life: Life, method: str) -> list[State]:
+    return [each for each in states(module, method) if each.key in life.keys]
+
+
+def _of_its_optimizers(module: Module, life: Life, method: str) -> list[tuple[State, ir.Node]]:
+    """The states of the scaler's optimizers, each with a place at which the scaler can be reached."""
+    found = []
+    for state in states(module, method):
+        for optimizer, place in optimizer_at(module, state):
+            if linked(module, life, optimizer) and in_reach(module, life, place):
+                if _is_another(module, life, optimizer, place):
+                    continue
+                found.append((state, place))
+                break
+    return found
+
+
+def _is_another(module: Module, life: Life, optimizer: str, place: ir.Node) -> bool:
+    """Whether the name stands for another optimizer at a place: one that it is given behind the scaler's last step."""
+    known = objects(module)
+    steps = [
+        call.id
+        for call in near_kept(module, life.keys).calls
+        if isinstance(call.func, ir.Attribute)
+        and known.key(call.func.base) in life.keys
+        and optimizer in [known.key(arg.value) for arg in call.args]
+    ]
+    return bool(steps) and any(
+        max(steps) < each.id < place.id
+        for each in near_kept(module, {optimizer}).statements
+        if isinstance(each, ir.Assign)
+        and isinstance(each.parent, (ir.Function, ir.Program))  # under an `if` it need not be given one
+        and ir.function_of(each) is ir.function_of(place)
+        and any(known.key(target) == optimizer for target in each.targets)
+    )
+
+
+def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
+    entries = [
+        (state, place)
+        for state, place in _of_its_optimizers(module, life, "state_dict")
+        if not asks(module, life, state.call) and is_saved(module, state.call) and _beside_a_model(module, state.call)
+    ]
+    if not entries:
+        return
+    # What else is saved, for a display or of the model alone, is not what a run is resumed from.
+    entries = [(state, place) for state, place in entries if _holds_a_model(module, state.call)] or entries
+    resumed = _resumes(module, life, entries)
+    if not resumed and all(is_last_of_all(module, state.call, place) for state, place in entries):
+        return
+    entries.sort(key=lambda each: _rank(module, each[0].call))
+    first = ir.function_of(entries[0][0].call)
+    whole = _dict_of(module, entries[0][0].call)
+    last = [
+        state
+        for state, _ in entries
+        if ir.function_of(state.call) is first and (whole is None or _dict_of(module, state.call) is whole)
+    ][-1]
+    place = next(place for state, place in entries if state is last)
+    offered, withheld = _fix(module, life, entries, resumed)
+    said = "a resumed run starts at the initial scale and skips steps until it fits again"
+    if not resumed:
+        said = "nothing in sight resumes from it, and a run that did would start at the initial scale and skip steps"
+    yield rule.finding(
+        module.span(last.call if module.is_own(last.call) else place),
+        f"the checkpoint has the optimizer's state without the scaler's: {said}; save the scaler's state_dict() too, "
+        "and load it",
+        fix=offered,
+        withheld=withheld,
+        severity=None if resumed else Severity.NOTE,
+    )
+
+
+def _resumes(module: Module, life: Life, entries: list[tuple[State, ir.Node]]) -> bool:
+    """Whether something may resume from a checkpoint: not what loads another optimizer, under a key that it lacks."""
+    loads = loads_in_sight(module)
+    if not is_resumed(module) or not loads or handed_over(module) or loaded_elsewhere(module):
+        return is_resumed(module)
+    slots = [slot_of(module, state.call) for state, _ in entries]
+    keys = {slot.key if slot is not None else None for slot in slots}
+    return None in keys or any(not _is_of_others(module, life, each, keys) for each in loads)
+
+
+def _is_of_others(module: Module, life: Life, load: ir.Call, keys: set[str | None]) -> bool:
+    """Whether a load gives its state to optimizers that the scaler doesn't step, and reads none of the keys."""
+    known = objects(module)
+    key = known.key(load.func.base) if isinstance(load.func, ir.Attribute) else None
+    optimizers = {each for each, _ in optimizer_at(module, State(load, key))} if key is not None else set()
+    if not optimizers or any(each not in known.constructed or linked(module, life, each) for each in optimizers):
+        return False
+    read = {each.key for each in entries_read(module, load)}
+    return bool(read) and not read & keys
+
+
+def _rank(module: Module, call: ir.Call) -> tuple[bool, bool, bool]:
+    slot = slot_of(module, call)
+    return usual_first(module, slot.key if slot is not None else None, call)
+
+
+def _not_loaded(module: Module, life: Life, saved: list[State]) -> Iterator[Finding]:
+    loads = _loads(module, life)
+    if not loads:
+        return
+    first = ir.function_of(loads[0].call)
+    last = [state for state in loads if ir.function_of(state.call) is first][-1]
+    slot = slot_of(module, saved[0].call)
+    edits: list[Edit] | str = "the key under which the scaler's state is saved can't be told: load it by hand"
+    if slot is not None:
+        edits = _load_edits(module, life, loads, slot.key, None)
+    offered, withheld = None, None
+    if isinstance(edits, str):
+        withheld = edits
+    else:
+        offered = Fix(Applicability.UNSAFE, "Load the scaler's state", tuple(edits))
+    yield rule.finding(
+        module.span(last.call),
+        "the scaler's state is saved, but never loaded: a resumed run starts at the initial scale and skips "
+        "steps until it fits again; load it here too",
+        fix=offered,
+        withheld=withheld,
+    )
+
+
+def _loads(module: Module, life: Life) -> list[State]:
+    """The loads of its optimizers' states from files, where the scaler can be reached."""
+    found = _of_its_optimizers(module, life, "load_state_dict")
+    return [state for state, _ in found if state.call.args and from_file(module, state.call.args[0].value)]
+
+
+def _beside_a_model(module: Module, call: ir.Call) -> bool:
+    """Whether a model's state is taken in the same function or one that it calls, or an entry is called like one."""
+    function = ir.function_of(call)
+    own = [each for each in module.whole.within(function).calls if ir.function_of(each) is function]
+    places = {function, *(local_function(module, each.func) for each in own)} - ({None} if function else set())
+    return any(
+        _is_of_a_model(value)
+        for place in places
+        for value in module.whole.within(place).values
+        if ir.function_of(value) in places
+    )
+
+
+def _is_of_a_model(value: ir.Value) -> bool:
+    """`model.state_dict`, or a dict with an entry that is called like a model."""
+    if isinstance(value, ir.Attribute) and value.attr in ("state_dict", "save_pretrained"):
+        words = [ir.last_name(each) for each in ir.walk_values(value.base)]
+        return bool(words) and not any(_OTHERS.search(word) for word in words)
+    keys = (
+        [key.value for key, _ in value.items if isinstance(key, ir.Constant)] if isinstance(value, ir.Mapping) else []
+    )
+    return any(isinstance(key, str) and _is_called_model(key) for key in keys)
+
+
+def _dict_of(module: Module, call: ir.Call) -> ir.Mapping | ir.Call | None:
+    """The dict that a state is an entry of, where it is written out."""
+    slot = slot_of(module, call)
+    return slot.whole if slot is not None and not isinstance(slot.whole, ir.Assign) else None
+
+
+def _holds_a_model(module: Module, call: ir.Call) -> bool:
+    """Whether a model's state stands in the same dict, or goes into it entry by entry."""
+    slot = slot_of(module, call)
+    if slot is None:
+        return False
+    if not isinstance(slot.whole, ir.Assign):
+        named = isinstance(slot.whole, ir.Call) and any(_is_called_model(arg.keyword) for arg in slot.whole.args)
+        return named or any(map(_is_of_a_model, ir.walk_values(slot.whole)))
+    return _beside_a_model(module, call)
+
+
+def _is_called_model(name: str | None) -> bool:
+    return name is not None and bool(_MODEL.search(name)) and not _OTHERS.search(name)
+
+
+# --- the fix ---------------------------------------------------------------------------------------------------------
+
+
+def _fix(
+    module: Module, life: Life, entries: list[tuple[State, ir.Node]], resumed: bool
+) -> tuple[Fix | None, str | None]:
+    """An entry in each dict, behind the last optimizer's, and the loads."""
+    slots: dict[int, Slot] = {}  # the last of each dict
+    keys = set()
+    for state, place in entries:
+        slot = slot_of(module, state.call)
+        if place is not state.call:
+            there = f"the function that saves ({module.line(state.call)})"
+            if isinstance(state.call.func, ir.Attribute) and isinstance(state.call.func.base, ir.Attribute):
+                return None, f"{there} is given what keeps the scaler: save its state_dict() there, and load it"
+            return None, f"give the scaler to {there}, save its state_dict() there, and load it"
+        if slot is None:
+            return None, why_no_slot(module, state.call)
+        why = why_not_at(module, life, state.call)
+        if why is not None:
+            return (
+                None,
+                f"the checkpoint is saved ({module.line(state.call)}) {why}: save the scaler's state_dict() there too",
+            )
+        slots[slot.whole.id] = slot
+        keys.add(slot.key)
+    own = life.scaler.rpartition(".")[2].rpartition(":")[2].strip("_")
+    edits: list[Edit] = []
+    for slot in slots.values():
+        edit = _entry(module, slot, own, str(text_at(module, life, slot.value)))
+        if edit is None:
+            return None, f'the checkpoint has an entry "{own}" already, or is laid out so that none can be added'
+        edits += edit
+    loads = _loads(module, life)
+    loading = _load_edits(module, life, loads, own, keys)
+    if not loading:
+        why = _why_no_load(module, life, resumed)
+        loading = f"{why}: save `{own}.state_dict()` too, and load it where the run is resumed"
+    if isinstance(loading, str):
+        return None, loading
+    return Fix(Applicability.UNSAFE, "Save the scaler's state, and load it", tuple(sorted((*edits, *loading)))), None
+
+
+def _why_no_load(module: Module, life: Life, resumed: bool) -> str:
+    """Why no load of an optimizer's state is one behind which the scaler's can be loaded."""
+    calls = [] if not resumed else sorted(loads_in_sight(module), key=lambda call: not module.is_own(call))
+    if calls:
+        why = why_not_at(module, life, calls[0])
+        loaded = f"an optimizer's state is loaded ({module.line(calls[0])})"
+        return f"{loaded} {why or 'from what may not be this checkpoint'}"
+    call = handed_over(module)
+    if call is not None:
+        return f"`{module.text(call.func)}` ({module.line(call)}) may load the checkpoint out of sight"
+    other = loaded_elsewhere(module)
+    if other is not None:
+        return f"nothing in this file loads the optimizer's state, but {other} may"
+    return "nothing in sight loads the optimizer's state"
+
+
+def _entry(module: Module, slot: Slot, own: str, scaler: str) -> list[Edit] | None:
+    """One more entry for the scaler, behind another one and in its layout, and under its condition."""
+    (start, end), (first, last) = module.layout.outer(slot.value), module.layout.outer(slot.state)
+    before, behind = module.source.text[start:first], module.source.text[last:end]
+    saved = f"{before}{scaler}.state_dict(){behind}" if "\n" not in f"{before}{behind}" else f"{scaler}.state_dict()"
+    if isinstance(slot.whole, ir.Call):
+        if any(arg.keyword == own for arg in slot.whole.args):
+            return None
+        return [insert(module.layout.outer(slot.value)[1], f", {own}={saved}")]
+    assert slot.name is not None
+    quote = module.text(slot.name)[0]
+    if quote not in ('"', "'"):
+        return None
+    if isinstance(slot.whole, ir.Assign):
+        target = slot.whole.targets[0]
+        assert isinstance(target, ir.Subscript)
+        code = f"{module.text(target.base)}[{quote}{own}{quote}] = {saved}"
+        edit = line_behind(module, slot.whole, code)
+        return [edit] if edit is not None else None
+    if any(isinstance(key, ir.Constant) and key.value == own for key, _ in slot.whole.items):
+        return None
+    return _item(module, slot, f"{quote}{own}{quote}: {saved}")
+
+
+def _item(module: Module, slot: Slot, item: str) -> list[Edit]:
+    """An item of a display: on the next line where each has its own, else behind the other on its line."""
+    assert slot.name is not None
+    text, newline = module.source.text, module.source.newline
+    end = module.layout.outer(slot.value)[1]
+    start = module.span(slot.name)[0]
+    line = module.source.line(module.row(slot.name))
+    indent = line[: len(line) - len(line.lstrip())]
+    below = line_end(module, end)
+    behind = text[end:below].strip()
+    alone = text[:start].endswith(f"\n{indent}") and behind.removeprefix(",").strip()[:1] in ("", "#")
+    if not alone:
+        return [insert(end, f", {item}")]
+    if behind.startswith(","):
+        return [insert(below, f"{indent}{item},{newline}")]
+    return [insert(end, ","), insert(below, f"{indent}{item}{newline}")]
+
+
+def _load_edits(module: Module, life: Life, loads: list[State], own: str, keys: set[str] | None) -> list[Edit] | str:
+    """The scaler's state loaded after the last of its optimizers' in each function; why not, where that isn't plain.
+
+    `keys`: those under which the optimizers' states are saved.
+    """
+    last = {id(ir.function_of(state.call)): state.call for state in loads}
+    edits: list[Edit] = []
+    for call in last.values():
+        statement, given = own_statement(call), call.args[0].value
+        where = f"the checkpoint is loaded ({module.line(call)})"
+        why, scaler = why_not_at(module, life, call), text_at(module, life, call)
+        if why is not None or scaler is None:
+            todo = "make the scaler before, and load its state_dict() after the optimizer's"
+            return f"{where} {why}: {todo if in_reach(module, life, call) else 'load its state_dict() where both are'}"
+        plain = f"{where} in a way that the scaler's can't be added to: load its state_dict() there by hand"
+        if statement is None or indentation(module, statement) is None:
+            return plain
+        if not (isinstance(given, ir.Subscript) and isinstance(given.base, ir.Name)):
+            return plain
+        if not isinstance(given.index, ir.Constant):
+            return plain
+        if keys is not None and given.index.value not in keys:
+            return f"{where} with a key, {module.text(given.index)}, that is not saved here: load the scaler's by hand"
+        state, quote = module.text(given.base), module.text(given.index)[0]
+        below = f"{module.source.newline}{indentation(module, statement)}{unit(module, statement)}"
+        key = f"{quote}{own}{quote}"
+        # One that was switched off saves an empty state, and older checkpoints have none.
+        code = f"if {state}.get({key}):{below}{scaler}.load_state_dict({state}[{key}])"
+        edit = line_behind(module, statement, code)
+        if edit is None:
+            return plain
+        edits.append(edit)
+    return edits

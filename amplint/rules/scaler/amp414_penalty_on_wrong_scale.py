@@ -1,0 +1,200 @@
+"""A gradient penalty is made of gradients at the wrong scale.
+
+## What it does
+Finds `torch.autograd.grad(..., create_graph=True)` whose result goes into a loss that a scaler scales for backward,
+- of a scaled loss, where nothing divides the gradients by the scale: the penalty is of 65,536 times the gradients;
+- of the loss itself, unscaled, where it was computed in float16 (a warning): small gradients vanish on the way, and the
+  penalty with them.
+
+It is silent where the function reads the scale or gives the scaler to another function, for scores and other outputs
+that are no loss (as WGAN-GP takes them), for directions (`g / g.norm()`), in bfloat16 and float32, and where it can't
+see where the gradients go.
+
+## Why is this bad?
+A penalty of scaled gradients outweighs the loss by the scale, or by its square, and changes whenever the scale does.
+Without a scale, gradients below 6e-8 are zero in float16: with a loss of 1e-5 of the usual size, all of the penalty
+was lost.
+
+## Example
+```python
+grads = torch.autograd.grad(scaler.scale(loss), model.parameters(), create_graph=True)
+penalty = torch.stack([g.pow(2).sum() for g in grads]).sum().sqrt()
+scaler.scale(loss + penalty).backward()
+```
+
+## Use instead
+```python
+scaled_grads = torch.autograd.grad(scaler.scale(loss), model.parameters(), create_graph=True)
+inv_scale = 1.0 / scaler.get_scale()
+grads = [g * inv_scale for g in scaled_grads]
+penalty = torch.stack([g.pow(2).sum() for g in grads]).sum().sqrt()
+scaler.scale(loss + penalty).backward()
+```
+
+## Fix safety
+There is no fix: the division belongs between the gradients and the penalty, and where that is only you can say.
+
+## Proof
+The fixtures compare the SGD update with a float32 reference step: it is far off before, and agrees after.
+
+## References
+- [Gradient penalty](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-penalty)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Finding, Severity
+from amplint.model.flow.analysis import Flow, flows
+from amplint.model.flow.value_uses import Sinks, named_after_scale
+from amplint.model.inference.devices import Region, is_false, opened_by
+from amplint.model.inference.value_sets import decided
+from amplint.model.names.reaching_definitions import reaching
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import upwards
+from amplint.model.syntax.scopes import Assigned
+from amplint.registry.rule import Rule
+from amplint.rules.shared.clips import reads_scale
+from amplint.rules.shared.loss_origin import Origin
+from amplint.rules.shared.scaler_order import always_off, visits
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("create_graph & .scale( & grad(",))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each gradient of a penalty that has the wrong scale."""
+    calls = module.calls_of("torch.autograd.grad")
+    for flow in flows(module) if calls else ():
+        for call in calls:
+            if flow.contains(call) and _is_in_sight(module, call):
+                losses = _losses_with(module, flow, call)
+                outputs, start = _argument(call, 0, "outputs"), _argument(call, 2, "grad_outputs")
+                if not losses or outputs is None:
+                    continue
+                if _is_scaled(module, outputs) or _is_scaled(module, start):
+                    yield rule.finding(
+                        module.span(call),
+                        "the penalty is made of gradients that are multiplied by the loss scale; divide them by "
+                        "`get_scale()` first",
+                        withheld="where the gradients become the penalty is yours to say",
+                    )
+                elif start is None and _is_loss(module, outputs, losses):
+                    yield rule.finding(
+                        module.span(call),
+                        "the gradients of an unscaled loss vanish in float16 where they are small, and the penalty "
+                        "with them; take those of `scaler.scale(...)`, and divide them by `get_scale()`",
+                        withheld="where the gradients become the penalty is yours to say",
+                        severity=Severity.WARNING,
+                    )
+
+
+def _argument(call: ir.Call, place: int, name: str) -> ir.Value | None:
+    return call.positional[place] if len(call.positional) > place else call.keyword(name)
+
+
+def _is_in_sight(module: Module, call: ir.Call) -> bool:
+    """Whether a gradient is differentiated again, and nothing in its function can divide it by the scale unseen."""
+    graph = call.keyword("create_graph")
+    if not (isinstance(graph, ir.Constant) and graph.value is True) or reads_scale(module, call):
+        return False
+    known, function = objects(module), ir.function_of(call)
+    return not any(
+        known.is_scaler(arg.value) is not None
+        for each in module.whole.within(function).calls
+        if ir.function_of(each) is function
+        for arg in each.args
+    )
+
+
+def _losses_with(module: Module, flow: Flow, call: ir.Call) -> list[ir.Value]:
+    """The losses that are scaled for backward, and that the gradients go into."""
+    found = []
+    for visit in visits(flow, "scale"):
+        scale, subject = visit.event.call, visit.event.subject
+        if subject is None or always_off(flow, visit):
+            continue
+        origin = Origin(module, flow, subject)
+        if call in origin.values and not _meets_scale(module, flow, origin, call):
+            if "backward" in Sinks(module, scale).found:
+                found.append(subject)
+    made = call.parent if isinstance(call.parent, ir.Subscript) else call
+    return [] if Sinks(module, made).found & {"divisor", "compensated", "lost"} else found
+
+
+def _meets_scale(module: Module, flow: Flow, origin: Origin, call: ir.Call) -> bool:
+    """Whether a loss is made with the scale, but for what a scaler scaled and the gradients of that."""
+    known = objects(module)
+    for value in origin.values:
+        if isinstance(value, (ir.Name, ir.Attribute)) and named_after_scale(value) and not _is_scaled(module, value):
+            scales = isinstance(value, ir.Attribute) and value.attr == "scale" and known.is_scaler(value.base)
+            # Of a variable that is made of the gradients, what else it is made of is among these values itself.
+            if not scales and not (isinstance(value, ir.Name) and call in Origin(module, flow, value).values):
+                return True
+    return False
+
+
+def _is_scaled(module: Module, value: ir.Value | None) -> bool:
+    """`scaler.scale(loss)`, or a variable that holds nothing else."""
+    if isinstance(value, ir.Name):
+        bindings = reaching(module.names, value)
+        return bool(bindings) and all(
+            isinstance(each, Assigned) and _is_scaled(module, each.value) for each in bindings
+        )
+    if isinstance(value, ir.Sequence) and len(value.items) == 1:
+        return _is_scaled(module, value.items[0])
+    return (
+        isinstance(value, ir.Call)
+        and isinstance(value.func, ir.Attribute)
+        and value.func.attr == "scale"
+        and objects(module).is_scaler(value.func.base) is not None
+    )
+
+
+# --- unscaled losses ------------------------------------------------------------------------------------------------
+
+
+def _is_loss(module: Module, outputs: ir.Value, losses: list[ir.Value]) -> bool:
+    """Whether gradients are taken of a term of the loss itself, computed in float16."""
+    if not isinstance(outputs, ir.Name):
+        return False
+    known = objects(module)
+    key = known.own_key(outputs)
+    bindings = reaching(module.names, outputs)
+    made = [each.value for each in bindings if isinstance(each, Assigned)]
+    if not made or len(made) != len(bindings) or not all(_is_half(module, each) for each in made):
+        return False
+    return any(key in _terms(module, loss, set()) for loss in losses)
+
+
+def _terms(module: Module, loss: ir.Value, seen: set[str]) -> set[str]:
+    """The variables that a loss is a sum of, weights aside."""
+    known = objects(module)
+    if isinstance(loss, ir.Binary) and loss.op in ("Add", "Subtract", "Multiply", "Divide"):
+        return _terms(module, loss.left, seen) | _terms(module, loss.right, seen)
+    if isinstance(loss, ir.Name) and (key := known.own_key(loss)) not in seen:
+        seen.add(key)
+        return {key}.union(*(_terms(module, each, seen) for each in known.sources(loss)))
+    return set()
+
+
+def _is_half(module: Module, value: ir.Value) -> bool:
+    """Whether a value is computed in a region that is surely one of float16."""
+    for statement in upwards(ir.statement_of(value)):
+        if isinstance(statement.parent, ir.With):
+            opened = opened_by(module, statement.parent)
+            if opened:
+                return _is_float16(module, opened[0])
+    return False
+
+
+def _is_float16(module: Module, region: Region) -> bool:
+    return not is_false(region.enabled) and all(
+        each.name == "float16" for each in decided(module).region_dtypes(region)
+    )

@@ -1,0 +1,246 @@
+"""A plain GradScaler steps the optimizer of a FullyShardedDataParallel model.
+
+## What it does
+Finds `torch.amp.GradScaler(...)`, by any of its names, where the file shows that it steps the optimizer of a model that
+it wraps in `FullyShardedDataParallel`; or, where what the optimizer owns is out of sight, that a function of the file
+is given both, runs the model and scales its loss.
+
+It is silent for `fully_shard` (FSDP2), with which the plain scaler is right, for `ShardingStrategy.NO_SHARD` and
+strategies that can't be told, where all regions are bfloat16, and where the same condition decides on sharding and on
+the scaler.
+
+## Why is this bad?
+Each rank holds the gradients of its own shard, and looks for inf in those alone. Where one rank overflows, it leaves
+the step out and halves its scale, while the others step and keep theirs: from there on the shards of one model are of
+different steps, and nothing says so. `ShardedGradScaler` asks all ranks.
+
+## Example
+```python
+model = FullyShardedDataParallel(model)
+optimizer = torch.optim.AdamW(model.parameters())
+scaler = torch.amp.GradScaler("cuda")
+```
+
+## Use instead
+```python
+from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+
+model = FullyShardedDataParallel(model)
+optimizer = torch.optim.AdamW(model.parameters())
+scaler = ShardedGradScaler("cuda")
+```
+
+## Fix safety
+Unsafe: every step waits for all ranks, and a loss in float16 is scaled in float16. No fix where arguments are given by
+position (growth and backoff change places), or where the model is sharded under a condition.
+
+## Proof
+The fixtures are not executed (shows=none): it takes two processes. Run by hand on two ranks, with an overflow on one of
+them: with the plain scaler one stays at a scale of 1,024 and the other has 512; with ShardedGradScaler both have 512.
+
+## References
+- [FullyShardedDataParallel](https://docs.pytorch.org/docs/stable/fsdp.html)
+- [Its mixed precision and ShardedGradScaler](https://docs.pytorch.org/tutorials/intermediate/FSDP_advanced_tutorial.html)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.imports import torch_instead
+from amplint.fixes.statements import line_behind
+from amplint.model.calls.external_calls import local_function
+from amplint.model.inference.devices import OLD_SCALER, SCALER
+from amplint.model.objects.amp_objects import Made, objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import conditions, exclusive
+from amplint.model.syntax.scopes import NOTHING, Imported
+from amplint.model.usage.mentions_of import near_definition, near_kept
+from amplint.registry.rule import Rule
+from amplint.rules.shared.scaler_usage import Life, flags_in, float16_possible, linked, lives, parameter_of
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler & FullyShardedDataParallel",))
+
+_FSDP = {
+    "torch.distributed.fsdp.FullyShardedDataParallel",
+    "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel",
+}
+_SHARDS = ("FULL_SHARD", "SHARD_GRAD_OP", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
+_HOME, _SHARDED = "torch.distributed.fsdp.sharded_grad_scaler", "ShardedGradScaler"
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each plain scaler that steps the optimizer of a sharded model."""
+    known = objects(module)
+    wrapped = _wrapped(module)
+    if not wrapped or not float16_possible(module):
+        return
+    for life in lives(module):
+        if not known.classes(life.scaler) <= {SCALER, *OLD_SCALER}:
+            continue  # one of its own class, or a sharded one on some paths
+        models = {
+            model for optimizer, roots in known.owns.items() if linked(module, life, optimizer) for model in roots
+        }
+        models = models or {model for model in wrapped if _trains_with(module, life, model)}
+        wraps = [call for model in models for call in wrapped.get(model, ())]
+        for made in known.made[life.scaler]:
+            wrap = next((each for each in wraps if not _chosen_together(module, life, made, each)), None)
+            if wrap is not None:
+                offered, withheld = _fix(module, made, wrap)
+                yield rule.finding(
+                    module.span(made.call),
+                    f"the model wrapped on {module.line(wrap)} is sharded, and a plain GradScaler sees the "
+                    "overflows of its own rank only, so that ranks diverge; use ShardedGradScaler",
+                    fix=offered,
+                    withheld=withheld,
+                )
+
+
+def _trains_with(module: Module, life: Life, model: str) -> bool:
+    """Whether a function in sight that is given both runs the model and scales with the scaler: what the optimizer owns
+    is not known then, `Adam(model.groups())`.
+    """
+    known = objects(module)
+    for call in near_kept(module, life.keys).calls:
+        function = local_function(module, call.func)
+        given = {known.key(arg.value): arg.value for arg in call.args}
+        own = next((given[key] for key in sorted(life.keys) if key in given), None)
+        if function is None or own is None or model not in given:
+            continue
+        scaler, net = parameter_of(function, call, own), parameter_of(function, call, given[model])
+        called = [each.func for each in module.whole.within(function).calls]
+        scales = any(
+            isinstance(each, ir.Attribute) and each.attr == "scale" and ir.last_name(each.base) == scaler
+            for each in called
+        )
+        if scales and any(isinstance(each, ir.Name) and each.name == net for each in called):
+            return True
+    return False
+
+
+def _wrapped(module: Module) -> dict[str, list[ir.Call]]:
+    """The calls that shard a model, by the keys of what holds it."""
+    found: dict[str, list[ir.Call]] = {}
+    for call in module.whole.near(*module.words(*_FSDP)).calls:
+        names = module.names.of(call.func) - {NOTHING}
+        if not names or not names <= _FSDP or not _shards(module, call):
+            continue
+        for key in _kept(module, call):
+            found.setdefault(key, []).append(call)
+    return found
+
+
+def _kept(module: Module, call: ir.Call, depth: int = 3) -> Iterator[str]:
+    """The keys of what holds the result of a call, through a function of this file that returns it."""
+    at: ir.Value = call
+    # `FSDP(model).to(device)`, `FSDP(model) if sharded else model`
+    while isinstance(at.parent, (ir.Attribute, ir.Call, ir.Conditional)):
+        up = at.parent
+        if isinstance(up, ir.Call) and up.func is not at:
+            break
+        at = up
+    statement = at.parent
+    if isinstance(statement, ir.Assign) and statement.value is at:
+        known = objects(module)
+        keys = set(filter(None, map(known.key, statement.targets)))
+        yield from keys
+        for each in near_kept(module, keys).statements if depth else ():
+            if isinstance(each, ir.Return) and isinstance(each.value, ir.Name) and known.key(each.value) in keys:
+                yield from _called(module, each, depth - 1)
+    elif isinstance(statement, ir.Return) and depth:
+        yield from _called(module, statement, depth - 1)
+
+
+def _called(module: Module, returned: ir.Return, depth: int) -> Iterator[str]:
+    """The keys of what holds the results of a function that returns in one place only."""
+    function = ir.function_of(returned)
+    if (
+        function is None
+        or sum(isinstance(each, ir.Return) for each in ir.walk_statements(function.body, into=False)) > 1
+    ):
+        return
+    for call in near_definition(module, function).calls:
+        if local_function(module, call.func) is function:
+            yield from _kept(module, call, depth)
+
+
+def _shards(module: Module, call: ir.Call) -> bool:
+    """Whether the call surely shards: its strategy is none that leaves the model whole, or that can't be told."""
+    if call.unpacks("*") or call.unpacks("**"):
+        return False
+    given = call.positional[2] if len(call.positional) > 2 else call.keyword("sharding_strategy")
+    if given is None or (isinstance(given, ir.Constant) and given.value is None):
+        return True
+    return all(name.rpartition(".")[2] in _SHARDS for name in module.names.of(given))
+
+
+def _chosen_together(module: Module, life: Life, made: Made, wrap: ir.Call) -> bool:
+    """Whether what decides that the model is sharded also decides on the scaler: that it is made, on, or used."""
+    if exclusive(made.call, wrap):
+        return True
+    known = objects(module)
+    deciding = {name for test in _tests(wrap, made.call) for name in flags_in(module, test)}
+    others = [*_tests(made.call, wrap), *([made.enabled] if made.enabled is not None else [])]
+    for call in module.whole.near("step").calls:
+        if isinstance(call.func, ir.Attribute) and call.func.attr == "step" and known.key(call.func.base) in life.keys:
+            others += _tests(call, wrap)
+    return any(deciding & flags_in(module, test) for test in others)
+
+
+def _tests(node: ir.Value, without: ir.Value) -> list[ir.Value]:
+    """The conditions under which a call runs and another one may not."""
+    found = [each.test for each in conditions(node, without)]
+    up = node.parent
+    while isinstance(up, ir.Value):
+        if isinstance(up, ir.Conditional):
+            found.append(up.test)
+        up = up.parent
+    return found
+
+
+def _fix(module: Module, made: Made, wrap: ir.Call) -> tuple[Fix | None, str | None]:
+    """Another class in the same call, imported where the wrapper is."""
+    call = made.call
+    if _tests(wrap, call):
+        return None, "the model is sharded under a condition: make a ShardedGradScaler under the same one"
+    old = bool(module.names.of(call.func) & set(OLD_SCALER))
+    if len(call.positional) > (0 if old else 1) or call.unpacks("*") or call.unpacks("**"):
+        return None, "by position the arguments of ShardedGradScaler are others: name them"
+    edits = [Edit(*module.span(call.func), _SHARDED)]
+    bound = module.program.scope.bindings.get(_SHARDED, [])
+    if not any(isinstance(each, Imported) and each.name == f"{_HOME}.{_SHARDED}" for each in bound):
+        root = wrap.func
+        while isinstance(root, ir.Attribute):
+            root = root.base
+        origin = module.names.bindings(root) if isinstance(root, ir.Name) else []
+        first = origin[0] if len(origin) == 1 else None
+        if bound or not isinstance(first, Imported) or first.statement.block is not module.program.body:
+            return None, f"import {_SHARDED} from {_HOME}"
+        line = line_behind(module, first.statement, f"from {_HOME} import {_SHARDED}")
+        if line is None:
+            return None, f"import {_SHARDED} from {_HOME}"
+        edits.append(line)
+        edits += _without_import(module, call.func)
+    return Fix(Applicability.UNSAFE, "Use ShardedGradScaler", tuple(sorted(edits))), None
+
+
+def _without_import(module: Module, func: ir.Value) -> list[Edit]:
+    """Take out the import of a name that nothing else reads."""
+    if (
+        not isinstance(func, ir.Name)
+        or f'"{func.name}"' in module.source.text
+        or f"'{func.name}'" in module.source.text
+    ):
+        return []
+    values = module.whole.near(func.name).values
+    reads = [each for each in values if isinstance(each, ir.Name) and each.name == func.name]
+    bindings = module.names.bindings(func)
+    if len(reads) > 1 or len(bindings) != 1 or not isinstance(bindings[0], Imported):
+        return []
+    return torch_instead(module, bindings[0].statement, bindings[0].alias, needed=False)

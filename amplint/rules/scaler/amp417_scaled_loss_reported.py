@@ -1,0 +1,185 @@
+"""The loss that is logged, compared or returned is multiplied by the loss scale.
+
+## What it does
+Finds a variable that `scaler.scale(loss)` is assigned to, from which backward starts, and which is then logged,
+summed up for a log, compared, kept or returned as the loss.
+
+It is silent where the function reads the scale itself (`loss.item() / scaler.get_scale()`), where the scaler is
+switched off, where only NaN and infinity are asked for, where the scaled loss is returned for a backward elsewhere, and
+where it can't see what becomes of the number.
+
+## Why is this bad?
+The number is 65,536 times the loss (the initial scale), and jumps by a factor of two whenever the scale changes.
+Curves, early stopping and "the best model so far" follow the scale instead of the model.
+
+## Example
+```python
+loss = scaler.scale(loss)
+loss.backward()
+total += loss.item()
+```
+
+## Use instead
+```python
+scaled_loss = scaler.scale(loss)
+scaled_loss.backward()
+total += loss.item()
+```
+
+## Fix safety
+Unsafe: what is reported changes. The scaled loss gets a name of its own, which backward starts from; or what has such a
+name is replaced by the loss where it is reported. No fix where the loss is scaled on some paths only, or goes where it
+can't be seen.
+
+## Proof
+In the fixtures a program that guards against a large loss raises before, and trains after. Those that only print are
+marked shows=none: training is not changed by what is printed.
+
+## References
+- [Typical mixed precision training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#typical-mixed-precision-training)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.statements import says_the_same
+from amplint.model.flow.analysis import flows
+from amplint.model.flow.value_uses import Sinks, reads_of
+from amplint.model.flow.visits import Visit
+from amplint.model.names.reaching_definitions import reaching
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import conditions, dominates, exclusive
+from amplint.model.syntax.scopes import node_of
+from amplint.registry.rule import Rule
+from amplint.rules.shared.clips import reads_scale
+from amplint.rules.shared.scaler_order import always_off, visits
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=(".scale( & backward",))
+
+_WORDS = {"logged": "logged", "compared": "compared", "stored": "kept", "returned": "returned"}
+# Functions that ask for NaN and infinity, which are the same at every scale.
+_TESTS = {"isfinite", "isinf", "isnan"}
+
+
+class Read(NamedTuple):
+    """A read of the variable that holds the scaled loss, what becomes of it, and whether it can hold nothing else."""
+
+    value: ir.Name
+    found: set[str]
+    surely: bool
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each report of a scaled loss."""
+    told: set[int] = set()
+    for flow in flows(module):
+        for visit in visits(flow, "scale"):
+            if visit.event.call.id in told:
+                continue
+            told.add(visit.event.call.id)
+            assign = visit.event.call.parent
+            if not isinstance(assign, ir.Assign) or len(assign.targets) != 1 or reads_scale(module, assign):
+                continue
+            target = assign.targets[0]
+            if not always_off(flow, visit) and isinstance(target, ir.Name):
+                yield from _judge(module, visit, target)
+
+
+def _judge(module: Module, visit: Visit, target: ir.Name) -> Iterator[Finding]:
+    reads = list(_reads(module, visit.event.call, target))
+    backwards = [read for read in reads if "backward" in read.found]
+    if not backwards:
+        return
+    for read in reads:
+        what = _report(read, backwards)
+        if what:
+            offered, withheld = _fix(module, visit, target, reads, read)
+            yield rule.finding(
+                module.span(read.value),
+                f"`{target.name}` is multiplied by the loss scale since {module.line(target)} when it is {what} "
+                "here; use the loss from before `scale`",
+                fix=offered,
+                withheld=withheld,
+            )
+
+
+def _reads(module: Module, scale: ir.Value, target: ir.Name) -> Iterator[Read]:
+    """The reads that can see the scaled loss, but for those on which an if decides that may decide about scaling."""
+    known = objects(module)
+    for value in reads_of(module, known.own_key(target)):
+        if not isinstance(value, ir.Name) or value.bound:
+            continue
+        seen = [node_of(each) for each in reaching(module.names, value)]
+        deciding = {key for each in conditions(scale, value) for key in known.names_in(each.test)}
+        asked = {key for each in conditions(value, scale) for key in known.names_in(each.test)}
+        if target in seen and not exclusive(value, scale) and not deciding & asked:
+            if not any(_replaces(target, other, value) for other in seen if isinstance(other, ir.Name)):
+                yield Read(value, Sinks(module, value).found, len(seen) == 1 and not conditions(scale, value))
+
+
+def _replaces(target: ir.Name, other: ir.Name, read: ir.Name) -> bool:
+    """Whether every way from one assignment to a read goes through another one, in this iteration or in the next."""
+    between = target.id < other.id < read.id or other.id < read.id < target.id
+    return between and dominates(ir.statement_of(other), ir.statement_of(read))
+
+
+def _report(read: Read, backwards: list[Read]) -> str:
+    """How a read reports the loss; "" where it doesn't."""
+    if read.found & {"backward", "compensated", "divisor", "lost"}:
+        return ""
+    # Before backward, what is returned or kept may be what backward starts from elsewhere.
+    late = _is_detached(read.value) or any(each.value.id < read.value.id for each in backwards)
+    function = ir.function_of(read.value)
+    nested = function is not None and function.outer is not None  # a closure: an optimizer may take what it returns
+    told = {"logged", "compared", *(["stored"] if late else []), *(["returned"] if late and not nested else [])}
+    return next((_WORDS[each] for each in _WORDS if each in read.found & told), "")
+
+
+def _is_detached(value: ir.Name) -> bool:
+    """Whether no backward can start from what is read: `loss.item()`, `loss.detach()`."""
+    return isinstance(value.parent, ir.Attribute) and value.parent.attr in ("item", "detach", "data", "tolist")
+
+
+def _fix(
+    module: Module, visit: Visit, target: ir.Name, reads: list[Read], report: Read
+) -> tuple[Fix | None, str | None]:
+    loss = visit.event.subject
+    if not all(read.surely for read in reads):
+        return None, "the loss is scaled on some paths only: keep the scaled one in a variable of its own"
+    if not isinstance(loss, ir.Name):
+        return None, "what is scaled has no name: assign it before, and use that here"
+    if loss.name != target.name:
+        if not says_the_same(module, loss, report.value, visit.event.call):
+            return None, f"`{loss.name}` is another one by then"
+        start, end = module.span(report.value)
+        return Fix(Applicability.UNSAFE, f"Use `{loss.name}` here", (Edit(start, end, loss.name),)), None
+    name = f"scaled_{target.name}"
+    if re.search(rf"\b{name}\b", module.source.text):
+        return None, f"`{name}` is taken: keep the scaled loss in a variable of its own"
+    unclear = next((read for read in reads if not _is_clear(read)), None)
+    if unclear is not None:
+        return None, f"which of the two {module.line(unclear.value)} needs can't be seen"
+    renamed = [target, *(read.value for read in reads if "backward" in read.found)]
+    edits = tuple(Edit(*module.span(each), name) for each in sorted(renamed, key=lambda each: each.id))
+    return Fix(Applicability.UNSAFE, f"Keep the scaled loss in `{name}`", edits), None
+
+
+def _is_clear(read: Read) -> bool:
+    """Whether a read is for backward, or for nothing but reports and tests."""
+    if "backward" in read.found:
+        return not read.found & set(_WORDS)
+    parent = read.value.parent
+    if isinstance(parent, ir.Attribute):
+        tested = parent.attr in _TESTS
+    else:
+        tested = isinstance(parent, ir.Call) and ir.last_name(parent.func) in _TESTS
+    return tested or isinstance(parent, (ir.Delete, ir.Compare)) or bool(read.found & set(_WORDS))

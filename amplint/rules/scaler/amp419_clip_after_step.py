@@ -1,0 +1,152 @@
+"""Gradients are clipped after the scaler has stepped.
+
+## What it does
+Follows each function along its paths and finds a clip that every path reaches behind `scaler.step(optimizer)`, with no
+further step before the next backward.
+
+It is silent where the clip comes in time on the paths that have a backward, and the others have none (the same function
+evaluates), where another optimizer steps behind the clip, or a function called there does, and for a bound of
+infinity, which only measures.
+
+## Why is this bad?
+The step has used the gradients as they were; the clip never takes effect, and one outlier batch can throw the weights
+away as if there were no clipping.
+
+## Example
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+scaler.update()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.unscale_(optimizer)
+torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Fix safety
+Unsafe: the clip moves before the step, with `unscale_` before it, and so takes effect for the first time. No fix where
+its result is used, or where it stands in another suite than the step.
+
+## Proof
+The fixtures compare the norm of the gradients that each step applied with the bound: above it before, within it after.
+
+## References
+- [Gradient clipping with torch.amp](https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.edits import indentation
+from amplint.fixes.statements import line_before, own_statement, removed, says_the_same, text_with_comment
+from amplint.model.calls.events import Event
+from amplint.model.flow.analysis import Flow
+from amplint.model.flow.state import State
+from amplint.model.flow.visits import Visit
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import dominates, loops_round
+from amplint.registry.rule import Rule
+from amplint.rules.shared.clips import only_measures, unscale_for
+from amplint.rules.shared.scaler_order import Found, calls_of, fix_at_home, one_for_each, where
+from amplint.rules.shared.unscale_safety import LARGE_NORM, agree
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=(
+        "clip_grad & scaler & step(",
+        "clip_grad & .scale( & step(",
+        "grad & clamp & .scale( & step(",
+        "grad & norm & .scale( & step(",
+    ),
+)
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each clip of gradients that were used already."""
+    return one_for_each(module, "AMP419", _judge)
+
+
+def _judge(module: Module, each: Found) -> Finding | None:
+    visit, step = each.visit, each.cause
+    if step is None or not _clips_the_models(module, visit):
+        return None
+    mine = [of for of in visit.followed if of.optimizer == each.issue.optimizer or not visit.clipped]
+    if any(agree(state, of.facts) for state in each.states for of in mine if of.site == each.issue.site):
+        return None
+    if mine and all(_has_no_backward(each.flow, state) for state in each.states):
+        return None
+    offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
+    return rule.finding(
+        module.span(visit.event.call),
+        f"the optimizer has stepped on {module.line(step.call)} already, so that this clips nothing; "
+        f"clip before the step, after unscale_{where(module, each)}",
+        fix=offered,
+        withheld=withheld,
+    )
+
+
+def _has_no_backward(flow: Flow, state: State) -> bool:
+    """Whether a path that comes to a clip makes no gradients in its turn, as one that evaluates does: what it clips is
+    left from before, when the same clip came in time.
+    """
+    calls = [each.call.id for each in flow.events if each.kind == "backward"]
+    made = [flow.visits[each] for each in calls if each in flow.visits]
+    return bool(made) and not any(agree(one, state.facts) for visit in made for one in visit.states)
+
+
+def _clips_the_models(module: Module, visit: Visit) -> bool:
+    """Whether a clip bounds parameters: a bound of infinity or a very large one measures, a list may hold anything."""
+    call, subject = visit.event.call, visit.event.subject
+    bound = call.args[1].value if isinstance(call, ir.Call) and len(call.args) > 1 else None
+    large = isinstance(bound, ir.Constant) and isinstance(bound.value, (int, float)) and bound.value > LARGE_NORM
+    if subject is None or large or only_measures(visit):
+        return False
+    if visit.event.how in ("clamp", "norm"):
+        loops = (each for each in loops_round(call) if isinstance(each, ir.For))
+        return any(objects(module).parameters_roots(loop.iter) for loop in loops)
+    return isinstance(subject, (ir.Name, ir.Attribute)) or bool(objects(module).parameters_roots(subject))
+
+
+def _fix(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
+    statement, target = own_statement(visit.event.call), own_statement(step.call)
+    if step.kind != "step":
+        return None, "the optimizer steps without the scaler: clip before that, after `unscale_`"
+    if statement is None or target is None or statement.block is not target.block:
+        return None, "the clip's result is used, or it stands in another suite than the step"
+    gone = removed(module, statement)
+    names = [value for value in ir.walk_values(statement.value) if isinstance(value, ir.Name)]
+    if gone is None or not all(says_the_same(module, name, target, name) for name in names):
+        return None, "what it needs is bound only behind the step"
+    code = text_with_comment(module, statement)
+    call = unscale_for(module, step.call)
+    unscales = [
+        event
+        for event in calls_of(flow, str(step.scaler), "unscale_")
+        if event.optimizer == step.optimizer and event.call.id < step.call.id
+    ]
+    unscaled = any(dominates(event.call, step.call) for event in unscales)
+    if unscales and not unscaled:
+        return None, "the gradients are unscaled before the step on some paths only"
+    first = code if unscaled else f"{call}{module.source.newline}{indentation(module, target)}{code}"
+    before = line_before(module, target, first)
+    if before is None:
+        return None, "the step shares its line"
+    edits: tuple[Edit, ...] = (before, gone)
+    title = "Move it before the step" + ("" if unscaled else f", after `{call}`")
+    return Fix(Applicability.UNSAFE, title, edits), None

@@ -1,0 +1,318 @@
+"""The state of a scaler that was off, which is empty, is loaded into one that is on.
+
+## What it does
+Finds `scaler.load_state_dict(...)` of a scaler that is on, where the file itself saves that state from another scaler,
+which may be off: another construction; or the same one, in a function or class that is called first with the flag off
+and then, to go on from there, with the flag on.
+
+A warning where it takes two runs: a scaler whose flag is given to each run (by the command line, a configuration,
+whoever makes the trainer) is saved whether or not it is on, and its state is loaded from a file. A run that was begun
+without AMP can't be resumed with it.
+
+It is silent where both runs are in sight and take their flag from the same place: a scaler that is off ignores what it
+loads. Silent too where the load is guarded, by an `if` that asks whether the state is empty or by a `try`; that there
+is a state (`is not None`, `"scaler" in checkpoint`) is also so of an empty one. A scaler that is off only where there
+is no cuda is left alone.
+
+## Why is this bad?
+The state of a scaler that is off is `{}`, and one that is on refuses it: "The source state dict is empty, possibly
+because it was saved from a disabled instance of GradScaler." The run can't be resumed.
+
+## Example
+```python
+scaler.load_state_dict(checkpoint["scaler"])
+```
+
+## Use instead
+```python
+if checkpoint["scaler"]:
+    scaler.load_state_dict(checkpoint["scaler"])
+```
+
+## Fix safety
+Unsafe: where the state is empty, the scaler starts at its initial scale.
+
+## Proof
+The fixtures raise before, and resume after.
+
+## References
+- [Saving and resuming](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html#saving-resuming)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.fixes.conditions import guarded
+from amplint.fixes.statements import own_statement
+from amplint.model.calls.external_calls import local_class, local_function, method
+from amplint.model.inference.devices import is_false
+from amplint.model.inference.formulas import contradict, negated
+from amplint.model.inference.value_sets import decided
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import conditions, ifs_round
+from amplint.model.syntax.scopes import Assigned, Other
+from amplint.model.usage.mentions_of import near_definition, near_kept
+from amplint.registry.rule import Rule
+from amplint.rules.shared.checkpoints import State, slot_of, states
+from amplint.rules.shared.enabled_flags import said
+from amplint.rules.shared.other_runs import (
+    Entry,
+    entries,
+    is_asked_for,
+    is_of_another_run,
+    off_in_another_run,
+    where_made,
+)
+from amplint.rules.shared.scaler_keepers import reads
+from amplint.rules.shared.scaler_usage import Life, argument_of, asks, every_life
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler & enabled",))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each load of a state that may be empty."""
+    if sum(len(made) for made in objects(module).made.values()) != len(every_life(module)):
+        return  # one is made at several places: which it is can't be told
+    for load in states(module, "load_state_dict"):
+        for life in every_life(module):
+            if load.key not in life.keys or len(load.call.args) != 1:
+                continue
+            save = _empty_state(module, life, load) if not life.unseen else None
+            if save is not None and not _is_guarded(module, load.call, life):
+                yield _finding(
+                    module, load.call, save, "where that scaler was off, and load_state_dict() of one that is on raises"
+                )
+                break
+            found = _of_another_run(module, life, load)
+            if found is not None:
+                yield _finding(module, load.call, *found, severity=Severity.WARNING)
+                break
+
+
+def _finding(module: Module, load: ir.Call, save: ir.Call, when: str, *, severity: Severity | None = None) -> Finding:
+    statement, given = own_statement(load), module.text(load.args[0].value)
+    edit = guarded(module, statement, given) if statement is not None else None
+    return rule.finding(
+        module.span(load),
+        f"the state saved on {module.line(save)} is empty {when}; load it only where it is not empty",
+        fix=Fix(Applicability.UNSAFE, "Load it only where it is not empty", (edit,)) if edit else None,
+        withheld=None if edit else "the call shares its line, or spans several",
+        severity=severity,
+    )
+
+
+def _of_another_run(module: Module, life: Life, load: State) -> tuple[ir.Call, str] | None:
+    """What a run saves with the scaler off that one with the scaler on loads: the call that takes it, and when."""
+    for entry in entries(module, load.call):
+        for save in states(module, "state_dict"):
+            if save.key not in life.keys or entry.key not in _keys(module, save.call):
+                continue
+            if not is_of_another_run(module, load.call, save.call, entry) or is_asked_for(module, entry):
+                continue
+            found = off_in_another_run(module, life, save.call, load.call)
+            if found is not None:
+                when = said(module, *found) or "where the scaler was off"
+                return save.call, f"{when}, and a run that resumes from it with the scaler on raises here"
+    return None
+
+
+def _empty_state(module: Module, life: Life, load: State) -> ir.Call | None:
+    """The call that takes the state which is loaded, where it may be that of a scaler that is off."""
+    given = load.call.args[0].value
+    direct = _assigned(module, given)
+    for save in states(module, "state_dict"):
+        if direct is not None and direct is not save.call:
+            continue
+        if direct is None and not _is_entry(module, given, save.call):
+            continue
+        owners = [each for each in every_life(module) if save.key in each.keys]
+        if any(each.unseen for each in owners) or any(asks(module, each, save.call) for each in owners):
+            continue
+        if owners == [life] and direct is None and _goes_on_with_the_flag(module, life, load, save):
+            return save.call
+        # Where the loading one saves its own state under the same key, the file may be one of its own.
+        if life not in owners and _is_on(life) and any(_may_be_off(module, each) for each in owners):
+            if direct is not None or not _saves_itself(module, life):
+                return save.call
+    return None
+
+
+def _keys(module: Module, save: ir.Call) -> set[str]:
+    """The keys under which a state is saved, by itself or through a variable."""
+    values: list[ir.Value] = [save]
+    up = save.parent
+    for target in up.targets if isinstance(up, ir.Assign) else ():
+        if isinstance(target, ir.Name) and module.names.bound_once(target) is not None:
+            values += reads(module, target.scope.home(target.name), target.name)
+    return {slot.key for each in values if (slot := slot_of(module, each)) is not None}
+
+
+def _is_on(life: Life) -> bool:
+    enabled = life.made.enabled
+    return enabled is None or (isinstance(enabled, ir.Constant) and enabled.value is True)
+
+
+def _may_be_off(module: Module, life: Life) -> bool:
+    """Whether a scaler may be made switched off: not where it is only made where its flag is set."""
+    on = decided(module).of(life.made.enabled)
+    return not _is_on(life) and not contradict(negated(on), where_made(module, life))
+
+
+def _saves_itself(module: Module, life: Life) -> bool:
+    return any(each.key in life.keys for each in states(module, "state_dict"))
+
+
+def _assigned(module: Module, value: ir.Value) -> ir.Call | None:
+    """The call of `state_dict()` that a value is, by itself or through a variable bound once."""
+    if isinstance(value, ir.Name):
+        bindings = module.names.bindings(value)
+        if len(bindings) != 1 or not isinstance(bindings[0], Assigned):
+            return None
+        value = bindings[0].value
+    if isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr == "state_dict":
+        return value
+    return None
+
+
+def _is_entry(module: Module, value: ir.Value, save: ir.Call) -> bool:
+    """Whether a value is read under the key under which a state is saved: `checkpoint["scaler"]`."""
+    slot = slot_of(module, save)
+    index = value.index if isinstance(value, ir.Subscript) else None
+    return slot is not None and isinstance(index, ir.Constant) and bool(index.value == slot.key)
+
+
+# --- guards ----------------------------------------------------------------------------------------------------------
+
+
+def _is_guarded(module: Module, load: ir.Call, life: Life) -> bool:
+    """Whether something asks for what is loaded, for the scaler or its flag, or catches the error."""
+    if asks(module, life, load) or any(isinstance(value, ir.Conditional) for value in _values_round(load)):
+        return True
+    given = load.args[0].value
+    found = list(entries(module, load)) or [Entry("", given, ((given, load),))]
+    return any(is_asked_for(module, each) for each in found)
+
+
+def _values_round(value: ir.Value) -> Iterator[ir.Value]:
+    up = value.parent
+    while isinstance(up, ir.Value):
+        yield up
+        up = up.parent
+
+
+# --- one construction, called with its flag off and on ---------------------------------------------------------------
+
+
+def _goes_on_with_the_flag(module: Module, life: Life, load: State, save: State) -> bool:
+    """Whether calls in a row run the scaler off and save, and then run it on and load from the same file."""
+    function = ir.function_of(life.made.call)
+    flag = _parameter(module, life.made.enabled, function) if function is not None else None
+    if function is None or flag is None:
+        return False
+    if function.cls is not None:
+        return function.name == "__init__" and _two_objects(module, function, flag, load, save)
+    if ir.function_of(load.call) is not function or ir.function_of(save.call) is not function:
+        return False
+    source = _source(module, load.call, function)
+    calls = [call for call in near_definition(module, function).calls if local_function(module, call.func) is function]
+    if source is None:
+        return False
+    for off, on in _in_a_row(module, function, calls, flag):
+        before, after = argument_of(function, off, source), argument_of(function, on, source)
+        if _is_nothing(before) and after is not None and not _is_nothing(after):
+            if _same_file(module, off, after):
+                return True
+    return False
+
+
+def _parameter(module: Module, value: ir.Value | None, function: ir.Function) -> str | None:
+    """The parameter of a function that a value is, by itself or as the attribute that only the function sets."""
+    if isinstance(value, ir.Attribute):
+        stored = list(module.names.stored(value))
+        value = stored[0] if len(stored) == 1 else None
+    if not isinstance(value, ir.Name):
+        return None
+    bindings = module.names.bindings(value)
+    alone = len(bindings) == 1 and isinstance(bindings[0], Other) and bindings[0].node is function
+    return value.name if alone else None
+
+
+def _source(module: Module, load: ir.Call, function: ir.Function) -> str | None:
+    """The parameter without which a function doesn't load: `if resume is not None:` round the load."""
+    tests = ifs_round(load)
+    if len(tests) != 1 or conditions(load, tests[0]) != tests:
+        return None
+    test = tests[0].test
+    if isinstance(test, ir.Compare) and test.ops == ("IsNot",) and _is_nothing(test.rights[0]):
+        test = test.left
+    return _parameter(module, test, function) if isinstance(test, ir.Name) else None
+
+
+def _is_nothing(value: ir.Value | None) -> bool:
+    return isinstance(value, ir.Constant) and not value.value
+
+
+def _in_a_row(
+    module: Module, function: ir.Function, calls: list[ir.Call], flag: str
+) -> Iterator[tuple[ir.Call, ir.Call]]:
+    """The calls with the flag off, each with those behind it, in the same suite, that have it on."""
+    for off in calls:
+        for on in calls:
+            one, other = argument_of(function, off, flag), argument_of(function, on, flag)
+            together = ir.statement_of(off).block is ir.statement_of(on).block and off.id < on.id
+            if together and is_false(one) and isinstance(other, ir.Constant) and other.value is True:
+                yield off, on
+
+
+def _same_file(module: Module, off: ir.Call, given: ir.Value) -> bool:
+    """Whether a call is given the same file as another."""
+    known = objects(module)
+    wanted = known.render(given)
+    return wanted is not None and any(known.render(arg.value) == wanted for arg in off.args)
+
+
+def _two_objects(module: Module, init: ir.Function, flag: str, load: State, save: State) -> bool:
+    """Whether an object with its flag off saves to a file that one with its flag on loads."""
+    cls = init.cls
+    assert cls is not None
+    saving, loading = ir.function_of(save.call), ir.function_of(load.call)
+    calls = [call for call in near_definition(module, cls).calls if local_class(module, call.func) is cls]
+    for off, on in _in_a_row(module, init, calls, flag):
+        names = [_kept_as(module, each) for each in (off, on)]
+        if None in names or names[0] == names[1]:
+            continue
+        written, read = _calls(module, str(names[0]), cls, saving), _calls(module, str(names[1]), cls, loading)
+        if any(one.id < other.id and _same_file(module, one, other.positional[0]) for one in written for other in read):
+            return True
+    return False
+
+
+def _kept_as(module: Module, call: ir.Call) -> str | None:
+    """The key of the variable that is bound to what a call makes, and to nothing else."""
+    statement = ir.statement_of(call)
+    if isinstance(statement, ir.Assign) and statement.value is call and len(statement.targets) == 1:
+        target = statement.targets[0]
+        if isinstance(target, ir.Name) and len(module.names.bindings(target)) == 1:
+            return objects(module).key(target)
+    return None
+
+
+def _calls(module: Module, name: str, cls: ir.Class, function: ir.Function | None) -> list[ir.Call]:
+    """The calls of a method of the object that a variable holds, with a positional argument."""
+    return [
+        call
+        for call in near_kept(module, {name}).calls
+        if isinstance(call.func, ir.Attribute)
+        and objects(module).key(call.func.base) == name
+        and call.positional
+        and function is not None
+        and method(module, cls, call.func.attr) is function
+    ]

@@ -1,0 +1,118 @@
+"""A learning rate scheduler steps before the scaler's step of the same iteration.
+
+## What it does
+Finds `scheduler.step()` in front of `scaler.step(optimizer)` in the same innermost loop, or in the same function where
+there is no loop, for the schedulers of `torch.optim.lr_scheduler` whose optimizer is that one.
+
+It is silent where the optimizer has stepped before, where the scheduler steps under a condition of its own (from the
+second iteration on), is told the epoch (`scheduler.step(epoch + i / iters)`), and for `ReduceLROnPlateau`.
+
+## Why is this bad?
+The first value of the schedule is never used: each step is made with the learning rate of the next one. torch warns
+once, "Detected call of `lr_scheduler.step()` before `optimizer.step()`", and that warning is then taken for one about a
+step that the scaler left out.
+
+## Example
+```python
+scaler.scale(loss).backward()
+scheduler.step()
+scaler.step(optimizer)
+scaler.update()
+```
+
+## Use instead
+```python
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+scheduler.step()
+```
+
+## Fix safety
+Unsafe: the line moves behind the scaler's update, so that every step's learning rate changes.
+
+## Proof
+The fixtures take torch's warning for an error: they raise it before, and don't after.
+
+## References
+- [How to adjust learning rate](https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Finding, Fix, Severity
+from amplint.fixes.edits import insert, line_end, line_start
+from amplint.fixes.region_end import last_offset
+from amplint.fixes.statements import own_statement, removed, stands_alone
+from amplint.model.flow.analysis import Flow, flows
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import conditions
+from amplint.registry.rule import Rule
+from amplint.rules.shared.scaler_order import calls_of, visits
+from amplint.rules.shared.schedulers import Pair, asks_for, pairs
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("sched & scaler & step(",))
+
+
+@rule.check
+def check(module: Module) -> Iterator[Finding]:
+    """Each step of a scheduler that comes before the step whose learning rate it sets."""
+    for flow in flows(module):
+        for pair in pairs(module, flow, certain=True):
+            if pair.call.id > pair.place.id or _stepped_before(module, flow, pair):
+                continue
+            tests = [each.test for each in conditions(pair.call, pair.place)]
+            if not all(asks_for(module, test, pair.call) for test in tests):
+                continue
+            offered, withheld = _fix(module, flow, pair)
+            yield rule.finding(
+                module.span(pair.call),
+                f"the scheduler steps before the optimizer's step on {module.line(pair.place)}, which takes "
+                "the learning rate of the next one; call it behind the step",
+                fix=offered,
+                withheld=withheld,
+            )
+
+
+def _stepped_before(module: Module, flow: Flow, pair: Pair) -> bool:
+    """Whether the optimizer may have stepped in front of the scheduler: in this function, or in one that it calls."""
+    return any(
+        visit.event.call.id < pair.call.id and visit.event.optimizer in (pair.step.optimizer, None)
+        for visit in visits(flow, "step", "optimizer_step", "opaque")
+    )
+
+
+def _fix(module: Module, flow: Flow, pair: Pair) -> tuple[Fix | None, str | None]:
+    """The line goes behind the update, or behind the step where none follows it."""
+    statement: ir.Statement | None = own_statement(pair.call)
+    step = own_statement(pair.place)
+    if statement is None or step is None:
+        return None, "the calls are parts of other statements"
+    if conditions(step, statement):
+        return None, "the optimizer steps under a condition: let the scheduler step under it too, behind the step"
+    for each in conditions(pair.call, pair.place):  # `if scheduler is not None:` moves with it
+        if each.orelse is not None or each.elif_ or each.then.statements != [statement]:
+            return None, "move it behind the step"
+        statement = each
+    gone = removed(module, statement)
+    place: ir.Statement = step
+    for event in calls_of(flow, str(pair.step.scaler), "update"):
+        update = own_statement(event.call)
+        if update is not None and update.block is step.block and update.id > step.id:
+            place = update
+            break
+    if gone is None or statement.block is not step.block or not stands_alone(module, place):
+        return None, "the statements share lines, or stand in different suites"
+    source = module.source
+    start = line_start(module, module.span(statement)[0])
+    text = source.text[start : line_end(module, last_offset(module, statement))]
+    at = line_end(module, last_offset(module, place))
+    if not source.text[:at].endswith(("\n", "\r")):
+        text = source.newline + text.rstrip("\r\n")
+    return Fix(Applicability.UNSAFE, "Move it behind the step", (gone, insert(at, text))), None

@@ -1,0 +1,1 @@
+"""Analysis that several rules share."""

@@ -1,0 +1,127 @@
+"""What waits for the boundary of an accumulation, `(i + 1) % k == 0`: with a `k` of 1 it waits for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import permutations
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Severity
+from amplint.model.calls.events import Event
+from amplint.model.flow.analysis import Flow
+from amplint.model.inference.value_sets import decided
+from amplint.model.names.reaching_definitions import only_assignment
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import loops_round, skipping
+from amplint.rules.shared.default_values import number_by_default
+from amplint.rules.shared.scaler_order import calls_of, side_by_side
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_FOLLOW = 4
+
+
+def only_with_several(module: Module, flow: Flow, often: ir.Node, calls: Iterable[ir.Node]) -> str | None:
+    """The condition, in words, without which some calls are made as often as another one: `k > 1`.
+
+    None where there is none, where something else decides too, or where `k` is a number in the code.
+    """
+    periods: set[str | None] = set()
+    for call in calls:
+        found = [_period(module, *pair) for pair in side_by_side(flow, call, often)]
+        periods |= {_open(module, each) for each in found or [None]}
+    only = periods.pop() if len(periods) == 1 else None
+    return f"`{only} > 1`" if only is not None else None
+
+
+# Why there is no fix for it.
+SECOND_SCALER = "a second scaler has to be made, and saved, too"
+
+
+class Apart(NamedTuple):
+    """A step that waits for several iterations, where that of another optimizer by the same scaler does not.
+
+    `when`: the condition without which both are made as often, in words: `k > 1`; None where that holds always.
+    `is_unusual`: it does not hold by default.
+    """
+
+    step: Event
+    when: str | None
+    is_unusual: bool
+
+    @property
+    def where(self) -> str:
+        """The condition as a message ends with it."""
+        return f" (where {self.when})" if self.when else ""
+
+    @property
+    def severity(self) -> Severity | None:
+        """A warning where it doesn't hold by default."""
+        return Severity.WARNING if self.is_unusual else None
+
+    def cure(self, module: Module) -> str:
+        """What to do about it: no update of one scaler is right for both."""
+        assert isinstance(self.step.call, ir.Call)
+        optimizer = module.on_one_line(self.step.call.positional[0])
+        return f"give `{optimizer}` a scaler of its own, updated behind its step"
+
+
+def stepped_apart(module: Module, flow: Flow, scaler: str) -> Apart | None:
+    """The step of an optimizer that waits for more iterations than that of another one by the same scaler."""
+    steps = [each for each in calls_of(flow, scaler, "step") if isinstance(each.call, ir.Call) and each.call.positional]
+    for step, other in permutations(steps, 2):
+        periods = [_period(module, *pair) for pair in side_by_side(flow, step.call, other.call)]
+        period = periods[0] if len(periods) == 1 and step.optimizer != other.optimizer else None
+        if period is not None:
+            when = _open(module, period)
+            return Apart(step, f"`{when} > 1`" if when else None, bool(when) and number_by_default(module, period) == 1)
+    return None
+
+
+def _open(module: Module, period: ir.Value | None) -> str | None:
+    """A period as it is written, where it is no number in the code."""
+    if period is None or all(isinstance(each.value, ir.Constant) for each in decided(module).alternatives(period)):
+        return None
+    return module.on_one_line(period)
+
+
+def _period(module: Module, call: ir.Node, often: ir.Node) -> ir.Value | None:
+    """How many iterations a call waits for that stands in one function with another one, which waits for none."""
+    inner = [each for each in loops_round(often) if each not in loops_round(call)]
+    tests = [each.test for each in skipping(often, call, "continue")]
+    found = [_rounds(module, each) for each in inner] + [_asked(module, each) for each in tests]
+    if len(found) != 1 or found[0] is None:
+        return None
+    return found[0]
+
+
+def _rounds(module: Module, loop: ir.For | ir.While) -> ir.Value | None:
+    """The `k` of `for _ in range(k)`."""
+    made = loop.iter if isinstance(loop, ir.For) else None
+    if not isinstance(made, ir.Call) or module.names.of(made.func) != {"builtins.range"} or len(made.args) != 1:
+        return None
+    return made.args[0].value
+
+
+def _asked(module: Module, test: ir.Value, depth: int = _FOLLOW) -> ir.Value | None:
+    """The `k` of a test that always comes out in one way where it is 1: `(i + 1) % k == 0`, `... or last`."""
+    if isinstance(test, ir.Name) and depth:
+        made = only_assignment(module.names, test)
+        return _asked(module, made.value, depth - 1) if made is not None else None
+    if isinstance(test, ir.Unary) and test.op == "Not":
+        return _asked(module, test.operand, depth)
+    if isinstance(test, ir.Bool):
+        parts = [_asked(module, each, depth) for each in (test.left, test.right)]
+        equal = [_is_equal(each) is (test.op == "or") for each in (test.left, test.right)]
+        return next((part for part, same in zip(parts, equal, strict=True) if part is not None and same), None)
+    value = test
+    if isinstance(test, ir.Compare) and test.ops in (("Equal",), ("NotEqual",)):
+        right = test.rights[0]
+        value = test.left if isinstance(right, ir.Constant) and right.value == 0 else test
+    return value.right if isinstance(value, ir.Binary) and value.op == "Modulo" else None
+
+
+def _is_equal(test: ir.Value) -> bool:
+    """Whether a test is true at the boundary: `x % k == 0`, `not x % k`."""
+    return isinstance(test, ir.Unary) or (isinstance(test, ir.Compare) and test.ops == ("Equal",))

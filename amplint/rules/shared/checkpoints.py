@@ -1,0 +1,285 @@
+"""The states of scalers and optimizers in checkpoints (AMP413, AMP423): what is saved, under which key, and loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.call_graph import callers, passed
+from amplint.model.calls.external_calls import function_named, local_function
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.call_context import Frame
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import Other, Scope, node_of
+from amplint.rules.shared.scaler_keepers import SAVES, is_taken_unnamed, reads
+from amplint.rules.shared.scaler_usage import Life, lives
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_HOOK = re.compile(r"(?i)^_?(on|pre|post|before|after)_|hook|callback")
+
+
+class State(NamedTuple):
+    """A call of `state_dict()` or `load_state_dict(...)`, and the key of the object whose state it is."""
+
+    call: ir.Call
+    key: str
+
+
+class Slot(NamedTuple):
+    """Where a checkpoint keeps a state: under which key, as an item of what, the item's key and value as nodes.
+
+    `state` is the part of the value that is the state: of `optimizer.state_dict() if whole else None` the first arm.
+    """
+
+    key: str
+    whole: ir.Mapping | ir.Call | ir.Assign
+    name: ir.Value | None
+    value: ir.Value
+    state: ir.Value
+
+
+# What makes a dict of its keywords, or adds them to one.
+_TAKES_KEYS = {"dict", "OrderedDict", "update"}
+
+
+def slot_of(module: Module, value: ir.Value, depth: int = 2) -> Slot | None:
+    """The entry of a dict that a state is the value of, by itself or copied, or through a variable; None where it is
+    none with a fixed key.
+    """
+    at = state = value
+    while isinstance(at.parent, ir.Value):
+        up = at.parent
+        if isinstance(up, ir.Mapping):
+            name = next((key for key, item in up.items if item is at), None)
+            if isinstance(name, ir.Constant) and isinstance(name.value, str):
+                return Slot(name.value, up, name, at, state)
+            if name is not None:
+                return None
+        if isinstance(up, ir.Call) and ir.last_name(up.func) in _TAKES_KEYS:
+            keyword = next((arg.keyword for arg in up.args if arg.value is at), None)
+            return Slot(keyword, up, None, at, state) if keyword is not None else None
+        if _is_pair(up):
+            return None
+        if isinstance(up, ir.Conditional) and up.test is at:
+            return None
+        if isinstance(up, ir.Sequence) and isinstance(up.parent, ir.Assign) and at in _unpacked(up.parent):
+            break
+        if not isinstance(up, (ir.Conditional, ir.Bool)):
+            state = up
+        at = up
+    statement = ir.statement_of(at)
+    target = None
+    if isinstance(statement, ir.Assign) and (at is statement.value or at in _unpacked(statement)):
+        targets = _targets(statement, at)
+        target = targets[0] if len(targets) == 1 else None
+    if isinstance(statement, ir.Assign) and isinstance(target, ir.Subscript) and isinstance(target.index, ir.Constant):
+        if isinstance(target.base, ir.Name) and isinstance(target.index.value, str):
+            return Slot(target.index.value, statement, target.index, at, state)
+    if isinstance(target, ir.Name) and depth:
+        later = (each for each in _reads(module, target.scope.home(target.name), target.name) if each.id > target.id)
+        found = [slot for each in later if (slot := slot_of(module, each, depth - 1)) is not None]
+        return found[0] if len(found) == 1 else None
+    return None
+
+
+def _unpacked(statement: ir.Assign) -> list[ir.Value]:
+    """What an assignment binds one by one: `a, b = first, second`."""
+    several = isinstance(statement.value, ir.Sequence) and any(isinstance(t, ir.Sequence) for t in statement.targets)
+    return list(statement.value.items) if several and isinstance(statement.value, ir.Sequence) else []
+
+
+def _is_pair(value: ir.Value) -> bool:
+    """Whether a value is a key with what belongs to it: `dict([("optimizer", optimizer.state_dict())])`."""
+    return (
+        isinstance(value, ir.Sequence)
+        and value.kind == "tuple"
+        and len(value.items) == 2
+        and isinstance(value.items[0], ir.Constant)
+    )
+
+
+def why_no_slot(module: Module, call: ir.Call) -> str:
+    """Why a state that is saved has no entry of a dict beside which the scaler's can be put; what to do instead."""
+    at: ir.Value = call
+    while isinstance(at.parent, ir.Value):
+        at = at.parent
+        if _is_pair(at):
+            break
+        if isinstance(at, ir.Sequence):
+            return f"the states are saved in a {at.kind}: put the scaler's state_dict() there too, and load it"
+        if isinstance(at, ir.Mapping) and not any(key is None for key, _ in at.items):
+            return "the key of the optimizer's state is no literal: save the scaler's state_dict() beside it"
+        if isinstance(at, ir.Call) and at.func is not call and SAVES.search(ir.last_name(at.func)):
+            function = local_function(module, at.func)
+            if function is not None:
+                return (
+                    f"`{module.on_one_line(at.func)}` is given each state by itself ({module.line(at)}): give it the "
+                    "scaler's state_dict() too, and load it"
+                )
+            return "the optimizer's state has a file of its own: save the scaler's state_dict() too, and load it"
+    return "how the optimizer's state gets into the checkpoint is not plain: save the scaler's state_dict() beside it"
+
+
+def states(module: Module, method: str) -> list[State]:
+    """The calls of `state_dict` or `load_state_dict` of objects that have a key."""
+    known = objects(module)
+    return [
+        State(call, key)
+        for call in module.whole.near(method).calls
+        if isinstance(call.func, ir.Attribute) and call.func.attr == method
+        if (key := known.key(call.func.base)) is not None
+    ]
+
+
+def states_unclear(module: Module, life: Life) -> bool:
+    """Whether a state may be that of a scaler, though it is not seen to be: by its name, or taken without one."""
+    return module.once(_may_be_anyones) or _is_taken_unnamed(module, life)
+
+
+def _is_taken_unnamed(module: Module, life: Life) -> bool:
+    attr = life.scaler.partition(".")[2]
+    return life.keeper is not None and is_taken_unnamed(module, life.keeper, attr)
+
+
+def _may_be_anyones(module: Module) -> bool:
+    """Whether a state is one of a scaler by its name, and of none that the file makes."""
+    followed = {key for life in lives(module) for key in life.keys}
+    known = objects(module)
+    for value in module.whole.near("state_dict").values:
+        if not (isinstance(value, ir.Attribute) and value.attr in ("state_dict", "load_state_dict")):
+            continue
+        if known.key(value.base) in followed:
+            continue
+        words = [ir.last_name(each).lower() for each in ir.walk_values(value.base)]
+        if any("scal" in word or "amp" in word.split("_") for word in words):
+            return True
+    return False
+
+
+def is_saved(module: Module, value: ir.Value) -> bool:
+    """Whether a value is written to a file, by itself or in a dict, and nobody out of sight may add to that."""
+    return saved_by(module, value) is not None
+
+
+def saved_by(module: Module, value: ir.Value, seen: set[object] | None = None) -> ir.Call | None:
+    """The call that writes a value to a file, by itself or in a dict; None where somebody out of sight may add to that.
+
+    `seen`: the variables and functions that it was followed through.
+    """
+    seen = set() if seen is None else seen
+    at: ir.Value = value
+    while isinstance(at.parent, ir.Value):
+        up = at.parent
+        if isinstance(up, ir.Call) and up.func is not at:
+            name = ir.last_name(up.func)
+            if _HOOK.search(name):
+                return None
+            if SAVES.search(name):
+                return up
+            if name in ("update", "setdefault") and isinstance(up.func, ir.Attribute):
+                return _saved_as(module, up.func.base, seen)
+        at = up
+    statement = at.parent
+    if isinstance(statement, ir.Assign) and at is statement.value:
+        return _first(_saved_as(module, each, seen) for each in _targets(statement, value))
+    function = ir.function_of(statement) if isinstance(statement, ir.Return) else None
+    if function is None or function.id in seen:
+        return None
+    seen.add(function.id)
+    calls = module.whole.near(function.name).calls
+    return _first(saved_by(module, call, seen) for call in calls if ir.last_name(call.func) == function.name)
+
+
+def _first(calls: Iterable[ir.Call | None]) -> ir.Call | None:
+    return next((each for each in calls if each is not None), None)
+
+
+def _targets(statement: ir.Assign, value: ir.Value) -> list[ir.Value]:
+    """What an assignment binds to a value: with a tuple on each side, the target in the same place."""
+    found: list[ir.Value] = []
+    for target in statement.targets:
+        if isinstance(target, ir.Sequence) and isinstance(statement.value, ir.Sequence):
+            found += [one for one, other in zip(target.items, statement.value.items, strict=False) if other is value]
+        else:
+            found.append(target)
+    return found
+
+
+def _saved_as(module: Module, target: ir.Value, seen: set[object]) -> ir.Call | None:
+    first = target.id if isinstance(target, ir.Name) and target.bound else 0  # before, the name is another value's
+    while isinstance(target, ir.Subscript):
+        target = target.base
+    if not isinstance(target, ir.Name):
+        return None
+    variable = target.scope.home(target.name), target.name
+    if (*variable, first) in seen:
+        return None
+    seen.add((*variable, first))
+    reads = [each for each in _reads(module, *variable) if each.id > first and each is not target]
+    if any(isinstance(each.parent, ir.Call) and _adds(module, each, each.parent) for each in reads):
+        return None
+    return _first(saved_by(module, each, seen) for each in reads)
+
+
+def _reads(module: Module, home: Scope | None, name: str) -> list[ir.Name]:
+    """The reads of a whole variable, not of its items and attributes."""
+    return [each for each in reads(module, home, name) if not isinstance(each.parent, (ir.Attribute, ir.Subscript))]
+
+
+def _adds(module: Module, value: ir.Value, call: ir.Call) -> bool:
+    """Whether a call that is given a checkpoint may add to it, out of sight."""
+    name = ir.last_name(call.func)
+    if call.func is value or any(each.startswith("builtins.") for each in module.names.of(call.func)):
+        return False
+    return bool(_HOOK.search(name)) or not (SAVES.search(name) or function_named(module, name))
+
+
+def from_file(module: Module, value: ir.Value) -> bool:
+    """Whether a state may come from a file: it was loaded, or given to the function; and not kept in memory."""
+    while isinstance(value, (ir.Subscript, ir.Attribute)):
+        value = value.base
+    if isinstance(value, ir.Call):
+        if isinstance(value.func, ir.Attribute) and value.func.attr in ("get", "pop"):
+            return from_file(module, value.func.base)
+        return "load" in ir.last_name(value.func)
+    if not isinstance(value, ir.Name):
+        return False
+    for binding in module.names.bindings(value):
+        if isinstance(binding, Other) and isinstance(binding.node, ir.Function):
+            return True
+        node = node_of(binding)
+        statement = ir.statement_of(node) if node is not None else None
+        if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Call):
+            if "load" in ir.last_name(statement.value.func):
+                return True
+    return False
+
+
+def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
+    """The keys of the optimizer whose state a call takes, with the place where it is known under that key.
+
+    Where it is a parameter of a function of this file, or an attribute of one, those places are the function's calls.
+    """
+    known = objects(module)
+    assert isinstance(state.call.func, ir.Attribute)
+    base = state.call.func.base
+    found: list[tuple[str, ir.Node]] = [(state.key, state.call)] if known.is_optimizer(base) is not None else []
+    root = base
+    while isinstance(root, ir.Attribute):
+        root = root.base
+    bindings = module.names.bindings(root) if isinstance(root, ir.Name) else []
+    only = bindings[0] if len(bindings) == 1 else None
+    function = only.node if isinstance(only, Other) else None
+    if not isinstance(root, ir.Name) or not isinstance(function, ir.Function):
+        return found
+    own = known.variable(function.scope, root.name)
+    for call, value in zip(callers(module, function), passed(module, function, root.name), strict=True):
+        given = known.key(value) if value is not None else None
+        with known.within(Frame({own: given} if given is not None else {})):
+            key = known.is_optimizer(base)
+        if given is not None and key is not None:
+            found.append((key, call))
+    return found

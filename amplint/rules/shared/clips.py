@@ -1,0 +1,278 @@
+"""Which clips meet gradients that are still multiplied by the loss scale (AMP401)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.events import Event
+from amplint.model.calls.external_calls import bases_in_sight, function_named
+from amplint.model.flow.analysis import Flow
+from amplint.model.flow.state import State
+from amplint.model.flow.tensors import SCALE_READS
+from amplint.model.flow.visits import Visit
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import exclusive
+from amplint.model.syntax.scopes import owner_class
+from amplint.model.usage.mentions_of import near_scalers
+from amplint.rules.shared.scaler_order import Found, asked, backward_between, calls_of, receiver, side_by_side
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+FINITE = re.compile(r"(?i)isfinite|isinf|isnan|found_inf|nonfinite|non_finite|overflow")
+_ARITHMETIC = ("mul", "mul_", "div", "div_", "multiply_", "divide_", "true_divide_", "copy_")
+
+
+def clips_scaled(module: Module, clip: Found) -> bool:
+    """Whether a clip that meets scaled gradients, as far as a function shows, is a misuse of them."""
+    flow, issue, visit = clip.flow, clip.issue, clip.visit
+    if issue.how == "entry":
+        return any(_scaled_by_another(module, flow, visit, state) for state in clip.states)
+    # The optimizer steps without the scaler: on this path it will be switched off.
+    origin = flow.node(issue.cause) if issue.cause and issue.how != "again" else visit.event.call
+    tests = [test for step in visit.bypasses for test in asked(flow, step, origin)]
+    asks = any(flow.conditions.may_ask_for_amp(test) for test in tests)
+    return not asks or bool(visit.stepped) or flow.surely_enabled(issue.scaler, clip.states)
+
+
+def _scaled_by_another(module: Module, flow: Flow, visit: Visit, state: State) -> bool:
+    """Whether another function of this file scaled, and nothing unscaled since: all that has to be in sight.
+
+    The step behind the clip divides by the scale, so that the gradients are scaled there.
+    """
+    scalers = {scaler for scaler, _ in visit.stepped}
+    if len(scalers) != 1 or "unscale" in module.source.text or "get_scale" in module.source.text:
+        return False
+    scaler = next(iter(scalers))
+    if state.known(f"present({scaler})") is False or flow.disabled(scaler, state):
+        return False
+    return scaler in module.once(_scaling_in_sight)
+
+
+def _scaling_in_sight(module: Module) -> set[str]:
+    """The scalers that some function of this file scales with, and that stay in this file."""
+    known = objects(module)
+    scaling = {
+        scaler
+        for call in module.whole.near("scale").calls
+        if isinstance(call.func, ir.Attribute) and call.func.attr == "scale"
+        if (scaler := known.is_scaler(call.func.base)) is not None
+    }
+    found = {scaler for scaler in scaling if known.made.get(scaler) and not escapes(module, scaler)}
+    # What is passed on to a function of this file has the parameter's key there.
+    for call in near_scalers(module).calls:
+        function = function_named(module, ir.last_name(call.func))
+        if function is not None:
+            names = [param.name for param in function.params if param.kind == "positional"]
+            names = names[1:] if function.cls is not None else names
+            for param, value in zip(names, call.positional, strict=False):
+                if known.is_scaler(value) in scaling and not escapes(module, str(known.key(value))):
+                    found.add(known.variable(function.scope, param))
+    return found
+
+
+def in_this_file_only(module: Module, scaler: str) -> bool:
+    """Whether the file makes the scaler and gives it to nothing but its own functions."""
+    return bool(objects(module).made_by(scaler)) and not escapes(module, scaler)
+
+
+def escapes(module: Module, scaler: str) -> bool:
+    """Whether a scaler is given to anything but functions of this file, or kept in a class that others may extend."""
+    return {scaler, objects(module).original(scaler)} & module.once(_escaping) != set()
+
+
+def _escaping(module: Module) -> set[str]:
+    known = objects(module)
+    found = set()
+    for value in near_scalers(module).values:
+        scaler = known.is_scaler(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
+        if scaler is not None and _is_out_of_sight(module, value):
+            found.add(scaler)
+    return found
+
+
+def _is_out_of_sight(module: Module, value: ir.Value) -> bool:
+    """Whether a use of a scaler hands it on to where it can't be followed."""
+    parent = value.parent
+    if isinstance(parent, (ir.Return, ir.Sequence, ir.Mapping, ir.Starred, ir.Suspend)):
+        return True
+    if isinstance(parent, ir.Call) and parent.func is not value:
+        if function_named(module, ir.last_name(parent.func)) is None:
+            return True
+    cls = owner_class(value) if isinstance(value, ir.Attribute) else None
+    return cls is not None and not bases_in_sight(module, cls)
+
+
+def reads_scale(module: Module, node: ir.Node) -> bool:
+    """Whether the function round a node does something with the scale itself: it may divide by hand."""
+    function = ir.function_of(node)
+    return any(
+        isinstance(value, ir.Attribute) and value.attr in SCALE_READS and ir.function_of(value) is function
+        for value in module.whole.within(function).values
+    )
+
+
+def only_measures(visit: Visit) -> bool:
+    """A bound of infinity clips nothing."""
+    return visit.event.how == "measure"
+
+
+def unscale_for(module: Module, step: ir.Node) -> str:
+    """The `unscale_` that belongs to a step of the scaler, with the names that stand there."""
+    assert isinstance(step, ir.Call)
+    assert isinstance(step.func, ir.Attribute)
+    return f"{module.text(step.func.base)}.unscale_({module.text(step.args[0].value)})"
+
+
+class Advice(NamedTuple):
+    """What a message says to do about gradients that are still scaled, with the names of the function of the clip.
+
+    `moves`: where the `unscale_` stands that comes too late. `waits`: on some path more backward passes come before the
+    update, so that `unscale_`, which is for once in each update, would raise there or further down.
+    """
+
+    unscale: str
+    scaler: str
+    moves: ir.Node | None
+    waits: bool
+
+    def first(self, module: Module) -> str:
+        """What to do where `unscale_` can come right before it."""
+        if self.moves is not None:
+            return f"move `{self.unscale}` ({module.line(self.moves)}) before it"
+        return f"call `{self.unscale}` first"
+
+
+def advice(module: Module, clip: Found) -> Advice:
+    """What to do about a clip or a read of scaled gradients."""
+    flow, visit, wanted = clip.flow, clip.visit, clip.issue.optimizer
+    here = ir.function_of(visit.event.call)
+    steps = [step for step in visit.steps if ir.function_of(step) is here]  # elsewhere the names may be others
+    if steps:
+        its = [step for step in steps if wanted and flow.visits[step.id].event.optimizer == wanted]
+        step = (its or steps)[-1]
+        scaler, call = module.text(receiver(flow.visits[step.id].event)), unscale_for(module, step)
+    else:
+        events = [each for each in flow.events if ir.function_of(each.call) is here]
+        scalers = (receiver(each) for each in events if each.scaler is not None and each.scaler == clip.issue.scaler)
+        scaler = next(map(module.text, scalers), "scaler")
+        call = f"{scaler}.unscale_({_optimizer_text(module, events, wanted)})"
+    return Advice(call, scaler, _late(module, clip, call), _waits(clip))
+
+
+def _waits(clip: Found) -> bool:
+    """Whether a path leads to the next scaled backward, and none goes past a step that stands beside the clip."""
+    if not clip.visit.backward_first:
+        return False
+    pairs = [pair for step in clip.visit.steps for pair in side_by_side(clip.flow, clip.visit.event.call, step)]
+    return not any(ir.statement_of(one).block is ir.statement_of(other).block for one, other in pairs)
+
+
+def _late(module: Module, clip: Found, unscale: str) -> ir.Node | None:
+    """The `unscale_` that comes behind a clip in its own function, and belongs to the same backward."""
+    call = clip.visit.event.call
+    behind = (
+        each.call
+        for each in calls_of(clip.flow, clip.issue.scaler, "unscale_")
+        if each.call.id > call.id and ir.function_of(each.call) is ir.function_of(call)
+        if module.text(each.call) == unscale and not exclusive(each.call, call)
+    )
+    late = next(behind, None)
+    return late if late is not None and not backward_between(module, clip.flow, call, late) else None
+
+
+def _optimizer_text(module: Module, events: list[Event], wanted: str) -> str:
+    """What a function calls an optimizer; any that it has to do with where it isn't known which is meant."""
+    found: dict[str, str] = {}
+    for each in events:
+        if each.optimizer is None or not isinstance(each.call, ir.Call):
+            continue
+        if each.scaler is not None:
+            found[module.text(each.call.args[0].value)] = each.optimizer
+        elif each.kind == "optimizer_step":
+            found[module.text(receiver(each))] = each.optimizer
+    its = [text for text, key in found.items() if key == wanted]
+    return next(iter(its), next(iter(found), "optimizer") if len(found) == 1 else "optimizer")
+
+
+def is_compensated(module: Module, visit: Visit) -> bool:
+    """`max_norm * scaler.get_scale()`, or gradients that the function has divided by the scale itself."""
+    call = visit.event.call
+    values = [arg.value for arg in call.args[1:]] if isinstance(call, ir.Call) else []
+    statement = ir.statement_of(call)
+    if isinstance(statement, ir.AugAssign):
+        values.append(statement.value)
+    if any(_named_scale(each) or _computes_scale(module, each) for each in values):
+        return True
+    function = ir.function_of(call)
+    body = function.body if function is not None else module.program.body
+    statements = list(ir.walk_statements(body))
+    scales: set[str] = set()
+    while True:  # variables that hold the scale, or what was computed from it
+        found = {
+            target.name
+            for each in statements
+            if isinstance(each, ir.Assign) and each.value is not None and has_scale(each.value, scales)
+            for target in each.targets
+            if isinstance(target, ir.Name)
+        }
+        if found <= scales:
+            break
+        scales |= found
+    if any(has_scale(each, scales) for each in values):
+        return True
+    return any(
+        _computes(value, scales)
+        for each in statements
+        if each.id < call.id and each is not statement and not isinstance(each, (ir.Function, ir.Class))
+        for root in each.values()
+        for value in (*ir.walk_values(root), each)
+    )
+
+
+def _computes_scale(module: Module, value: ir.Value) -> bool:
+    """Whether a bound is made by a function of this file that reads the scale."""
+    calls = module.once(Calls)
+    for each in ir.walk_values(value):
+        callee = calls.find(each) if isinstance(each, ir.Call) else None
+        if callee is not None and _reads_scale(callee.function.body):
+            return True
+    return False
+
+
+def _reads_scale(body: ir.Block) -> bool:
+    return any(isinstance(each, ir.Attribute) and each.attr in SCALE_READS for each in ir.values_below(body))
+
+
+def _named_scale(value: ir.Value) -> bool:
+    for each in ir.walk_values(value):
+        name = ir.last_name(each)
+        if "scale" in name and "scaler" not in name and name != "unscale_":
+            return True
+    return False
+
+
+def has_scale(value: ir.Value, scales: Iterable[str] = ()) -> bool:
+    """Whether a value has the scale in it, or one of the variables that hold it."""
+    return any(
+        (isinstance(each, ir.Attribute) and each.attr in SCALE_READS)
+        or (isinstance(each, ir.Name) and each.name in scales)
+        for each in ir.walk_values(value)
+    )
+
+
+def _computes(value: ir.Node, scales: Iterable[str]) -> bool:
+    """Whether arithmetic with the scale is done here, as opposed to a report or a comparison."""
+    if isinstance(value, ir.Binary):
+        return value.op in ("Multiply", "Divide") and (has_scale(value.left, scales) or has_scale(value.right, scales))
+    if isinstance(value, ir.AugAssign):
+        return value.op in ("Multiply", "Divide") and has_scale(value.value, scales)
+    if isinstance(value, ir.Call):
+        name = ir.last_name(value.func)
+        if name in _ARITHMETIC or "foreach" in name or "multi_tensor" in name:
+            return any(has_scale(arg.value, scales) for arg in value.args)
+    return False

@@ -1,0 +1,87 @@
+"""Losses without a history: new tensors that no parameter has a part in, so that backward gives none a gradient."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint.model.calls.call_graph import Calls
+from amplint.model.names.reaching_definitions import reaching, returned
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import Assigned
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_NEW = {f"torch.{name}" for name in ("tensor", "zeros", "ones", "full", "FloatTensor", "empty", "rand", "randn")}
+# Methods that give a tensor with the history of the one that they are called of, if they are given nothing else.
+_KEEPS = (
+    "mean", "sum", "to", "cuda", "cpu", "float", "squeeze", "unsqueeze", "view", "reshape", "clone", "mul", "div",
+    "abs", "max", "min", "requires_grad_",
+)  # fmt: skip
+_DEPTH = 8
+
+
+def new_tensor(module: Module, value: ir.Value, depth: int = _DEPTH) -> ir.Call | None:
+    """The call that makes the new tensor which a loss surely is, or is computed from alone; else None.
+
+    Only of one that requires a gradient: backward of another raises by itself.
+    """
+    known = module.once(_Known)
+    if not known.any_made:
+        return None
+    if value.id not in known.found:
+        known.found[value.id] = None  # what is made of itself has a history
+        known.found[value.id] = _find(module, value, depth) if depth else None
+    return known.found[value.id]
+
+
+def _find(module: Module, value: ir.Value, depth: int) -> ir.Call | None:
+    if isinstance(value, ir.Binary):
+        sides = [each for each in (value.left, value.right) if not isinstance(each, ir.Constant)]
+        found = [new_tensor(module, each, depth - 1) for each in sides]
+        return found[0] if found and all(found) else None
+    if isinstance(value, ir.Name):
+        bindings = reaching(module.names, value)
+        if not all(isinstance(each, Assigned) for each in bindings) or _is_changed(module, value.name):
+            return None
+        made = [new_tensor(module, each.value, depth - 1) for each in bindings if isinstance(each, Assigned)]
+        return made[0] if made and all(made) else None
+    return _called(module, value, depth) if isinstance(value, ir.Call) else None
+
+
+class _Known:
+    """What was found of values, by their ids."""
+
+    def __init__(self, module: Module) -> None:
+        self.found: dict[int, ir.Call | None] = {}
+        self.any_made = any(
+            call.keyword("requires_grad") is not None or ir.last_name(call.func) == "requires_grad_"
+            for call in module.whole.near("requires_grad").calls
+        )
+
+
+def _is_changed(module: Module, name: str) -> bool:
+    """Whether `target += ...` may give a variable of that name a history."""
+    return any(
+        isinstance(each, ir.AugAssign) and isinstance(each.target, ir.Name) and each.target.name == name
+        for each in module.whole.near(name).statements
+    )
+
+
+def _called(module: Module, call: ir.Call, depth: int) -> ir.Call | None:
+    func, requires = call.func, call.keyword("requires_grad")
+    if module.names.only(func) in _NEW:
+        return call if isinstance(requires, ir.Constant) and requires.value is True else None
+    if isinstance(func, ir.Attribute) and func.attr in _KEEPS:
+        base = func.base
+        if func.attr == "requires_grad_" and isinstance(base, ir.Call) and ir.last_name(base.func) == "detach":
+            return call
+        if not any(isinstance(each, ir.Call) for arg in call.args for each in ir.walk_values(arg.value)):
+            return new_tensor(module, base, depth - 1)
+        return None
+    function = module.once(Calls).run_by(call)
+    if function is None or function.is_generator or function.is_async or function.decorators:
+        return None
+    values = [each.value for each in returned(function)]
+    found = [new_tensor(module, each, depth - 1) if each is not None else None for each in values]
+    return found[0] if found and all(found) else None

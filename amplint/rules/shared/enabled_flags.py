@@ -1,0 +1,202 @@
+"""What the rules share that compare the switches of regions and scalers (AMP206, AMP207, AMP210)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Edit
+from amplint.fixes.device_choice import readable_at
+from amplint.fixes.edits import add_last_argument
+from amplint.model.calls.call_graph import callers
+from amplint.model.calls.events import Event, events
+from amplint.model.flow.path_conditions import Conditions
+from amplint.model.inference.devices import Region
+from amplint.model.inference.formulas import Formula, World
+from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.objects.amp_objects import SCALERS, objects
+from amplint.model.regions.cpu_training import does_nothing
+from amplint.model.regions.training_regions import Trained, trained
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import loops_round
+from amplint.model.syntax.scopes import owner_class
+from amplint.rules.shared.scaler_order import receiver
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_SAID = 2
+_EQUALS = " == "
+_MANY = 16
+_OPTIONS = (ir.Attribute, ir.Subscript)
+_SIMPLE = (ir.Name, ir.Attribute, ir.Constant, ir.Compare, ir.Bool, ir.Unary)
+# Where `enabled` stands at the earliest among a scaler's arguments; regions are asked for theirs.
+_BEFORE_ENABLED = 4
+
+
+def constructions(module: Module, scaler: ir.Value) -> list[ir.Call]:
+    """The calls that may have made a scaler; none where it may also come from elsewhere."""
+    found = []
+    for each in decided(module).alternatives(scaler):
+        if isinstance(each.value, ir.Call) and module.names.of(each.value.func) & SCALERS:
+            found.append(each.value)
+        elif not (isinstance(each.value, ir.Constant) and each.value.value is None):
+            return []
+    return found
+
+
+def scaled_by(module: Module, made: ir.Call) -> list[Trained]:
+    """The losses that a scaler is seen to scale, by the call that makes it."""
+    return [
+        each
+        for each in trained(module)
+        if each.event.kind == "scale" and made in constructions(module, receiver(each.event))
+    ]
+
+
+def about_amp(module: Module, formula: Formula, but: Formula) -> bool:
+    """Whether a formula hangs on facts that may be about AMP, going by their names, and that another doesn't have."""
+    known, conditions = decided(module), module.once(_conditions)
+    return is_vague(formula) or any(
+        name not in known.tests or conditions.may_ask_for_amp(known.tests[name])
+        for name in formula.facts() - but.facts() - ON_CUDA.facts()
+    )
+
+
+def independent(module: Module, one: Formula, other: Formula) -> bool:
+    """Whether what two formulas hang on, and don't share, are options that a user sets one by one.
+
+    That is: attributes or items of one object that the file doesn't set (`args.amp` and `args.scaler`).
+    """
+    known = decided(module)
+    mine, others = one.facts() - other.facts() - ON_CUDA.facts(), other.facts() - ON_CUDA.facts()
+    values = [known.tests.get(name) for name in (*mine, *others)]
+    bases = {known.path(each.base) for each in values if isinstance(each, (ir.Attribute, ir.Subscript))}
+    if not others or len(bases) != 1 or None in bases or not all(isinstance(each, _OPTIONS) for each in values):
+        return False
+    return not any(isinstance(each, ir.Attribute) and owner_class(each) is not None for each in values)
+
+
+def can_be_float16(module: Module, region: Region) -> bool:
+    """Whether the file itself shows that a region can run in float16."""
+    half = any(each.name == "float16" for each in decided(module).region_dtypes(region))
+    return half and not does_nothing(module, region)
+
+
+def is_bfloat16(module: Module, region: Region) -> bool:
+    """Whether the file itself shows that a region runs in bfloat16 only."""
+    return all(each.name == "bfloat16" for each in decided(module).region_dtypes(region))
+
+
+def _conditions(module: Module) -> Conditions:
+    return Conditions(module)
+
+
+def turning(world: World, *formulas: Formula) -> set[str]:
+    """The facts on which formulas hang in a world: with one the other way, a formula comes out otherwise."""
+    whole = {**dict.fromkeys(frozenset[str]().union(*(each.facts() for each in formulas)), False), **world}
+    return {
+        name
+        for name in whole
+        if any(each.holds(whole) is not each.holds({**whole, name: not whole[name]}) for each in formulas)
+    }
+
+
+def said(module: Module, world: World, formula: Formula, about: set[str] | None = None) -> str:
+    """How a world's facts that a formula hangs on come out, in words; at most two, of those that it is `about`."""
+    known = decided(module)
+    found = []
+    facts = formula.facts() if about is None else formula.facts() & about
+    equal = {name.partition(_EQUALS)[0] for name in facts if _EQUALS in name and world[name]}
+    for name in sorted(facts):
+        path, other, _ = name.partition(_EQUALS)
+        if not world[name] and other and path in equal:
+            continue  # what equals one literal equals no other
+        if name in ON_CUDA.facts():
+            found.append("on cuda" if world[name] else "on another device than cuda")
+        elif name in known.tests:
+            text = module.on_one_line(known.tests[name])
+            value = name.partition(_EQUALS)[2]
+            if name in known.dtypes:
+                value = f"torch.{value[1:-1]}"
+            if value:
+                text = f"{text} == {value}" if world[name] else f"{text} != {value}"
+                found.append(f"where `{text}`")
+            elif name.startswith("present("):
+                found.append(f"where `{text}` is {'there' if world[name] else 'None'}")
+            else:
+                found.append(f"where `{text}` is {'true' if world[name] else 'false'}")
+    return " and ".join(found[:_SAID])
+
+
+def plain_steps(module: Module, backward: ir.Node) -> Iterator[Event]:
+    """The steps of optimizers, without a scaler, behind a backward in its function, or behind a call of that one."""
+    function = ir.function_of(backward)
+    for place in (backward, *callers(module, function)):
+        around, loops = ir.function_of(place), loops_round(place)
+        for call in module.whole.within(around).calls:
+            behind = call.id > place.id or any(each in loops for each in loops_round(call))
+            if ir.function_of(call) is around and behind:
+                event = events(module).of(call)
+                if event is not None and event.kind == "optimizer_step":
+                    yield event
+
+
+def comes_before(module: Module, first: ir.Call, key: str, then: ir.Node, optimizers: set[str]) -> bool:
+    """Whether a cast of the model kept at `key` is seen to come before `then`, and not behind the training."""
+    known, home = objects(module), ir.function_of(first)
+    root: ir.Value = first
+    while isinstance(root, ir.Call) and isinstance(root.func, ir.Attribute):
+        root = root.func.base
+    if known.key(root) != key:
+        return True  # it is made there
+    places = [then]
+    for each in places:  # grows
+        if len(places) < _MANY:
+            places += [call for call in callers(module, ir.function_of(each)) if call not in places]
+    here = [each for each in places if ir.function_of(each) is home]
+    if here:
+        loops = loops_round(first)
+        return any(first.id < each.id or any(loop in loops for loop in loops_round(each)) for each in here)
+    if home is not None and home.name == "__init__":
+        return True
+    return any(
+        isinstance(each, ir.Assign)
+        and ir.function_of(each) is home
+        and any(known.key(target) in optimizers for target in each.targets)
+        for each in module.whole.within(home).statements
+    )
+
+
+def readable(module: Module, value: ir.Value, at: ir.Node) -> bool:
+    """Whether all variables and attributes that a value reads can be read at `at`, with the same meaning."""
+    parts = [each for each in ir.walk_values(value) if isinstance(each, (ir.Name, ir.Attribute))]
+    outer = [each for each in parts if not (isinstance(each.parent, ir.Attribute) and each.parent in parts)]
+    simple = all(isinstance(each, _SIMPLE) for each in ir.walk_values(value))
+    return simple and all(readable_at(module, each, at) for each in outer)
+
+
+def spelled(module: Module, value: ir.Value, at: ir.Node) -> str | None:
+    """A flag as it can be written at `at`: as it is, or as the attribute of the same object that keeps it."""
+    if readable(module, value, at):
+        return module.text(value)
+    function, known = ir.function_of(at), decided(module)
+    path = known.path(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
+    if function is None or function.cls is None or path is None or not function.params:
+        return None
+    if isinstance(value, ir.Attribute) and owner_class(value) is function.cls:
+        return f"{function.params[0].name}.{value.attr}"
+    for attr, stored in function.cls.stores():
+        if len(stored) == 1 and stored[0] is not None and known.path(stored[0]) == path:
+            return f"{function.params[0].name}.{attr}"
+    return None
+
+
+def set_enabled(module: Module, call: ir.Call, text: str) -> Edit | None:
+    """Give a call of the new or old classes another `enabled`; None where arguments are in the way."""
+    if call.unpacks("*") or call.unpacks("**") or len(call.positional) > _BEFORE_ENABLED:
+        return None
+    given = call.keyword("enabled")
+    if given is not None:
+        return Edit(*module.layout.outer(given), text)
+    return add_last_argument(module, call, f"enabled={text}")

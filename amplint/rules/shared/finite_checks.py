@@ -1,0 +1,380 @@
+"""Numbers that may not be finite: what asks for that, what ends the program then, and what a number is made of."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.call_graph import Calls, passed
+from amplint.model.calls.events import CLIPS, is_grad
+from amplint.model.flow.gradient_reads import is_parameters
+from amplint.model.flow.value_uses import COMPUTING, INFINITE, PASSING
+from amplint.model.names.reaching_definitions import only_assignment, reaching, returned
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import EXITS
+from amplint.model.syntax.nesting import upwards
+from amplint.model.syntax.scopes import Assigned, node_of
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+    Parts = Callable[[ir.Value, bool], list[ir.Value]]
+
+_MANY = 200
+_FOLLOW = 10
+# What a test calls, and whether it is true of numbers that are not finite.
+_TESTS = {"isnan": True, "isinf": True, "isfinite": False}
+# What hands the truth of a test on.
+_WRAPPERS = {"all", "any", "bool", "cpu", "item", "len", "sum"}
+_NORMS = {"clip_grad_norm_", "clip_grad_norm", "get_total_norm"}
+# Exceptions that mean something to whoever calls.
+_SIGNALS = {"OverflowError", "StopIteration", "StopAsyncIteration", "GeneratorExit"}
+
+
+class Abort(NamedTuple):
+    """A statement that ends the program where a value is not finite; `decides`: the assert or if that asks that."""
+
+    at: ir.Statement
+    decides: ir.Assert | ir.If
+    asked: list[ir.Value]
+
+
+class Part(NamedTuple):
+    """A value that a number is made of.
+
+    `sites` are the calls through which it was come to, the innermost last: its parameters are what they give. `item`:
+    of several values packed together the one that counts; None: all do.
+    """
+
+    value: ir.Value
+    sites: tuple[ir.Call, ...] = ()
+    item: int | str | None = None
+
+    def whole(self, value: ir.Value) -> Part:
+        """Another value, beside it, all of which counts."""
+        return Part(value, self.sites)
+
+
+# --- aborts -----------------------------------------------------------------------------------------------------------
+
+
+def aborts(module: Module) -> list[Abort]:
+    """The statements that raise or exit where a number is not finite, and that nothing in sight catches."""
+    return module.once(_aborts)
+
+
+def _aborts(module: Module) -> list[Abort]:
+    found = []
+    for statement in module.whole.near("assert", "raise", *module.words(*EXITS)).statements:
+        decides = statement if isinstance(statement, ir.Assert) else statement.parent
+        if decides is not statement and not _ends(module, statement):
+            continue
+        if isinstance(decides, (ir.Assert, ir.If)):
+            holds = isinstance(decides, ir.If) and statement.block is decides.then
+            asked = not_finite(module, decides.test, holds)
+            if asked and not is_caught(module, statement):
+                found.append(Abort(statement, decides, asked))
+    return found
+
+
+def _ends(module: Module, statement: ir.Statement) -> bool:
+    """Whether a statement ends the program; an exception of one's own may be a signal to the caller."""
+    if isinstance(statement, ir.Raise):
+        raised = statement.parts[0] if statement.parts else None
+        raised = raised.func if isinstance(raised, ir.Call) else raised
+        name = ir.last_name(raised) if raised is not None else ""
+        if raised is None or module.names.of(raised) != {f"builtins.{name}"}:
+            return False
+        return name not in _SIGNALS and isinstance(getattr(builtins, name, None), type)
+    call = statement.value if isinstance(statement, ir.Expr) else None
+    return isinstance(call, ir.Call) and bool(module.names.of(call.func) & EXITS)
+
+
+def is_caught(module: Module, node: ir.Node) -> bool:
+    """Whether an exception is caught round a node, or round a call of its function."""
+    function = ir.function_of(node)
+    name = function.name if function is not None else ""
+    raised = _raised(node)
+    return any(
+        any(_catches(module, handler, raised) for handler in each.handlers)
+        and (stands_in(node, each.body) or (name and _calls(each.body, name)))
+        for each in (*module.whole.within(function).statements, *(module.whole.near(name).statements if name else ()))
+        if isinstance(each, ir.Try)
+    )
+
+
+def _raised(node: ir.Node) -> type[BaseException]:
+    """The exception that a statement raises; torch raises RuntimeErrors."""
+    if isinstance(node, ir.Raise) and node.parts:
+        raised = node.parts[0]
+        found = getattr(builtins, ir.last_name(raised.func if isinstance(raised, ir.Call) else raised), None)
+        return found if isinstance(found, type) and issubclass(found, BaseException) else Exception
+    if isinstance(node, ir.Assert):
+        return AssertionError
+    return SystemExit if isinstance(node, ir.Expr) else RuntimeError
+
+
+def _catches(module: Module, handler: ir.Handler, raised: type[BaseException]) -> bool:
+    types = handler.type.items if isinstance(handler.type, ir.Sequence) else (handler.type,)
+    for each in types:
+        for name in module.names.of(each) if each is not None else ("builtins.BaseException",):
+            known = getattr(builtins, name.removeprefix("builtins."), None) if name.startswith("builtins.") else None
+            if isinstance(known, type):
+                if issubclass(raised, known):
+                    return True
+            elif not name.endswith("OutOfMemoryError"):
+                return True
+    return False
+
+
+def stands_in(node: ir.Node, block: ir.Block) -> bool:
+    """Whether a node stands below a suite, in the same function."""
+    return any(each.block is block for each in upwards(ir.statement_of(node)))
+
+
+def _calls(block: ir.Block, name: str) -> bool:
+    return any(isinstance(each, ir.Call) and ir.last_name(each.func) == name for each in ir.values_below(block))
+
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+
+def not_finite(module: Module, test: ir.Value, holds: bool, depth: int = _FOLLOW) -> list[ir.Value]:
+    """The values of which it is enough that one is not finite for a test to come out as `holds`.
+
+    None where something else has a part in it too: a counter, a flag.
+    """
+
+    def parts(value: ir.Value, truth: bool) -> list[ir.Value]:
+        return not_finite(module, value, truth, depth - 1)
+
+    if not depth:
+        return []
+    if isinstance(test, ir.Unary) and test.op in ("Not", "BitInvert"):
+        return parts(test.operand, not holds)
+    if isinstance(test, ir.Bool) or (isinstance(test, ir.Binary) and test.op in ("BitOr", "BitAnd")):
+        left, right = parts(test.left, holds), parts(test.right, holds)
+        if (test.op in ("or", "BitOr")) is holds:
+            return left + right
+        both = (left or _is_there(module, test.left, holds)) and (right or _is_there(module, test.right, holds))
+        return left + right if both else []
+    if isinstance(test, ir.Compare):
+        return _compared(module, test, holds, parts)
+    if isinstance(test, ir.Call):
+        return _called(module, test, holds, parts)
+    if isinstance(test, ir.Comprehension):
+        return _listed(test, holds, parts)
+    if isinstance(test, ir.Name):
+        made = only_assignment(module.names, test)
+        return parts(made.value, holds) if made is not None else []
+    return []
+
+
+def _listed(test: ir.Comprehension, holds: bool, parts: Parts) -> list[ir.Value]:
+    """`any(... for p in ...)`, and the list of those that aren't finite, which is true where there is one."""
+    found = parts(test.elements[0], holds) if len(test.elements) == 1 else []
+    if holds and test.kind != "GeneratorExp":
+        found += [value for clause in test.clauses for each in clause.conditions for value in parts(each, True)]
+    return found
+
+
+def _compared(module: Module, test: ir.Compare, holds: bool, parts: Parts) -> list[ir.Value]:
+    """`x != x`, `x == float("inf")`, `torch.isnan(x).sum() > 0`."""
+    if len(test.ops) != 1:
+        return []
+    op, left, right = test.ops[0], test.left, test.rights[0]
+    if op == ("NotEqual" if holds else "Equal"):
+        rendered = objects(module).render(left)
+        return [left] if rendered is not None and rendered == objects(module).render(right) else []
+    if op == ("Equal" if holds else "NotEqual"):
+        return [one for one, other in ((left, right), (right, left)) if _is_infinite(module, other)]
+    zero = isinstance(right, ir.Constant) and right.value == 0 and right.value is not False
+    return parts(left, holds) if op == "GreaterThan" and zero else []
+
+
+def _is_infinite(module: Module, value: ir.Value) -> bool:
+    if isinstance(value, ir.Call) and module.names.of(value.func) == {"builtins.float"}:
+        return any(isinstance(each, ir.Constant) and isinstance(each.value, str) for each in value.positional)
+    return bool(module.names.of(value) & INFINITE)
+
+
+def _called(module: Module, test: ir.Call, holds: bool, parts: Parts) -> list[ir.Value]:
+    """`torch.isfinite(x)`, `x.isnan()`, and what hands their truth on: `.any()`, `bool(...)`."""
+    func, name = test.func, ir.last_name(test.func)
+    given = test.positional[0] if test.positional else None
+    if not _computes(module, func):
+        given = func.base if isinstance(func, ir.Attribute) else None
+    if given is None:
+        return []
+    if name in _TESTS:
+        return [given] if _TESTS[name] is holds else []
+    return parts(given, holds) if name in _WRAPPERS else []
+
+
+def _computes(module: Module, func: ir.Value) -> bool:
+    """Whether a function is one of torch's, numpy's or Python's, and no method of what stands before the dot."""
+    names = module.names.of(func)
+    return bool(names) and all(each.startswith(COMPUTING) for each in names)
+
+
+def _is_there(module: Module, test: ir.Value, holds: bool) -> bool:
+    """Whether a test comes out as `holds` where there is a number at all: `norm is not None`, `p.requires_grad`."""
+    if isinstance(test, ir.Unary) and test.op == "Not":
+        return _is_there(module, test.operand, not holds)
+    if isinstance(test, ir.Bool):
+        both = (test.op == "and") is holds
+        return both and _is_there(module, test.left, holds) and _is_there(module, test.right, holds)
+    if isinstance(test, ir.Compare):
+        right = test.rights[0]
+        none = isinstance(right, ir.Constant) and right.value is None
+        return none and test.ops == (("IsNot",) if holds else ("Is",))
+    if isinstance(test, ir.Call):
+        return holds and bool(module.names.of(test.func) & {"builtins.isinstance", "torch.is_tensor"})
+    return holds and ir.last_name(test) in ("requires_grad", "grad")
+
+
+def about_finite(module: Module, test: ir.Value) -> list[ir.Value]:
+    """The values that a test asks whether they are finite, or whether they aren't."""
+    return [*not_finite(module, test, True), *not_finite(module, test, False)]
+
+
+def only_asks_for_presence(module: Module, tests: Iterable[ir.Value]) -> bool:
+    """Whether some tests ask for no more than that something is there, or that it isn't."""
+    return all(_is_there(module, each, True) or _is_there(module, each, False) for each in tests)
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def made_of(module: Module, value: ir.Value) -> list[ir.Value]:
+    """A number, and the values that it is made of by arithmetic, which keeps NaN: no calls of models and criteria.
+
+    Variables are followed to what they can hold there, functions of the file to what they return for what they are
+    given, and of several values that are packed together the one that is taken.
+    """
+    found: dict[int, ir.Value] = {}
+    seen: set[Part] = set()
+    todo = [Part(value)]
+    while todo and len(seen) < _MANY:
+        part = todo.pop(0)
+        if part not in seen:
+            seen.add(part)
+            found[part.value.id] = part.value
+            todo += _parts(module, part)
+    return list(found.values())
+
+
+def _parts(module: Module, part: Part) -> list[Part]:
+    value = part.value
+    if isinstance(value, ir.Name):
+        return list(_held(module, value, part))
+    if isinstance(value, ir.Call):
+        return _operands(module, value, part)
+    if isinstance(value, (ir.Sequence, ir.Mapping)):
+        return [part.whole(each) for each in _items(value, part.item)]
+    if isinstance(value, ir.Subscript):
+        index = value.index.value if isinstance(value.index, ir.Constant) else None
+        return [part._replace(value=value.base, item=index if isinstance(index, (int, str)) else None)]
+    if isinstance(value, ir.Conditional):
+        return [part._replace(value=each) for each in (value.then, value.other)]
+    if isinstance(value, ir.Walrus):
+        return [part._replace(value=value.value)]
+    return [part.whole(each) for each in _computed_from(value)]
+
+
+def _items(value: ir.Sequence | ir.Mapping, item: int | str | None) -> list[ir.Value]:
+    """What is packed together, or the item of it that counts, where that can be told."""
+    if isinstance(value, ir.Sequence):
+        packed = any(isinstance(each, ir.Starred) for each in value.items)
+        if isinstance(item, int) and not packed and -len(value.items) <= item < len(value.items):
+            return [value.items[item]]
+        return list(value.items)
+    keys = [key.value if isinstance(key, ir.Constant) else None for key, _ in value.items]
+    known = item in keys and None not in keys
+    return [each for key, (_, each) in zip(keys, value.items, strict=True) if not known or key == item]
+
+
+def _computed_from(value: ir.Value) -> list[ir.Value]:
+    """The operands of what keeps the NaN of any of them."""
+    if isinstance(value, ir.Attribute):
+        return [value.base] if value.attr in ("data", "T") else []
+    if isinstance(value, ir.Comprehension):
+        return list(value.elements)
+    kept = isinstance(value, (ir.Binary, ir.Bool, ir.Starred)) or _is_sign(value)
+    return list(value.children()) if kept else []
+
+
+def _is_sign(value: ir.Value) -> bool:
+    return isinstance(value, ir.Unary) and value.op in ("Minus", "Plus")
+
+
+def _operands(module: Module, call: ir.Call, part: Part) -> list[Part]:
+    func, name = call.func, ir.last_name(call.func)
+    if _computes(module, func):
+        return [part.whole(each) for each in call.positional] if name in PASSING else []
+    if isinstance(func, ir.Attribute) and name in PASSING:
+        return [part.whole(func.base)]
+    callee = module.once(Calls).find(call)
+    if callee is None or callee.function.is_generator or call in part.sites or len(part.sites) == _FOLLOW:
+        return []
+    sites = (*part.sites, call)
+    return [Part(each.value, sites, part.item) for each in returned(callee.function) if each.value is not None]
+
+
+def _held(module: Module, name: ir.Name, part: Part) -> Iterator[Part]:
+    """What a variable can hold: what is assigned, added to it, looped over, or given by the file's own calls."""
+    for binding in reaching(module.names, name):
+        up = node_of(binding)
+        if isinstance(binding, Assigned):
+            yield part._replace(value=binding.value)
+            continue
+        place = _place_in(up)
+        while isinstance(up, (ir.Name, ir.Sequence)):
+            target, up = up, up.parent
+            if isinstance(up, ir.Comprehension):
+                yield from (part.whole(each.iter) for each in up.clauses if each.target is target)
+        if isinstance(up, ir.Assign) and place is not None and up.value is not None:
+            yield part._replace(value=up.value, item=place)
+        elif isinstance(up, ir.AugAssign):
+            yield part.whole(up.value)
+        elif isinstance(up, ir.For):
+            yield part.whole(up.iter)
+        elif isinstance(up, ir.Function):
+            yield from _given(module, up, name.name, part)
+
+
+def _place_in(target: ir.Node | None) -> int | None:
+    """Which item of what is unpacked a variable gets: `loss, norm = ...`."""
+    up = target.parent if target is not None else None
+    if not isinstance(up, ir.Sequence) or not isinstance(up.parent, ir.Assign):
+        return None
+    return up.items.index(target) if not any(isinstance(each, ir.Starred) for each in up.items) else None
+
+
+def _given(module: Module, function: ir.Function, name: str, part: Part) -> list[Part]:
+    """What a parameter can be: what the call that led here gives for it, else what any of the file's does."""
+    calls = module.once(Calls)
+    for depth, site in reversed(list(enumerate(part.sites))):
+        callee = calls.find(site)
+        if callee is not None and callee.function is function:
+            given = (calls.arguments(site, callee) or {}).get(name)
+            return [Part(given, part.sites[:depth], part.item)] if given is not None else []
+    return [Part(each, (), part.item) for each in passed(module, function, name) if each is not None]
+
+
+def returns_norm(module: Module, call: ir.Call) -> bool:
+    """Whether a call clips gradients or measures them, and returns their norm."""
+    return bool(module.names.of(call.func) & CLIPS) or ir.last_name(call.func) in _NORMS
+
+
+def gradients_in(module: Module, value: ir.Value) -> ir.Value | None:
+    """The gradients of parameters that a number is the size of: `p.grad`, or the call that clips or measures them."""
+    for each in made_of(module, value):
+        if isinstance(each, ir.Call):
+            if returns_norm(module, each):
+                return each
+        elif is_grad(each) and is_parameters(module, each):
+            return each
+    return None

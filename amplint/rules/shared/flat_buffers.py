@@ -1,0 +1,106 @@
+"""Optimizers over flat buffers: parameters and gradients that are views of one tensor, made by hand (AMP407)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.flow.analysis import Flow, flows
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import Assigned
+from amplint.model.usage.mentions_of import STORES_GRAD, near_kept
+from amplint.rules.shared.scaler_order import always_off, visits
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_DEPTH = 4
+
+
+class Cleared(NamedTuple):
+    """A `zero_grad()` that takes the buffer's gradient from it, and what made the buffer."""
+
+    call: ir.Call
+    maker: ir.Function | ir.Class
+
+
+def cleared(module: Module) -> Iterator[Cleared]:
+    """The clears of optimizers over flat buffers that a scaler steps."""
+    told: set[int] = set()
+    for flow in flows(module) if module.once(_makers) else ():
+        for step in visits(flow, "step"):
+            maker = _maker(module, flow, step.event.optimizer) if not always_off(flow, step) else None
+            for clear in visits(flow, "zero_grad") if maker is not None else ():
+                call = clear.event.call
+                same = clear.event.optimizer == step.event.optimizer
+                if same and isinstance(call, ir.Call) and not call.args and call.id not in told:
+                    told.add(call.id)
+                    assert maker is not None
+                    yield Cleared(call, maker)
+
+
+def _maker(module: Module, flow: Flow, optimizer: str | None) -> ir.Function | ir.Class | None:
+    """What makes the flat buffer that an optimizer is over, as the file shows: it is made of it, or asked about it."""
+    known = objects(module)
+    for call in module.whole.near("isinstance").calls:
+        if module.names.of(call.func) == {"builtins.isinstance"} and len(call.positional) == 2:
+            asked = module.names.definition(call.positional[1])
+            if asked in module.once(_makers) and flow.contains(call):
+                return asked
+    keys = {optimizer or "", known.original(optimizer or "")}
+    for statement in near_kept(module, keys).statements if optimizer is not None else module.whole.statements:
+        value = statement.value if isinstance(statement, ir.Assign) else None
+        if isinstance(statement, ir.Assign) and isinstance(value, ir.Call):
+            if any(known.key(each) in (optimizer, known.original(optimizer or "")) for each in statement.targets):
+                for arg in value.args:
+                    found = _in(module, arg.value, _DEPTH)
+                    if found is not None:
+                        return found
+    return None
+
+
+def _in(module: Module, value: ir.Value, depth: int) -> ir.Function | ir.Class | None:
+    """A maker of flat buffers that a value comes from."""
+    for each in ir.walk_values(value):
+        made = module.names.definition(each.func) if isinstance(each, ir.Call) else None
+        if made in module.once(_makers):
+            return made
+        if isinstance(each, ir.Name) and depth:
+            for binding in module.names.bindings(each):
+                found = _in(module, binding.value, depth - 1) if isinstance(binding, Assigned) else None
+                if found is not None:
+                    return found
+    return None
+
+
+def _makers(module: Module) -> list[ir.Function | ir.Class]:
+    """The functions and classes that make gradients slices of one tensor, and that the gradient of another one."""
+    storing = [
+        each
+        for each in module.whole.near(STORES_GRAD).statements
+        if isinstance(each, ir.Assign)
+        and any(isinstance(to, ir.Attribute) and to.attr == "grad" for to in each.targets)
+    ]
+    around = {up.id: up for each in storing for up in _around(each)}
+    return [around[each] for each in sorted(around) if _is_flat(around[each].body)]
+
+
+def _around(statement: ir.Statement) -> Iterator[ir.Function | ir.Class]:
+    up = statement.parent
+    while up is not None:
+        if isinstance(up, (ir.Function, ir.Class)):
+            yield up
+        up = up.parent
+
+
+def _is_flat(block: ir.Block) -> bool:
+    sliced = whole = False
+    for statement in ir.walk_statements(block):
+        if isinstance(statement, ir.Assign) and statement.value is not None:
+            if any(isinstance(each, ir.Attribute) and each.attr == "grad" for each in statement.targets):
+                parts = any(isinstance(each, ir.Slice) for each in ir.walk_values(statement.value))
+                sliced = sliced or parts
+                tensor = isinstance(statement.value, (ir.Name, ir.Attribute, ir.Subscript))
+                whole = whole or (tensor and not parts)
+    return sliced and whole

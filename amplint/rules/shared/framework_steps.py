@@ -1,0 +1,176 @@
+"""Steps whose backward a framework does: what is done to the gradients, in the order of the text, under which tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.call_graph import Calls, callers
+from amplint.model.calls.events import BOUNDS, CLIPS, events
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import conditions, exclusive, ifs_round, upwards
+from amplint.rules.shared.clips import reads_scale
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_DEPTH = 4
+# Tests of which scaling, or who clips, may depend.
+_DECIDES = re.compile(
+    r"(?i)deepspeed|distributed|fsdp|megatron|precision|16|half|mixed|\bamp|_amp|scaler|backend|accelerat"
+)
+SYNCS = "sync_gradients"
+
+
+class Met(NamedTuple):
+    """One event. `kind`: "backward", "clip" and "unscale_" of the framework, "torch" for a clip that isn't, "step" of
+    an optimizer; "other" for what else makes gradients, uses or changes them, or may.
+
+    `path`: the calls that lead to it from the function that was asked about, itself last.
+    """
+
+    kind: str
+    call: ir.Call
+    path: tuple[ir.Call, ...]
+
+
+class Step:
+    """The events of one function, those of the functions of this file that it calls too.
+
+    `kind` says what a call of the framework's is, if it is one.
+    """
+
+    def __init__(
+        self, module: Module, container: ir.Function | ir.Program, kind: Callable[[ir.Call], str | None]
+    ) -> None:
+        self._module = module
+        self._kind = kind
+        self.met = list(self._below(container.body, (), _DEPTH))
+
+    def _below(
+        self, block: ir.Block, path: tuple[ir.Call, ...], depth: int, missing: frozenset[str] = frozenset()
+    ) -> Iterator[Met]:
+        for statement in ir.walk_statements(block, into=False):
+            if not isinstance(statement, (ir.Function, ir.Class)) and not _needs(statement, missing):
+                for root in statement.values():
+                    for value in ir.walk_values(root):
+                        if isinstance(value, ir.Call):
+                            yield from self._of(value, path, depth)
+
+    def _of(self, call: ir.Call, path: tuple[ir.Call, ...], depth: int) -> Iterator[Met]:
+        path = (*path, call)
+        kind = self._kind(call)
+        if kind is None and depth:
+            callee = self._module.once(Calls).callee(call)
+            if callee is not None and all(call is not each for each in path[:-1]):
+                given = self._module.once(Calls).arguments(call, callee) or {}
+                missing = frozenset(name for name, value in given.items() if ir.is_none(value))
+                yield from self._below(callee.function.body, path, depth - 1, missing)
+                return
+        event = events(self._module).of(call)
+        if kind is not None:
+            yield Met(kind, call, path)
+        elif event is not None and event.kind == "clip":
+            if event.how != "measure":
+                yield Met("torch", call, path)
+        elif event is not None:
+            yield Met("step" if event.kind == "optimizer_step" else "other", call, path)
+
+    def before(self, clip: Met) -> Met | None:
+        """The last event before a clip on a path that leads to it."""
+        for each in reversed(self.met[: self.met.index(clip)]):
+            if not exclusive(*common(each, clip)):
+                return each
+        return None
+
+    def behind(self, clip: Met) -> Met | None:
+        """The first event behind it, clips that will see what it leaves aside."""
+        rest = self.met[self.met.index(clip) + 1 :]
+        return next((each for each in rest if each.kind != "torch" and not exclusive(*common(clip, each))), None)
+
+    def steps_behind(self, clip: Met) -> int:
+        """How many steps of optimizers stand between a clip and the next backward."""
+        rest = [each.kind for each in self.met[self.met.index(clip) + 1 :]]
+        return (rest[: rest.index("backward")] if "backward" in rest else rest).count("step")
+
+    def in_other_arm(self, clip: Met) -> bool:
+        """Whether the framework clips or unscales in another arm of an if that the clip stands in."""
+        return any(each.kind in ("clip", "unscale_") and exclusive(*common(each, clip)) for each in self.met)
+
+
+def containers(module: Module, is_clip: Callable[[ir.Call], bool]) -> list[ir.Function | ir.Program]:
+    """The functions of the file, and its own body, in whose events a clip of torch's can be, or one that `is_clip`."""
+    words = module.words(*CLIPS)
+    clips = {*words, *BOUNDS}
+    todo: list[ir.Node] = [
+        call
+        for call in module.whole.near("clip", "clamp", *words).calls
+        if is_clip(call) or (ir.last_name(call.func) in clips and _is_clip(module, call))
+    ]
+    found: dict[int, ir.Function | ir.Program] = {}
+    while todo:
+        container = ir.function_of(todo.pop()) or module.program
+        if container.id not in found:
+            found[container.id] = container
+            todo += callers(module, container) if isinstance(container, ir.Function) else ()
+    every = [found[each] for each in sorted(found)]
+    return [each for each in every if module.is_own(each) and getattr(each, "name", "") != "<lambda>"]
+
+
+def _is_clip(module: Module, call: ir.Call) -> bool:
+    event = events(module).of(call)
+    return event is not None and event.kind == "clip"
+
+
+def _needs(statement: ir.Statement, missing: frozenset[str]) -> bool:
+    """Whether a statement runs only where one of the parameters is given that are None here."""
+    for each in upwards(statement) if missing else ():
+        test = each.parent.test if isinstance(each.parent, ir.If) and each.block is each.parent.then else None
+        if isinstance(test, ir.Compare) and test.ops == ("IsNot",) and ir.is_none(test.rights[0]):
+            test = test.left
+        if isinstance(test, ir.Name) and test.name in missing:
+            return True
+    return False
+
+
+def common(one: Met, other: Met) -> tuple[ir.Call, ir.Call]:
+    """Two events as they stand in the innermost function that leads to both."""
+    pairs = zip(one.path, other.path, strict=False)
+    return next(((a, b) for a, b in pairs if a is not b), (one.path[-1], other.path[-1]))
+
+
+def tests_of(met: Met, without: Met) -> list[tuple[ir.Value, bool]]:
+    """The tests under which an event comes and another one need not, and how they come out."""
+    here, there = common(met, without)
+    ifs = conditions(here, there)
+    for each in met.path[met.path.index(here) + 1 :]:
+        ifs += ifs_round(each)
+    blocks = {id(each.block) for call in met.path for each in upwards(ir.statement_of(call))}
+    return [(each.test, id(each.then) in blocks) for each in ifs]
+
+
+def is_always_behind(module: Module, clip: Met, backward: Met) -> bool:
+    """Whether a clip only sees what that backward made, as the framework always makes it, and nobody asks the scale."""
+    if reads_scale(module, clip.call):
+        return False
+    tests, made = tests_of(clip, backward), tests_of(backward, clip)
+    asked = {(module.text(test), truth) for test, truth in tests}
+    return not any(may_decide(module, test) for test, _ in tests) and all(
+        (module.text(test), truth) in asked for test, truth in made
+    )
+
+
+def may_decide(module: Module, test: ir.Value) -> bool:
+    """Whether a test may ask how the framework works, and not just whether to clip."""
+    return bool(_DECIDES.search(re.sub(rf"[\w.]+\.{SYNCS}\b", "", module.text(test))))
+
+
+def asks_for_sync(met: Met) -> bool:
+    """Whether a call is made on the last micro step only: `if accelerator.sync_gradients` is round it."""
+    return any(
+        isinstance(value, ir.Attribute) and value.attr == SYNCS
+        for call in met.path
+        for each in ifs_round(call)
+        for value in ir.walk_values(each.test)
+    )

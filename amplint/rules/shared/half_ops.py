@@ -1,0 +1,105 @@
+"""What the rules about half-precision numbers share: how they name things, and the edits that cast up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Fix
+from amplint.fixes.edits import insert
+from amplint.model.half.analysis import half
+from amplint.model.inference.tensor_types import HALF, Kind
+from amplint.model.names.reaching_definitions import reaching
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import Assigned
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+    from amplint.model.half.eval_values import Seen
+
+# What half precision holds and what it doesn't (AMP facts measured with torch 2.13).
+LARGEST_FLOAT16 = 65504.0
+LARGEST_BFLOAT16 = 3.3895313892515355e38
+ZERO_FLOAT16 = 2.9802322387695312e-08  # this and less rounds to 0
+# Products of matrices, and what is computed as one: operands of two dtypes raise.
+PRODUCTS = ("linear", "matmul", "mm", "bmm", "conv1d", "conv2d", "conv3d", "einsum", "addmm", "baddbmm")
+_LONG = 40
+
+
+def met(module: Module, spellings: Iterable[str]) -> Iterator[Seen]:
+    """The operations of some spellings, in the order of the text."""
+    wanted = frozenset(spellings)
+    return (each for each in half(module) if each.spelling in wanted)
+
+
+def shown(module: Module, value: ir.Value) -> str:
+    """A value for a message: as it is written, if that is short."""
+    text = module.on_one_line(value)
+    return f"`{text}`" if len(text) <= _LONG else "the operand"
+
+
+def dtype_of(kind: Kind) -> str:
+    """The half dtype that a tensor has, for a message."""
+    return " or ".join(sorted(kind.names, reverse=True)) if kind.what == HALF else kind.what
+
+
+def casting_up(module: Module, value: ir.Value) -> list[Edit]:
+    """Put `.float()` behind a value, in parentheses where it needs them."""
+    start, end = module.layout.outer(value)
+    simple = (ir.Name, ir.Attribute, ir.Subscript, ir.Call)
+    if isinstance(value, simple) or (start, end) != module.span(value):
+        return [insert(end, ".float()")]
+    return [insert(start, "("), insert(end, ").float()")]
+
+
+def up(module: Module, values: Iterable[ir.Value], *, safe: bool = False) -> Fix:
+    """The fix that casts some operands to float32."""
+    edits = [edit for value in values for edit in casting_up(module, value)]
+    applicability = Applicability.SAFE if safe else Applicability.UNSAFE
+    return Fix(applicability, "Compute it in float32", tuple(sorted(edits)))
+
+
+# What gives one number of a tensor where no dimension is given, and what leaves a tensor's dimensions as they are.
+_REDUCES = ("amax", "amin", "max", "min", "mean", "sum", "std", "var", "norm", "median", "prod", "nanmean", "nansum")
+_KEEPS = (
+    "abs", "sqrt", "rsqrt", "exp", "log", "square", "neg", "detach", "clone", "float", "half", "to", "add", "sub",
+    "mul", "clamp", "clamp_min", "clamp_max", "clip", "item",
+)  # fmt: skip
+_FOLLOWED = 6
+
+
+def is_one_number(module: Module, value: ir.Value, depth: int = _FOLLOWED) -> bool:
+    """Whether a tensor has no dimensions, going by the reductions that it is made by: its dtype doesn't promote."""
+    if depth == 0:
+        return False
+    if isinstance(value, ir.Name):
+        made = [each.value for each in reaching(module.names, value) if isinstance(each, Assigned)]
+        return any(is_one_number(module, each, depth - 1) for each in made)
+    if isinstance(value, ir.Unary):
+        return is_one_number(module, value.operand, depth - 1)
+    if isinstance(value, ir.Binary):
+        parts = [each for each in (value.left, value.right) if not isinstance(each, ir.Constant)]
+        return bool(parts) and all(is_one_number(module, each, depth - 1) for each in parts)
+    if not isinstance(value, ir.Call) or not isinstance(value.func, ir.Attribute):
+        return False
+    name, given = value.func.attr, [value.func.base, *value.positional]
+    if any(each.startswith("torch.") for each in module.names.of(value.func)):
+        given = given[1:]
+    if name in _REDUCES:
+        at_most = 2 if name == "norm" else 1
+        return len(given) <= at_most and not any(each.keyword in ("dim", "axis", "keepdim") for each in value.args)
+    return name in _KEEPS and bool(given) and is_one_number(module, given[0], depth - 1)
+
+
+def divided_by(value: ir.Value) -> ir.Value | None:
+    """What a value divides, directly or behind such as `.sqrt()`."""
+    node: ir.Node | None = value
+    while node is not None:
+        up = node.parent
+        if isinstance(up, ir.Binary):
+            return up.left if up.op == "Divide" and up.right is node else None
+        arg = up.parent if isinstance(up, (ir.Attribute, ir.Arg)) else up
+        if not isinstance(arg, ir.Call) or ir.last_name(arg.func) not in _KEEPS:
+            return None
+        node = arg
+    return None

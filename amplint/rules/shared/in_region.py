@@ -1,0 +1,272 @@
+"""What AMP301 and AMP302 share: events inside an open autocast region, and the fix that ends it before them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.findings import Fix
+from amplint.fixes.movable import is_movable
+from amplint.fixes.region_end import Refused, enclosing_with, end_region, top_statement
+from amplint.model.calls.events import Event
+from amplint.model.flow.analysis import flows
+from amplint.model.flow.state import Opened
+from amplint.model.inference.devices import is_false, opened_by, region_of
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import exclusive, loops_round
+from amplint.model.syntax.scopes import UNKNOWN, Defined
+from amplint.rules.shared.loop_rounds import comes_later
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+AUTOGRAD_FUNCTIONS = {"torch.autograd.Function", "torch.autograd.function.Function"}
+BACKWARD = ("backward",)
+STEPS = ("step", "optimizer_step")
+# torch.optim's optimizers whose step is elementwise: autocast changes nothing in it (measured; Adafactor uses matmul).
+_ELEMENTWISE = {
+    f"torch.optim.{name}"
+    for name in ("SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "Adagrad", "Adadelta", "ASGD")
+}
+
+_HOOKS = {
+    "register_hook", "register_full_backward_hook", "register_full_backward_pre_hook", "register_backward_hook",
+    "register_module_full_backward_hook", "register_multi_grad_hook", "register_post_accumulate_grad_hook",
+}  # fmt: skip
+_PRODUCTS = {
+    "matmul", "mm", "bmm", "mv", "addmm", "baddbmm", "einsum", "linear", "conv1d", "conv2d", "conv3d", "tensordot",
+}  # fmt: skip
+# What can be a model that is given, and what isn't one by its name.
+_HELD = (ir.Name, ir.Attribute)
+_LOSS = re.compile(r"(?i)loss|crit|metric|objective")
+
+
+class Inside(NamedTuple):
+    """An event that some path reaches with a region open."""
+
+    event: Event
+    region: Opened
+
+
+def inside(module: Module, kinds: tuple[str, ...]) -> Iterator[Inside]:
+    """The events of some kinds that run inside a region, in the order of the text."""
+    for each in module.once(_all_inside):
+        if each.event.kind in kinds:
+            yield each
+
+
+def _all_inside(module: Module) -> list[Inside]:
+    found: dict[int, Inside] = {}
+    for flow in flows(module):
+        for number, visit in flow.visits.items():
+            if visit.event.kind in (*BACKWARD, *STEPS) and (number not in found or flow.contains(visit.event.call)):
+                found_open = (flow.regions.innermost(state, flow.conditions) for state in visit.states)
+                opened = next((each for each in found_open if each is not None), None)
+                if opened is not None:
+                    found[number] = Inside(visit.event, opened)
+    return [found[number] for number in sorted(found)]
+
+
+def cause(region: Opened) -> str:
+    """What all findings share that are mended by ending this region earlier."""
+    return f"region {region.at}"
+
+
+def region_line(module: Module, region: Opened) -> str:
+    """The line of the place where the region is entered."""
+    return module.line(module.value(region.at))
+
+
+class Stale(NamedTuple):
+    """A model that runs before and behind a step of one region, and the call behind it.
+
+    `surely`: the optimizer that steps is seen to hold its parameters.
+    """
+
+    step: Event
+    call: ir.Call
+    surely: bool
+
+    def said(self, module: Module) -> str:
+        """What the step does to that call, as a clause."""
+        step = module.line(self.step.call)
+        old = "with the old weights" if self.surely else f"with old weights if those are what {step} steps"
+        return f"`{module.text(self.call.func)}` runs again on {module.line(self.call)}, {old}, kept in half precision"
+
+
+def stale(module: Module, region: Opened) -> Stale | None:
+    """The first forward in a region that uses weights from before a step in it, kept in half precision."""
+    opened, holder = module.value(region.at), ir.statement_of(module.value(region.at))
+    made = region_of(module, opened) if isinstance(opened, ir.Call) else None
+    if made is None or made.cache_enabled is not None or not isinstance(holder, (ir.With, ir.Function)):
+        return None
+    calls = list(ir.calls_below(holder.body))
+    if any("torch.clear_autocast_cache" in module.names.of(each.func) for each in calls):
+        return None
+    for found in inside(module, STEPS):
+        here = found.region.at == region.at and found.event.call in calls
+        again = _runs_again(module, found.event, calls, holder) if here else None
+        if again is not None:
+            return again
+    return None
+
+
+def _runs_again(module: Module, step: Event, calls: list[ir.Call], holder: ir.Statement) -> Stale | None:
+    """What of some calls, in the statement that opens their region, runs a model behind a step that one has run
+    before it."""
+    known = objects(module)
+    owned = known.owns.get(str(step.optimizer))
+    before = {known.key(each.func) for each in calls if each.id < step.call.id and not exclusive(each, step.call)}
+    for call in calls:
+        key = known.key(call.func)
+        if key is None or key not in before:
+            continue
+        if key in (owned or ()) and _runs_in_a_later_round(module, step.call, call, key, holder):
+            return Stale(step, call, surely=True)
+        if call.id > step.call.id and not exclusive(call, step.call):
+            may_be = owned is None and module.names.of(call.func) == {UNKNOWN} and isinstance(call.func, _HELD)
+            if key in (owned or ()) or (may_be and not _LOSS.search(ir.last_name(call.func))):
+                return Stale(step, call, owned is not None)
+    return None
+
+
+def _runs_in_a_later_round(module: Module, step: ir.Node, call: ir.Call, key: str, holder: ir.Statement) -> bool:
+    """Whether a call of a model comes again behind a step, in a loop inside of `holder`, for the same model."""
+    shared = [each for each in loops_round(step) if each in loops_round(call) and each.id > holder.id]
+    anew = {name for each in shared for name in objects(module).assigned_in(each)}
+    return key not in anew and any(comes_later(module, each, step, call) for each in shared)
+
+
+def fix(module: Module, found: Inside) -> tuple[Fix | None, str | None]:
+    """The fix that ends the region before its first backward or step, or why there is none."""
+    within = [each for each in module.once(_all_inside) if each.region.at == found.region.at]
+    place = ir.function_of(module.value(found.region.at))
+    if any(ir.function_of(each.event.call) is not place for each in within):
+        return None, "region and step stand in different functions: end the region before that call"
+    holder = enclosing_with(found.event.call, lambda item: item.context.id == found.region.at)
+    if holder is None:
+        return (
+            None,
+            "the region is a decorator or entered by hand: restructure it, so that it holds the forward and the loss",
+        )
+    region, item = holder
+    tops = [top_statement(each.event.call, region) for each in within]
+    ending = {each.id: each for each in tops if each is not None}
+    if None in tops:
+        return None, "it stands in the header of the `with` itself: take it out, behind the region"
+    multiplying = module.once(_multiplying)
+    if multiplying is not None and any(each.event.kind in BACKWARD for each in within):
+        return None, f"{module.line(multiplying)} multiplies matrices in backward; outside their dtypes may differ"
+    doubt = _doubt(module, within)
+    result = end_region(module, region, item, [ending[number] for number in sorted(ending)], safe=doubt is None)
+    if isinstance(result, Refused):
+        return None, result.reason
+    if doubt is not None:
+        return result._replace(message=f"{result.message}; {doubt} may rely on the region"), None
+    return result, None
+
+
+def _doubt(module: Module, within: list[Inside]) -> str | None:
+    """What may need the region beyond the forward; None where nothing in sight does."""
+    bare = next(bare_functions(module), None)
+    if bare is not None:
+        return f"the backward of `{bare.name}`"
+    if module.once(_has_computing_hook):
+        return "a hook that runs in backward"
+    if not all(_is_safe_step(module, each.event) for each in within):
+        return "the optimizer"
+    return None
+
+
+def _is_safe_step(module: Module, event: Event) -> bool:
+    """A step without a closure, by an optimizer whose arithmetic no region changes."""
+    if event.kind not in STEPS:
+        return True
+    assert isinstance(event.call, ir.Call)
+    if len(event.call.args) > (1 if event.kind == "step" else 0) or event.optimizer is None:
+        return False
+    made = objects(module).classes(event.optimizer)
+    return bool(made) and made <= _ELEMENTWISE
+
+
+def _multiplying(module: Module) -> ir.Value | None:
+    """A product of matrices in the backward of a bare Function or in a hook: outside, two dtypes may meet there."""
+    backwards = [
+        each
+        for cls in bare_functions(module)
+        for each in cls.body.statements
+        if isinstance(each, ir.Function) and each.name == "backward"
+    ]
+    for function in (*backwards, *(each for hook in _hooks(module) for each in _in_sight(module, hook))):
+        for statement in ir.walk_statements(function.body):
+            for root in statement.values():
+                for value in ir.walk_values(root):
+                    if is_product(value):
+                        return value
+    return None
+
+
+def _has_computing_hook(module: Module) -> bool:
+    """Whether a function is registered that computes during backward, with gradients of the region's dtype."""
+    return not all(
+        functions and all(is_movable(module, statement) for each in functions for statement in each.body.statements)
+        for functions in (_in_sight(module, hook) for hook in _hooks(module))
+    )
+
+
+def _hooks(module: Module) -> Iterator[ir.Value]:
+    """What is registered to run in backward."""
+    for call in module.whole.near("register_").calls:
+        if isinstance(call.func, ir.Attribute) and call.func.attr in _HOOKS and call.args:
+            yield call.args[-1].value
+
+
+def _in_sight(module: Module, hook: ir.Value) -> list[ir.Function]:
+    """The functions that a hook can be; none where it is not in sight."""
+    if isinstance(hook, ir.Lambda):
+        return [hook.function]
+    bindings = module.names.bindings(hook) if isinstance(hook, ir.Name) else []
+    found = [each.what for each in bindings if isinstance(each, Defined) and isinstance(each.what, ir.Function)]
+    return found if len(found) == len(bindings) else []
+
+
+def is_product(value: ir.Value) -> bool:
+    """Whether a value is a product of matrices."""
+    if isinstance(value, ir.Binary):
+        return value.op == "MatrixMultiply"
+    if not isinstance(value, ir.Call):
+        return False
+    name = ir.last_name(value.func)
+    return name in _PRODUCTS
+
+
+def bare_functions(module: Module) -> Iterator[ir.Class]:
+    """The file's `torch.autograd.Function`s that custom_fwd and custom_bwd don't decorate."""
+    for statement in module.whole.near(*module.words(*AUTOGRAD_FUNCTIONS)).statements:
+        if isinstance(statement, ir.Class) and any(
+            module.names.of(base.value) & AUTOGRAD_FUNCTIONS for base in statement.bases
+        ):
+            decorators = [
+                name
+                for method in statement.body.statements
+                if isinstance(method, ir.Function)
+                for value in method.decorators
+                for name in module.names.of(value.func if isinstance(value, ir.Call) else value)
+            ]
+            if not any(name.endswith(("custom_fwd", "custom_bwd")) for name in decorators):
+                yield statement
+
+
+def has_island(module: Module, found: Inside) -> bool:
+    """Whether a part of the region is switched off, so that backward inside computes it in another dtype."""
+    holder = enclosing_with(found.event.call, lambda item: item.context.id == found.region.at)
+    if holder is None:
+        return False
+    return any(
+        is_false(region.enabled)
+        for statement in ir.walk_statements(holder[0].body, into=False)
+        if isinstance(statement, ir.With)
+        for region in opened_by(module, statement)
+    )

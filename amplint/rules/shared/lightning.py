@@ -1,0 +1,96 @@
+"""Lightning in a file: its Trainers and Fabrics with their precision, its modules. As of lightning 2.6."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.inference.dtypes import dtypes
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import Imported
+from amplint.rules.shared.framework_releases import is_class_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from amplint.model import Module
+
+_LIBRARIES = ("lightning", "pytorch_lightning", "lightning_fabric")
+_SETUPS = [f"{library}.*{what}" for library in _LIBRARIES for what in ("Trainer", "Fabric")]
+_MODULES = [f"{library}.*LightningModule" for library in _LIBRARIES]
+_SCALES = (16, "16", "16-mixed")
+
+
+class Setup(NamedTuple):
+    """A construction of a Trainer or a Fabric (`what`), with its `precision` argument."""
+
+    call: ir.Call
+    what: str
+    precision: ir.Value | None
+
+    def precisions(self, module: Module) -> set[object]:
+        """The literals that its precision can be; None among them where it can be something else."""
+        if self.precision is None:
+            return {None if self.call.unpacks("**") else "32-true"}
+        found: set[object] = set()
+        for each in dtypes(module, self.precision):
+            known = isinstance(each.value, ir.Constant) and isinstance(each.value.value, (int, str))
+            found.add(each.value.value if isinstance(each.value, ir.Constant) and known else None)
+        return found
+
+    def scales(self, module: Module) -> bool:
+        """Whether it can be float16 as autocast takes it, for which Lightning scales losses."""
+        return bool(self.precisions(module) & {*_SCALES})
+
+
+def setups(module: Module) -> list[Setup]:
+    """The Trainers and Fabrics that a file makes."""
+    return module.once(_setups)
+
+
+def _setups(module: Module) -> list[Setup]:
+    return [
+        Setup(call, what, call.keyword("precision"))
+        for call in module.own.near(*module.words(*_SETUPS)).calls
+        for what in ("Trainer", "Fabric")
+        if is_class_of(module, call.func, _LIBRARIES, what)
+    ]
+
+
+def scaling(module: Module, what: str) -> Setup | None:
+    """A Trainer or Fabric of the file that scales losses."""
+    return next((each for each in setups(module) if each.what == what and each.scales(module)), None)
+
+
+def modules(module: Module) -> Iterator[ir.Class]:
+    """The classes of a file that are LightningModules, those that inherit another one of the file too."""
+    words, more = set[str](), set(module.words(*_MODULES))
+    while more - words:
+        words |= more
+        statements = module.whole.near(*sorted(words)).statements
+        found = [each for each in statements if isinstance(each, ir.Class) and _is_module(module, each)]
+        more |= {each.name for each in found} | {
+            name
+            for name, bindings in module.program.scope.bindings.items()
+            if any(isinstance(each, Imported) and each.what in found for each in bindings)
+        }
+    yield from filter(module.is_own, found)
+
+
+def _is_module(module: Module, cls: ir.Class, depth: int = 4) -> bool:
+    for base in cls.bases:
+        if is_class_of(module, base.value, _LIBRARIES, "LightningModule"):
+            return True
+        found = module.names.definition(base.value)
+        if depth and isinstance(found, ir.Class) and _is_module(module, found, depth - 1):
+            return True
+    return False
+
+
+def fabric_of(module: Module, value: ir.Value) -> Setup | None:
+    """The construction that a value comes from, where that is a Fabric's and nothing else."""
+    if not isinstance(value, (ir.Name, ir.Attribute)):
+        return None
+    sources = list(objects(module).sources(value))
+    made = [each for each in setups(module) if each.what == "Fabric" and each.call in sources]
+    return made[0] if len(made) == len(sources) == 1 else None

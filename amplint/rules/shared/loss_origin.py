@@ -1,0 +1,118 @@
+"""Where a loss comes from, as far as one function shows: whether it is surely not scaled (AMP403)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint.fixes.statements import own_statement
+from amplint.model.calls.call_graph import Calls
+from amplint.model.flow.analysis import Flow
+from amplint.model.flow.tensors import SCALE_READS
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.scaler_holders import holders
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import taken_from
+from amplint.model.syntax.scopes import Assigned, Other
+from amplint.rules.shared.scaler_order import Found, calls_of
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_CUT = ("detach", "item", "data", "shape", "size")
+_MANY = 400
+
+
+class Origin:
+    """What a value is made of: the values of its backward slice, and the variables on the way."""
+
+    def __init__(self, module: Module, flow: Flow, value: ir.Value) -> None:
+        self._module = module
+        self._known = objects(module)
+        self._increments = [
+            each for each in ir.walk_statements(flow.container.body, into=False) if isinstance(each, ir.AugAssign)
+        ]
+        self.values: list[ir.Value] = []
+        self.variables: set[str] = set()
+        # Whether the value is made in this function: it is no parameter, and nothing else that comes from elsewhere.
+        self.made_here = self._follow(value)
+
+    def _follow(self, value: ir.Value) -> bool:
+        if len(self.values) > _MANY:
+            return False
+        self.values.append(value)
+        if isinstance(value, ir.Attribute) and value.attr in _CUT:
+            return True
+        if isinstance(value, ir.Name):
+            return self._variable(value)
+        made = [self._follow(child) for child in value.children()]
+        if isinstance(value, ir.Binary):
+            return any(made)  # the other is a weight
+        # What a call is given comes from anywhere; what it returns is new.
+        return isinstance(value, ir.Call) or all(made)
+
+    def _variable(self, value: ir.Name) -> bool:
+        key = self._known.own_key(value)
+        if key in self.variables:
+            return True
+        self.variables.add(key)
+        made = True
+        for each in self._increments:
+            if isinstance(each.target, ir.Name) and self._known.own_key(each.target) == key:
+                self._follow(each.value)
+        for binding in self._known.bindings(value):
+            source = binding.value if isinstance(binding, Assigned) else None
+            if isinstance(binding, Other):
+                source = taken_from(binding.node)
+            made = (source is not None and self._follow(source)) and made
+        return made
+
+
+def surely_plain(module: Module, found: Found) -> bool:
+    """Whether nothing in sight can have multiplied the loss of a plain backward by the scale.
+
+    Flow analysis has followed the loss from the model; or the scaler stays in this function's own calls, each
+    `scale(...)` goes straight into a backward (or nowhere), and the loss is made here, of values that the scaler has no
+    part in.
+    """
+    known, calls = objects(module), module.once(Calls)
+    backward = found.visit.event
+    if holders(module) or backward.subject is None:
+        return False
+    function = ir.function_of(backward.call)
+    for value in (*module.whole.within(function).values, *module.whole.near("scale").values):
+        if isinstance(value, ir.Attribute):
+            here = ir.function_of(value) is function
+            called = isinstance(value.parent, ir.Call) and value.parent.func is value
+            if value.attr in SCALE_READS and here:
+                return False
+            if value.attr == "scale" and not called and known.is_scaler(value.base) is not None:
+                return False
+        elif isinstance(value, ir.Call) and ir.function_of(value) is function and calls.callee(value) is None:
+            if any(known.is_scaler(arg.value) is not None for arg in value.args):
+                return False
+    if found.issue.how != "unsure":
+        return True
+    scales = calls_of(found.flow, found.issue.scaler, "scale")
+    if not all(_goes_into_backward(module, event.call) for event in scales):
+        return False
+    origin = Origin(module, found.flow, backward.subject)
+    return origin.made_here and not any(known.is_scaler(value) is not None for value in origin.values)
+
+
+def _goes_into_backward(module: Module, call: ir.Value) -> bool:
+    if own_statement(call) is not None or _calls_backward(call):
+        return True
+    parent = call.parent
+    if not isinstance(parent, ir.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ir.Name):
+        return False
+    key = objects(module).own_key(parent.targets[0])
+    reads = [
+        value
+        for value in module.whole.near(parent.targets[0].name).values
+        if isinstance(value, ir.Name) and not value.bound and objects(module).own_key(value) == key
+    ]
+    return all(_calls_backward(read) for read in reads)
+
+
+def _calls_backward(value: ir.Value) -> bool:
+    return isinstance(value.parent, ir.Attribute) and value.parent.attr == "backward"

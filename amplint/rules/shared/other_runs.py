@@ -1,0 +1,311 @@
+"""A run that goes on from what another one saved: which switches differ between runs, and what the loads ask before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.call_graph import Calls, callers, passed
+from amplint.model.calls.external_calls import local_class
+from amplint.model.inference.formulas import TRUE, Formula, World, both, negated, possible
+from amplint.model.inference.value_sets import ON_CUDA, decided
+from amplint.model.names.reaching_definitions import reaching, returned
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import conditions_round, taken_from
+from amplint.model.syntax.nesting import loop_of, upwards
+from amplint.model.syntax.scopes import Assigned, Other, owner_class
+from amplint.rules.shared.scaler_usage import Life, flags_in
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# What reads something that a run is given: the command line, a configuration, the environment, the machine.
+_READS = re.compile(r"(?i)pars|load|read|env|conf|args|opts?$|option|setup|get$|capab|supported")
+_OUTSIDE = {"os.environ", "sys.argv"}
+_CHECKPOINTS = re.compile(r"(?i)load|resume|restore|checkpoint|ckpt|ckp|latest")
+_IN_MEMORY = re.compile(r"io\.|tempfile\.")
+# What a `try` may wait for that a scaler doesn't raise where the state is empty.
+_OTHER_ERRORS = {
+    "AttributeError", "FileNotFoundError", "IOError", "ImportError", "IndexError", "KeyError", "OSError", "TypeError",
+    "ValueError",
+}  # fmt: skip
+_FOLLOW = 8
+
+
+class Entry(NamedTuple):
+    """A state that is read from a checkpoint: its key there, the checkpoint, and what is given or assigned on the way
+    to the load, each with the place where it is, the load first.
+    """
+
+    key: str
+    checkpoint: ir.Value
+    given: tuple[tuple[ir.Value, ir.Value], ...]
+
+
+def entries(module: Module, load: ir.Call) -> Iterator[Entry]:
+    """Where the state comes from that a call of `load_state_dict()` is given, through variables and parameters."""
+    if load.args:
+        yield from _entries(module, load.args[0].value, ((load.args[0].value, load),), _FOLLOW)
+
+
+def _entries(
+    module: Module, value: ir.Value, given: tuple[tuple[ir.Value, ir.Value], ...], depth: int
+) -> Iterator[Entry]:
+    if isinstance(value, ir.Subscript) and isinstance(value.index, ir.Constant) and isinstance(value.index.value, str):
+        yield Entry(value.index.value, value.base, given)
+    elif isinstance(value, ir.Call) and isinstance(value.func, ir.Attribute) and value.func.attr in ("get", "pop"):
+        name = value.positional[0] if value.positional else None
+        if isinstance(name, ir.Constant) and isinstance(name.value, str):
+            yield Entry(name.value, value.func.base, given)
+    elif isinstance(value, ir.Name) and depth:
+        bindings = reaching(module.names, value)
+        only = bindings[0] if len(bindings) == 1 else None
+        for each in bindings:
+            if isinstance(each, Assigned):
+                yield from _entries(module, each.value, (*given, (each.value, each.value)), depth - 1)
+        if isinstance(only, Other) and isinstance(only.node, ir.Function):
+            function = only.node
+            for call, passed_on in zip(callers(module, function), passed(module, function, value.name), strict=True):
+                if passed_on is not None:
+                    yield from _entries(module, passed_on, (*given, (passed_on, call)), depth - 1)
+
+
+def is_of_another_run(module: Module, load: ir.Call, save: ir.Call, entry: Entry) -> bool:
+    """Whether what is loaded may be what another run saved: not what this one did, to go back to it."""
+    function = ir.function_of(load)
+    if loop_of(load) is not None or (ir.function_of(save) is function and save.id < load.id):
+        return False
+    calls = callers(module, function)
+    if calls and all(loop_of(each) is not None for each in calls):
+        return False
+    return _is_read(module, entry.checkpoint, _FOLLOW)
+
+
+def _is_read(module: Module, value: ir.Value, depth: int) -> bool:
+    """Whether a checkpoint comes from a file, or from whoever calls the function."""
+    while isinstance(value, (ir.Subscript, ir.Attribute)):
+        value = value.base
+    if isinstance(value, ir.Conditional):
+        return _is_read(module, value.then, depth) or _is_read(module, value.other, depth)
+    if isinstance(value, ir.Call):
+        if isinstance(value.func, ir.Attribute) and value.func.attr in ("get", "pop"):
+            return _is_read(module, value.func.base, depth)
+        names = module.names.of(value.func)
+        kept = any(_is_in_memory(module, each, depth) for each in value.positional[:1])
+        return bool(_CHECKPOINTS.search(ir.last_name(value.func))) and not kept and "builtins.dict" not in names
+    if not isinstance(value, ir.Name) or not depth:
+        return False
+    for binding in reaching(module.names, value):
+        if isinstance(binding, Assigned) and _is_read(module, binding.value, depth - 1):
+            return True
+        if isinstance(binding, Other) and isinstance(binding.node, ir.Function):
+            given = passed(module, binding.node, value.name)
+            if not given or any(each is None or _is_read(module, each, depth - 1) for each in given):
+                return True
+    return False
+
+
+def _is_in_memory(module: Module, value: ir.Value, depth: int) -> bool:
+    """Whether the program itself makes the file that it reads: a buffer, or a temporary one."""
+    if isinstance(value, ir.Call):
+        return any(_IN_MEMORY.match(name) for name in module.names.of(value.func))
+    if not isinstance(value, ir.Name) or not depth:
+        return False
+    for binding in reaching(module.names, value):
+        found: list[ir.Value | None] = []
+        if isinstance(binding, Assigned):
+            found.append(binding.value)
+        elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
+            found += passed(module, binding.node, value.name)
+        elif isinstance(binding, Other) and (source := taken_from(binding.node)) is not None:
+            found += source.items if isinstance(source, ir.Sequence) else [source]
+        if any(each is not None and _is_in_memory(module, each, depth - 1) for each in found):
+            return True
+    return False
+
+
+# --- switches that a run is given ------------------------------------------------------------------------------------
+
+
+def off_in_another_run(module: Module, life: Life, save: ir.Call, load: ir.Call) -> tuple[World, Formula] | None:
+    """Under what a run saves the state of a scaler that is off, and another one loads it into the same, on.
+
+    None where both take their switch from the code itself; or only from whether there is cuda, without which any
+    scaler is off.
+    """
+    enabled, known = life.made.enabled, decided(module)
+    if enabled is None:
+        return None
+    on, made = known.of(enabled), where_made(module, life)
+    if not on.facts() - ON_CUDA.facts() or not _differs(module, enabled):
+        return None
+    if _asks_for_switch(module, life, save) or possible(on, made, known.around(load)) is None:
+        return None
+    saved = both(made, known.around(save))
+    world = possible(negated(on), saved, ON_CUDA) or possible(negated(on), saved)
+    return (world, on) if world is not None else None
+
+
+def where_made(module: Module, life: Life) -> Formula:
+    """What has to hold for a scaler to be made: where it isn't, it has no state to save or load.
+
+    Tests whether it is there already say nothing of later: by then it is.
+    """
+    tests = [test for test, _ in conditions_round(life.made.call)]
+    if any(flags_in(module, test) & life.keys for test in tests):
+        return TRUE
+    return decided(module).around(life.made.call)
+
+
+def _asks_for_switch(module: Module, life: Life, save: ir.Call) -> bool:
+    """Whether a test round a save asks for the switch, whatever object it is read of, or for more of the scaler than
+    whether there is one.
+    """
+    assert life.made.enabled is not None
+    words = {name.rpartition(".")[2].rpartition(":")[2] for name in flags_in(module, life.made.enabled)}
+    key = objects(module).key
+    for test, _ in conditions_round(save):
+        for each in ir.walk_values(test):
+            if isinstance(each, (ir.Name, ir.Attribute)) and ir.last_name(each) in words:
+                return True
+            if isinstance(each, ir.Attribute) and key(each.base) in life.keys:
+                return True
+    return False
+
+
+def _differs(module: Module, value: ir.Value) -> bool:
+    """Whether one run may be given another value than the next: by the command line, a configuration, a caller."""
+    found = set(_sources(module, value, set()))
+    return True in found and None not in found
+
+
+def _sources(module: Module, value: ir.Value, seen: set[int]) -> Iterator[bool | None]:
+    """What a value comes from: whether it is outside of the code; None for what the checkpoint itself says."""
+    if value.id in seen:
+        return
+    seen.add(value.id)
+    if isinstance(value, ir.Name):
+        yield from _of_name(module, value, seen)
+    elif isinstance(value, ir.Attribute) and owner_class(value) is not None:
+        for each in module.names.stored(value):
+            if each is not None:
+                yield from _sources(module, each, seen)
+    elif module.names.of(value) & _OUTSIDE:
+        yield True
+    elif isinstance(value, ir.Attribute):
+        yield from _sources(module, value.base, seen)
+    elif isinstance(value, ir.Call):
+        yield from _of_call(module, value, seen)
+    else:
+        for child in value.children():
+            if isinstance(child, ir.Value):
+                yield from _sources(module, child, seen)
+
+
+def _of_name(module: Module, value: ir.Name, seen: set[int]) -> Iterator[bool | None]:
+    for binding in reaching(module.names, value):
+        if isinstance(binding, Assigned):
+            yield from _sources(module, binding.value, seen)
+        elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
+            given = passed(module, binding.node, value.name)
+            if not given:
+                yield True
+            for each in given:
+                if each is None:
+                    yield True
+                else:
+                    yield from _sources(module, each, seen)
+        elif isinstance(binding, Other) and (source := taken_from(binding.node)) is not None:
+            yield from _sources(module, source, seen)
+
+
+def _of_call(module: Module, call: ir.Call, seen: set[int]) -> Iterator[bool | None]:
+    names = module.names.of(call.func)
+    if names & {"torch.load", "torch.cuda.is_available"}:
+        yield None if "torch.load" in names else False
+        return
+    callee = module.once(Calls).find(call)
+    if callee is not None and local_class(module, call.func) is None:
+        for each in returned(callee.function):
+            if each.value is not None:
+                yield from _sources(module, each.value, seen)
+        return
+    if local_class(module, call.func) is None and _READS.search(ir.last_name(call.func)):
+        yield True
+    for part in (call.func.base if isinstance(call.func, ir.Attribute) else None, *(arg.value for arg in call.args)):
+        if part is not None:
+            yield from _sources(module, part, seen)
+
+
+# --- guards ----------------------------------------------------------------------------------------------------------
+
+
+def is_asked_for(module: Module, entry: Entry) -> bool:
+    """Whether something on the way to a load asks whether the state is empty, or catches the error."""
+    return any(_catches(place) or _is_asked_for(module, entry, place) for _, place in entry.given)
+
+
+def _is_asked_for(module: Module, entry: Entry, place: ir.Value) -> bool:
+    state = set[str]().union(
+        *(flags_in(module, each) for each in (entry.checkpoint, *(value for value, _ in entry.given)))
+    )
+    tests = [test for test, _ in conditions_round(place)]
+    function = ir.function_of(place)
+    tests += [
+        each.test
+        for each in module.whole.within(function).statements
+        if isinstance(each, ir.Assert) and each.id < place.id and ir.function_of(each) is function
+    ]
+    return any(_asks_for_more(module, atom, entry, state) for test in tests for atom in _atoms(test))
+
+
+def _atoms(test: ir.Value) -> Iterator[ir.Value]:
+    """The tests that a test is made of."""
+    if isinstance(test, ir.Bool):
+        yield from _atoms(test.left)
+        yield from _atoms(test.right)
+    elif isinstance(test, ir.Unary) and test.op == "Not":
+        yield from _atoms(test.operand)
+    else:
+        yield test
+
+
+def _asks_for_more(module: Module, test: ir.Value, entry: Entry, state: set[str]) -> bool:
+    """Whether a test asks a state or checkpoint for more than whether it is there: an empty one is there as well."""
+    if isinstance(test, ir.Compare) and len(test.ops) == 1:
+        if test.ops[0] in ("Is", "IsNot") and ir.is_none(test.rights[0]):
+            return False
+        if test.ops[0] in ("In", "NotIn") and isinstance(test.left, ir.Constant):
+            return False
+    if isinstance(test, ir.Call) and module.names.of(test.func) & {"builtins.isinstance", "builtins.hasattr"}:
+        return False
+    key = objects(module).key
+    if isinstance(test, (ir.Name, ir.Attribute)) and key(test) is not None:
+        return key(test) in state and key(test) != key(entry.checkpoint)
+    for each in ir.walk_values(test):
+        bound = module.names.bound_once(each) if isinstance(each, ir.Name) else None
+        if key(each) in state or (bound is not None and flags_in(module, bound.value) & state):
+            return True
+    return False
+
+
+def _catches(place: ir.Value) -> bool:
+    """Whether a `try` or `with` round a place catches what a scaler raises."""
+    for each in upwards(ir.statement_of(place)):
+        up = each.parent
+        if isinstance(up, ir.Try) and each.block is up.body and any(_may_catch(one) for one in up.handlers):
+            return True
+        if isinstance(up, ir.With) and any(
+            isinstance(item.context, ir.Call) and ir.last_name(item.context.func) == "suppress" for item in up.items
+        ):
+            return True
+    return False
+
+
+def _may_catch(handler: ir.Handler) -> bool:
+    if handler.type is None:
+        return True
+    types = handler.type.items if isinstance(handler.type, ir.Sequence) else (handler.type,)
+    return any(ir.last_name(each) not in _OTHER_ERRORS for each in types)

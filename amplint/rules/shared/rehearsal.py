@@ -1,0 +1,176 @@
+"""Steps that train nothing: on random data alone, in a file that saves nothing, as benchmarks and tests take them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.external_calls import local_class, method
+from amplint.model.inference.value_sets import decided
+from amplint.model.names.reaching_definitions import reaching, returned
+from amplint.model.objects.amp_objects import objects
+from amplint.model.regions.training_regions import trained
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import taken_from
+from amplint.model.syntax.nesting import loops_round
+from amplint.model.syntax.scopes import Binding, Other, owner_class
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+    from amplint.model.regions.training_regions import Entered
+
+_KEEPS = re.compile(r"(?i)save|checkpoint|state_dict|export|push_to_hub|dump")
+_RANDOM = re.compile(
+    r"torch\.(?:randn?|randint|randperm|normal|bernoulli|zeros|ones|empty|full|arange|linspace)(?:_like)?$"
+    r"|numpy\.random\."
+)
+# What makes of random data other such: the first argument tells.
+_TAKES_OVER = re.compile(r"torch\.(?:tensor|as_tensor|from_numpy)$")
+_NEUTRAL = re.compile(r"torch\.(?:device|nn\.|optim\.|amp\.|float|bfloat|half)")
+_NUMBERS = {"builtins.range", "itertools.count", "itertools.repeat"}
+_LOADER = "torch.utils.data.DataLoader"
+_MOVES = ("to", "cuda", "xpu", "npu", "type", "view", "reshape", "expand")
+_FOLLOW = 6
+
+
+def is_rehearsal(module: Module, backward: ir.Node) -> bool:
+    """Whether a step computes with data that is all made up, and the file saves nothing.
+
+    A loop over something else than numbers is one over data; and with one of several backwards the others are judged.
+    """
+    function = ir.function_of(backward)
+    steps = [each for each in trained(module) if ir.function_of(each.event.call) is function]
+    loops = [each for each in loops_round(backward) if isinstance(each, ir.For)]
+    return (
+        all(_counts(module, each.iter) or _makes_up(module, each.iter) for each in loops)
+        and all(_is_made_up(module, entered) for each in steps for entered in each.entered)
+        and not _saves(module)
+    )
+
+
+def _counts(module: Module, value: ir.Value) -> bool:
+    """Whether a loop is over numbers: `range(n)`, `tqdm(range(n))`."""
+    calls = [each for each in ir.walk_values(value) if isinstance(each, ir.Call)]
+    return any(module.names.of(each.func) <= _NUMBERS for each in calls)
+
+
+def _makes_up(module: Module, value: ir.Value) -> bool:
+    """Whether a loop is over a dataset of the file, or a loader of one, whose items are all random."""
+    if not isinstance(value, ir.Call):
+        return False
+    if module.names.of(value.func) == {_LOADER} and value.positional:
+        return _makes_up(module, _only(module, value.positional[0]))
+    cls = local_class(module, value.func)
+    item = method(module, cls, "__getitem__") if cls is not None else None
+    parts = [part for each in returned(item) for part in _parts(each.value)] if item is not None else []
+    return bool(parts) and all(
+        isinstance(each, ir.Call) and bool(names := module.names.of(each.func)) and all(map(_RANDOM.match, names))
+        for each in parts
+    )
+
+
+def _only(module: Module, value: ir.Value) -> ir.Value:
+    """What a variable surely stands for; the value itself where that can't be told."""
+    found = decided(module).alternatives(value)
+    return found[0].value if len(found) == 1 else value
+
+
+def _parts(value: ir.Value | None) -> list[ir.Value | None]:
+    return list(value.items) if isinstance(value, ir.Sequence) else [value]
+
+
+def _is_made_up(module: Module, entered: Entered) -> bool:
+    """Whether all that a region computes with is random, or the same for ever."""
+    if not isinstance(entered.at, ir.With):
+        return False
+    calls = [each for each in ir.calls_below(entered.at.body) if ir.last_name(each.func) not in _MOVES]
+    sources = [each for call in calls for arg in call.args for each in _sources(module, arg.value, entered.at, _FOLLOW)]
+    return True in sources and False not in sources
+
+
+def _saves(module: Module) -> bool:
+    return any(_KEEPS.search(ir.last_name(each.func)) for each in module.whole.near(_KEEPS).calls)
+
+
+def _sources(module: Module, value: ir.Value, at: ir.With, depth: int) -> Iterator[bool | None]:
+    """Of what a value is made of: True for random data, False for what may be other data, None for what is no data."""
+    if not depth:
+        yield False
+    elif isinstance(value, ir.Constant):
+        yield None
+    elif isinstance(value, ir.Call):
+        yield from _called(module, value, at, depth)
+    elif isinstance(value, (ir.Name, ir.Attribute)):
+        yield from _kept(module, value, at, depth)
+    elif isinstance(value, ir.Subscript):
+        yield from _sources(module, value.base, at, depth)
+    else:
+        for child in value.children():
+            yield from _sources(module, child, at, depth)
+
+
+def _called(module: Module, call: ir.Call, at: ir.With, depth: int) -> Iterator[bool | None]:
+    names = module.names.of(call.func)
+    if names and all(map(_RANDOM.match, names)):
+        yield True
+    elif names and all(map(_NEUTRAL.match, names)):
+        yield None
+    elif names and all(map(_TAKES_OVER.match, names)) and call.positional:
+        yield from _sources(module, call.positional[0], at, depth - 1)
+    elif _makes_up(module, call):
+        yield True
+    elif isinstance(call.func, ir.Attribute) and owner_class(call.func) is not None:
+        if _is_within(call, at) and module.once(Calls).find(call) is None:
+            yield None  # a model; what it is given is asked for by itself
+        else:
+            yield from _followed(module, call, at, depth)
+    elif isinstance(call.func, ir.Attribute) and not names & {"builtins.next", "builtins.iter"}:
+        yield from _sources(module, call.func.base, at, depth - 1)  # `x.to(device)`
+    elif _is_within(call, at):
+        yield None
+    else:
+        yield from _followed(module, call, at, depth)
+
+
+def _kept(module: Module, value: ir.Value, at: ir.With, depth: int) -> Iterator[bool | None]:
+    names = module.names.of(value)
+    if (names and all(map(_NEUTRAL.match, names))) or _is_model(module, value):
+        yield None
+    else:
+        yield from _followed(module, value, at, depth)
+
+
+def _followed(module: Module, value: ir.Value, at: ir.With, depth: int) -> Iterator[bool | None]:
+    found = [each.value for each in decided(module).alternatives(value)]
+    if found == [value] and isinstance(value, ir.Name):
+        found = [source for each in reaching(module.names, value) if (source := _unpacked(each)) is not None] or found
+    if found == [value]:
+        yield False
+    for each in found:
+        if each is not value:
+            yield from _sources(module, each, at, depth - 1)
+
+
+def _unpacked(binding: Binding) -> ir.Value | None:
+    """What a loop's target, or one of several targets, takes its values from."""
+    return taken_from(binding.node) if isinstance(binding, Other) else None
+
+
+def _is_model(module: Module, value: ir.Value) -> bool:
+    """Whether a value is called somewhere, or owned by an optimizer: a model or a loss."""
+    known = objects(module)
+    key = known.key(value)
+    if key is None:
+        return False
+    owned = {root for roots in known.owns.values() for root in roots}
+    name = ir.last_name(value)
+    return key in owned or any(known.key(each.func) == key for each in module.whole.called(name))
+
+
+def _is_within(node: ir.Node, at: ir.With) -> bool:
+    up: ir.Node | None = node
+    while up is not None and up is not at:
+        up = up.parent
+    return up is at

@@ -1,0 +1,208 @@
+"""Where a run is resumed: the loads of optimizers' states, those in sight and the signs of those that are not."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from amplint.base.paths import seen_from
+from amplint.model.calls.call_graph import callers, passed
+from amplint.model.objects.amp_objects import objects
+from amplint.model.project.importers import loader_of_optimizers
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
+from amplint.model.syntax.operators import ORDERS
+from amplint.model.syntax.scopes import Assigned, Other
+from amplint.rules.shared.checkpoints import saved_by
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_OPTIMIZER = re.compile(r"(?i)optim|^opts?$|^opts?_|_opts?$")
+_RESUMES = re.compile(r"(?i)^_*(auto_?)?(load|resume|restore)(?!_state_dict)(?!er)")
+_LOADING = re.compile(r"(?i)load|resume|restore")
+_UNUSUAL = re.compile(r"(?i)eval|debug|sanity|dry")
+_BEST = re.compile(r"(?i)best|improv")
+_LAST_OF_ALL = re.compile(r"(?i)best|final")
+_EPOCHS = re.compile(r"(?i)epoch|max_?(step|iter)|num_?(step|iter)|total_?(step|iter)")
+_UP = 3
+
+
+def loads_in_sight(module: Module) -> list[ir.Call]:
+    """The loads of an optimizer's state, from a file as far as can be told, whatever steps the optimizer."""
+    return module.once(_loads_in_sight)
+
+
+def _loads_in_sight(module: Module) -> list[ir.Call]:
+    return [
+        call
+        for call in module.whole.near("load_state_dict").calls
+        if isinstance(call.func, ir.Attribute) and call.func.attr == "load_state_dict" and call.args
+        if _is_of_an_optimizer(module, call.func.base, call) and not _from_memory(module, call.args[0].value)
+        if not _is_of_none(module, call.func.base)
+    ]
+
+
+def _is_of_none(module: Module, base: ir.Value) -> bool:
+    """Whether an optimizer is a parameter for which each call of the function gives None."""
+    only = module.names.bindings(base) if isinstance(base, ir.Name) else []
+    function = only[0].node if len(only) == 1 and isinstance(only[0], Other) else None
+    if not isinstance(base, ir.Name) or not isinstance(function, ir.Function):
+        return False
+    values = passed(module, function, base.name)
+    return bool(values) and all(ir.is_none(each) for each in values)
+
+
+def _is_of_an_optimizer(module: Module, base: ir.Value, call: ir.Call) -> bool:
+    if objects(module).is_optimizer(base) is not None:
+        return True
+    said: list[ir.Value] = [call]
+    loop = loop_of(call)
+    if isinstance(loop, ir.For) and isinstance(base, ir.Name):
+        if any(isinstance(each, ir.Name) and each.name == base.name for each in ir.walk_values(loop.target)):
+            said.append(loop.iter)
+    return any(_says_optimizer(each) for value in said for each in ir.walk_values(value))
+
+
+def _says_optimizer(value: ir.Value) -> bool:
+    word = value.value if isinstance(value, ir.Constant) else ir.last_name(value)
+    return isinstance(word, str) and bool(_OPTIMIZER.search(word))
+
+
+def _from_memory(module: Module, value: ir.Value) -> bool:
+    """Whether a state was taken of an object by this run."""
+    found = [value]
+    if isinstance(value, ir.Name):
+        found = [each.value for each in module.names.bindings(value) if isinstance(each, Assigned)]
+    return any(
+        isinstance(each, ir.Attribute) and each.attr == "state_dict" for one in found for each in ir.walk_values(one)
+    )
+
+
+def handed_over(module: Module) -> ir.Call | None:
+    """A call that by its name loads a checkpoint, and is given an optimizer."""
+    for call in module.own.near(_LOADING).calls:
+        given = [each.value for each in call.args if isinstance(each.value, (ir.Name, ir.Attribute))]
+        if _RESUMES.search(ir.last_name(call.func)) and any(map(_says_optimizer, given)):
+            return call
+    return None
+
+
+def loaded_elsewhere(module: Module) -> str | None:
+    """Another file that has to do with this one and loads an optimizer's state, as messages name it."""
+    found = loader_of_optimizers(module.source.filename)
+    return seen_from(found, module.source.filename) if found is not None else None
+
+
+def is_resumed(module: Module) -> bool:
+    """Whether something loads an optimizer's state: here, out of sight in what is called here, or in another file."""
+    return bool(loads_in_sight(module)) or handed_over(module) is not None or loaded_elsewhere(module) is not None
+
+
+def is_last_of_all(module: Module, state: ir.Call, place: ir.Node) -> bool:
+    """Whether a state is one of the best model or of the final one: nobody goes on with training there.
+
+    That is told by the file's name, by a test whether the model is better than before, or by the training's end.
+    `place`: where the scaler can be reached, which may be a call of the function that saves.
+    """
+    saved = saved_by(module, state)
+    if saved is not None and any(map(_LAST_OF_ALL.search, _paths(module, saved, state))):
+        return True
+    return any(_stands_last(module, each, _UP) for each in (state, saved or state, place))
+
+
+def _stands_last(module: Module, node: ir.Node, up: int) -> bool:
+    """Whether a place is reached with a better model only, or when training is over, in its function or its callers."""
+    if any(_asks_for_better(module, each, node) for each in ifs_round(node)) or _is_behind_training(node):
+        return True
+    sites = callers(module, ir.function_of(node)) if up else []
+    return bool(sites) and all(_stands_last(module, each, up - 1) for each in sites)
+
+
+def _asks_for_better(module: Module, statement: ir.If, node: ir.Node) -> bool:
+    """Whether a test asks for the best, by its names, or compares with what is then set to be it."""
+    if any(_BEST.search(ir.last_name(each)) for each in ir.walk_values(statement.test)):
+        return not (isinstance(statement.test, ir.Unary) and statement.test.op == "Not")
+    compared = [
+        module.on_one_line(side)
+        for each in ir.walk_values(statement.test)
+        if isinstance(each, ir.Compare) and set(each.ops) <= ORDERS.keys()
+        for side in each.children()
+        if not isinstance(side, ir.Constant)
+    ]
+    return any(
+        (set(compared) - {module.on_one_line(target)}) & {module.on_one_line(one) for one in ir.walk_values(each.value)}
+        for each in ir.walk_statements(statement.then, into=False)
+        if isinstance(each, ir.Assign) and each.value is not None
+        for target in each.targets
+        if module.on_one_line(target) in compared
+    )
+
+
+def _is_behind_training(node: ir.Node) -> bool:
+    """Whether a loop over epochs, or over all the steps, is over there, and none is round it."""
+    if loop_of(node) is not None:
+        return False
+    for each in upwards(ir.statement_of(node)):
+        for before in each.block.statements[: each.block.statements.index(each)]:
+            if isinstance(before, (ir.For, ir.While)) and _is_of_epochs(before):
+                return True
+    return False
+
+
+def _is_of_epochs(loop: ir.For | ir.While) -> bool:
+    header = (loop.target, loop.iter) if isinstance(loop, ir.For) else (loop.test,)
+    return any(_EPOCHS.search(ir.last_name(value)) for each in header for value in ir.walk_values(each))
+
+
+def usual_first(module: Module, key: str | None, state: ir.Call) -> tuple[bool, bool, bool]:
+    """For sorting: False first for states under a key, and in a file, that is loaded, and for those of a usual path."""
+    keys, paths = module.once(_loaded)
+    saved = saved_by(module, state)
+    own = _paths(module, saved, state) if saved is not None else set()
+    return key not in keys, not (own & paths), _is_rare(state) or (saved is not None and _is_rare(saved))
+
+
+def _is_rare(call: ir.Call) -> bool:
+    """Whether a place is reached in unusual runs only: for an error, an evaluation alone, a flag without a loop."""
+    if any(each.block.role.startswith("handler") for each in upwards(ir.statement_of(call))):
+        return True
+    around = ifs_round(call)
+    if around and loop_of(call) is None:
+        return True
+    words = (ir.last_name(value) for each in around for value in ir.walk_values(each.test))
+    return any(map(_UNUSUAL.search, words))
+
+
+def _loaded(module: Module) -> tuple[set[object], set[str]]:
+    """The keys under which optimizers' states are read, and what the files are called that are loaded there."""
+    keys, paths = set[object](), set[str]()
+    for call in loads_in_sight(module):
+        for value in ir.walk_values(call.args[0].value):
+            if isinstance(value, ir.Constant):
+                keys.add(value.value)
+        function = ir.function_of(call)
+        for other in module.whole.within(function).calls:
+            if ir.function_of(other) is function and ir.last_name(other.func) == "load":
+                paths |= _paths(module, other, call)
+    return keys, paths
+
+
+def _paths(module: Module, call: ir.Call, state: ir.Call) -> set[str]:
+    """The names of files among the arguments of a call: constants, and what variables are bound to."""
+    found = set()
+    for arg in call.args:
+        values = list(ir.walk_values(arg.value))
+        if state in values or isinstance(arg.value, ir.Mapping):
+            continue
+        for value in values:
+            bound = module.names.bindings(value) if isinstance(value, ir.Name) else []
+            more = [each.value for each in bound if isinstance(each, Assigned) and not _is_dict(each.value)]
+            for one in (value, *(each for other in more for each in ir.walk_values(other))):
+                if isinstance(one, ir.Constant) and isinstance(one.value, str) and len(one.value) > 2:
+                    found.add(one.value)
+    return found
+
+
+def _is_dict(value: ir.Value) -> bool:
+    return isinstance(value, ir.Mapping) or (isinstance(value, ir.Call) and ir.last_name(value.func) == "dict")

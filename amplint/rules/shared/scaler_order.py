@@ -1,0 +1,375 @@
+"""What the rules of the scaler's order share (AMP402 and on): where its calls stand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.events import Event, events
+from amplint.model.flow.analysis import Flow, flows
+from amplint.model.flow.state import State
+from amplint.model.flow.visits import Issue, Visit
+from amplint.model.objects.amp_objects import objects
+from amplint.model.project.importers import user_of
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import block_leaves
+from amplint.model.syntax.nesting import (
+    conditions,
+    dominates,
+    exclusive,
+    ifs_round,
+    loop_of,
+    loops_round,
+    skipping,
+    upwards,
+)
+from amplint.model.usage.mentions_of import near_kept
+
+if TYPE_CHECKING:
+    from amplint.base.findings import Finding, Fix
+    from amplint.model import Module
+
+    Judge = Callable[[Module, "Found"], Finding | None]
+    FixBuilder = Callable[[Module, Flow, Visit, Event], tuple[Fix | None, str | None]]
+
+
+class Found(NamedTuple):
+    """A misuse: in which function's flow, and on which of its paths."""
+
+    flow: Flow
+    issue: Issue
+    states: list[State]
+
+    @property
+    def here(self) -> bool:
+        """Whether the finding stands in that function itself, and in none that it calls."""
+        return self.flow.contains(self.issue_node)
+
+    @property
+    def issue_node(self) -> ir.Value:
+        """The call that the finding stands at."""
+        return self.flow.node(self.issue.at)
+
+    @property
+    def visit(self) -> Visit:
+        """That call, as the flow comes to it."""
+        return self.flow.visits[self.issue.at]
+
+    @property
+    def cause(self) -> Event | None:
+        """The other call that takes part, if the flow comes to it."""
+        visit = self.flow.visits.get(self.issue.cause)
+        return visit.event if visit is not None else None
+
+
+def found(module: Module, code: str) -> list[Found]:
+    """The misuse of one code, in the order of the text; for each place first as its own function shows it."""
+    return module.once(_found, code)
+
+
+def _found(module: Module, code: str) -> list[Found]:
+    if "_per_optimizer_states" in module.source.text:
+        return []  # the program looks into the scaler's books itself
+    every = [Found(flow, issue, states) for flow in flows(module) for issue, states in flow.found(code)]
+    every = [each for each in every if not _is_doubtful(each) and not _is_refuted(module, each)]
+    return sorted(every, key=lambda each: (each.issue.at, not each.here))
+
+
+def one_for_each(module: Module, code: str, judge: Judge) -> Iterator[Finding]:
+    """The findings of one code: for each place the first that a rule makes of the misuse that shows there."""
+    told: set[int] = set()
+    for each in found(module, code):
+        finding = judge(module, each) if each.issue.at not in told else None
+        if finding is not None:
+            told.add(each.issue.at)
+            yield finding
+
+
+_OF_ORDER = ("AMP404", "AMP405", "AMP406", "AMP418")
+
+
+def _is_of_order(issue: Issue) -> bool:
+    """Whether a misuse has to do with the scaler's own books, whatever the gradients are."""
+    return issue.code in _OF_ORDER or (issue.code, issue.how) == ("AMP410", "unchecked")
+
+
+def _is_refuted(module: Module, each: Found) -> bool:
+    """Whether all that call a function show that what it does is right there: the scaler that they pass is off."""
+    callers = [
+        flow
+        for flow in flows(module)
+        if flow is not each.flow and each.issue.at in flow.visits and flow.leads_to(each.flow.container)
+    ]
+    # What callers in between show by themselves, those who call them know better.
+    outer = [flow for flow in callers if not any(other.leads_to(flow.container) for other in callers)]
+    code, of_order = each.issue.code, _is_of_order(each.issue)
+    return bool(outer) and all(
+        (flow.sees_scaler(each.issue.at) if of_order else flow.sees_gradients(each.issue.at))
+        and not any(issue.at == each.issue.at and _is_of_order(issue) is of_order for issue, _ in flow.found(code))
+        for flow in outer
+    )
+
+
+def _is_doubtful(each: Found) -> bool:
+    """Whether an update comes too early only if one of the backwards before it is that of the gradients it meets, and
+    they may have another one."""
+    backwards = (event.call for event in each.flow.events if event.kind == "backward")
+    return (each.issue.code, each.issue.how) == ("AMP410", "unsure") and not all(
+        any(dominates(*pair) for pair in side_by_side(each.flow, backward, each.issue_node)) for backward in backwards
+    )
+
+
+_NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}
+
+
+def where(module: Module, each: Found, also: str | None = None) -> str:
+    """Under which conditions a misuse shows, if not always: at most two, as the program asks for them.
+
+    `also`: one that no path of the flow shows by itself, `k > 1` where something waits for each k-th iteration.
+    """
+    flow, (code, at, _, meets, *_) = each.flow, each.issue
+    # What is wrong there with another's gradients, as in a later iteration, is wrong all the same.
+    wrong = {state for issue, states in flow.found(code) if (issue.at, issue.meets) == (at, meets) for state in states}
+    others = [state for state in flow.visits[meets].states if state not in wrong]
+    common = frozenset.intersection(*(state.facts for state in wrong))
+    telling = {(key, truth) for key, truth in common if any(state.known(key) is (not truth) for state in others)}
+    found = []
+    for key, truth in sorted(telling, key=lambda fact: ("(" in fact[0], fact[0])):  # the user's flags first
+        test, meant = flow.conditions.asked.get(key, (None, True))
+        if test is not None:
+            found.append(in_words(module.on_one_line(test), truth is meant))
+    if also is not None and also not in found and not any(" % " in text for text in found):
+        found.insert(0, also)
+    return f" (where {' and '.join(found[:2])})" if found else ""
+
+
+def in_words(text: str, holds: bool) -> str:
+    """A condition in words: as the program asks for it, or negated."""
+    if holds:
+        return f"`{text}`"
+    negated = next((text.replace(one, other) for one, other in _NEGATED.items() if text.count(one) == 1), None)
+    if negated is not None and " and " not in text and " or " not in text:
+        return f"`{negated}`"
+    return f"not `{text}`"
+
+
+def home(module: Module, *calls: ir.Node) -> Flow | None:
+    """The flow of the function that some calls stand in, if it is one and shows them: there a fix can be made."""
+    own = next((flow for flow in flows(module) if flow.contains(calls[0])), None)
+    return own if own is not None and all(own.contains(call) and call.id in own.visits for call in calls) else None
+
+
+def fix_at_home(module: Module, each: Found, build: FixBuilder, elsewhere: str) -> tuple[Fix | None, str | None]:
+    """The fix of a misuse in the function that both of its calls stand in, or why there is none."""
+    cause = each.cause
+    own = home(module, each.issue_node, cause.call) if cause is not None else None
+    if own is None:
+        return None, elsewhere
+    return build(module, own, own.visits[each.issue.at], own.visits[each.issue.cause].event)
+
+
+def visits(flow: Flow, *kinds: str) -> list[Visit]:
+    """The visits of a function's events of some kinds, in the order of the text."""
+    return [visit for visit in flow.in_order if visit.event.kind in kinds]
+
+
+def calls_of(flow: Flow, scaler: str, *kinds: str) -> list[Event]:
+    """The calls of a scaler's methods in a function, and in those that it calls, in the order of the text."""
+    return [event for event in flow.events if event.kind in kinds and event.scaler == scaler]
+
+
+def backward_between(module: Module, flow: Flow, first: ir.Node, second: ir.Node) -> bool:
+    """Whether a backward, or a call that may run one, stands between two nodes of one function."""
+    return any(
+        first.id < place.id < second.id
+        for each in flow.events
+        if each.kind == "backward" or (each.kind == "opaque" and _may_be(module, each, ("backward",)))
+        for place in places(flow, each.call, second)
+    )
+
+
+def always_off(flow: Flow, visit: Visit) -> bool:
+    """Whether a call of a scaler is only ever reached with the scaler off."""
+    return all(flow.disabled(str(visit.event.scaler), state) for state in visit.states)
+
+
+def stepping(flow: Flow) -> set[str | None]:
+    """The optimizers that a function unscales or steps."""
+    return {visit.event.optimizer for visit in visits(flow, "optimizer_step", "step", "unscale_")}
+
+
+def receiver(event: Event) -> ir.Value:
+    """The object whose method an event calls."""
+    assert isinstance(event.call, ir.Call)
+    assert isinstance(event.call.func, ir.Attribute)
+    return event.call.func.base
+
+
+def on_micro_steps(each: Found) -> bool:
+    """Whether an `unscale_` that an earlier iteration left without update runs on each micro step, with the update at
+    the boundary: what is wrong is the unscale_."""
+    event = each.visit.event
+    loop = loop_of(event.call)
+    updates = [
+        call for call in calls_of(each.flow, each.issue.scaler, "update") if not exclusive(call.call, event.call)
+    ]
+    if updates and loop is not None and not any(loop in upwards(ir.statement_of(each.call)) for each in updates):
+        return True  # round a loop that has none
+    return bool(updates) and all(
+        ir.function_of(update.call) is not ir.function_of(event.call)
+        or counts(each.flow, skipping(event.call, update.call, "continue"))
+        for update in updates
+    )
+
+
+def used_elsewhere(module: Module, flow: Flow, scaler: str, method: str) -> bool:
+    """Whether a function that the flow doesn't show calls a method of the scaler, in this file or in another."""
+    known = objects(module)
+    return used_by_others(module, scaler, method) or any(
+        isinstance(call.func, ir.Attribute)
+        and call.func.attr == method
+        and known.is_scaler(call.func.base) == known.original(scaler)
+        and not flow.contains(call)
+        and not flow.follows(call)
+        for call in module.whole.near(method).calls
+    )
+
+
+def used_by_others(module: Module, scaler: str, method: str) -> bool:
+    """Whether another file of the project calls a method of a scaler that a class of this file keeps."""
+    owner, _, attribute = objects(module).original(scaler).rpartition(".")
+    if not owner or not attribute.isidentifier():
+        return False
+    classes = frozenset(each.cls.name for each in module.functions if each.cls is not None)
+    return user_of(module.source.filename, attribute, method, classes) is not None
+
+
+def methods_used(module: Module, scaler: str) -> set[str]:
+    """The names of the attributes that the file reads of a scaler."""
+    known = objects(module)
+    return {
+        value.attr
+        for value in near_kept(module, {scaler}).values
+        if isinstance(value, ir.Attribute) and known.is_scaler(value.base) == scaler
+    }
+
+
+def _changed_round(module: Module, node: ir.Node) -> set[str]:
+    """What the loops round a node assign."""
+    return {key for loop in loops_round(node) for key in objects(module).assigned_in(loop)}
+
+
+def other_arm_has(module: Module, node: ir.Node, *kinds: str) -> bool:
+    """Whether an if round a node has another arm with such an event: its condition may be AMP's own flag.
+
+    An arm that leaves has what stands behind the if for its other arm.
+    """
+    for each in upwards(ir.statement_of(node)):
+        outer = each.parent
+        if isinstance(outer, ir.If):
+            other = outer.orelse if each.block is outer.then else outer.then
+            if other is not None and _may_have(module, other, kinds):
+                return True
+        for before in each.block.statements[: each.block.statements.index(each)]:
+            if isinstance(before, ir.If) and block_leaves(before.then) and _may_have(module, before.then, kinds):
+                return True
+    return False
+
+
+def _may_have(module: Module, block: ir.Block, kinds: tuple[str, ...], depth: int = 4) -> bool:
+    """Whether a suite, or a function that it calls, has events of some kinds, or calls what can't be seen."""
+    return any(_may_be(module, event, kinds, depth) for event in events(module).below(block))
+
+
+def _may_be(module: Module, event: Event, kinds: tuple[str, ...], depth: int = 4) -> bool:
+    if event.kind != "opaque":
+        return event.kind in kinds
+    callee = module.once(Calls).callee(event.call) if isinstance(event.call, ir.Call) else None
+    return callee is None or not depth or _may_have(module, callee.function.body, kinds, depth - 1)
+
+
+def asked_apart(flow: Flow, node: ir.Node, without: ir.Node) -> bool:
+    """Whether ifs decide about one call and not about another: they may ask for AMP, as those of the other do."""
+    return any(not flow.conditions.counts(each.test) for each in conditions(node, without))
+
+
+def dynamic(module: Module, flow: Flow, node: ir.Node, without: ir.Node, depth: int = 4) -> list[ir.Value]:
+    """The tests that decide about one call and not about another, and that come out differently in each iteration."""
+    known = objects(module)
+    assigned = _changed_round(module, node) | _changing(module, flow, node)
+    found = [
+        test
+        for test in asked(flow, node, without, depth=0)
+        if not known.names_in(test) <= flow.counters
+        if known.names_in(test) & assigned or any(isinstance(value, ir.Call) for value in ir.walk_values(test))
+    ]
+    if depth and ir.function_of(node) is not ir.function_of(without):
+        for site in flow.call_sites(node):
+            found += dynamic(module, flow, site, without, depth - 1)
+    return found
+
+
+def _changing(module: Module, flow: Flow, node: ir.Node) -> set[str]:
+    """The parameters of the function round a node that get another value in each iteration of a loop that calls it."""
+    known, calls = objects(module), module.once(Calls)
+    function, found = ir.function_of(node), set[str]()
+    for site in flow.call_sites(node) if function is not None else ():
+        assigned = _changed_round(module, site)
+        callee = calls.find(site)
+        given = calls.arguments(site, callee) if callee is not None and callee.function is function else None
+        for name, value in (given or {}).items():
+            if function is not None and value is not None and known.names_in(value) & assigned:
+                found.add(known.variable(function.scope, name))
+    return found
+
+
+def asked(flow: Flow, node: ir.Node, without: ir.Node, depth: int = 4) -> list[ir.Value]:
+    """The tests that decide about one call and not about another, those round the calls that lead to it too."""
+    if ir.function_of(node) is ir.function_of(without):
+        return [each.test for each in conditions(node, without)]
+    tests = [each.test for each in ifs_round(node)]
+    for site in flow.call_sites(node) if depth else ():
+        tests += asked(flow, site, without, depth - 1)
+    return tests
+
+
+def guards(flow: Flow, node: ir.Node, depth: int = 4) -> Iterator[tuple[ir.Value, bool]]:
+    """The tests of the ifs round a node, or round a call that leads to it, and how they have to come out."""
+    for each in upwards(ir.statement_of(node)):
+        if isinstance(each.parent, ir.If):
+            yield each.parent.test, each.block is each.parent.then
+    for site in flow.call_sites(node) if depth else ():
+        yield from guards(flow, site, depth - 1)
+
+
+def places(flow: Flow, node: ir.Node, other: ir.Node, depth: int = 4) -> Iterator[ir.Node]:
+    """A node, or the calls that lead to it, as they stand in the function of another one."""
+    if ir.function_of(node) is ir.function_of(other):
+        yield node
+    for site in flow.call_sites(node) if depth else ():
+        yield from places(flow, site, other, depth - 1)
+
+
+def side_by_side(flow: Flow, one: ir.Node, other: ir.Node, depth: int = 4) -> list[tuple[ir.Node, ir.Node]]:
+    """Two nodes, or the calls that lead to them, as they stand in one function: the innermost that has both."""
+    level = [other]
+    while level and depth:
+        if found := [(place, each) for each in level for place in places(flow, one, each)]:
+            return found
+        level = [site for each in level for site in flow.call_sites(each)]
+        depth -= 1
+    return []
+
+
+def counts(flow: Flow, tests: list[ir.If]) -> bool:
+    """Whether one of some ifs asks for the accumulation boundary (`(i + 1) % k == 0`), by itself or among others."""
+    return any(flow.conditions.counts(part) for each in tests for part in _parts(each.test))
+
+
+def _parts(test: ir.Value) -> Iterator[ir.Value]:
+    if isinstance(test, ir.Bool):
+        yield from _parts(test.left)
+        yield from _parts(test.right)
+    else:
+        yield test

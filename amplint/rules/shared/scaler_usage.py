@@ -1,0 +1,299 @@
+"""The scalers that a file makes: all that it does with each, whose steps they make, and where they can be reached."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from amplint.model.calls.external_calls import bases_in_sight, function_named, local_function
+from amplint.model.inference.devices import Region, is_false, regions
+from amplint.model.inference.value_sets import decided
+from amplint.model.objects.amp_objects import Made, objects
+from amplint.model.regions.cpu_training import does_nothing, is_for_accelerators, trains_on_cpu
+from amplint.model.regions.training_regions import trained
+from amplint.model.syntax import ir
+from amplint.model.syntax.arguments import given_to
+from amplint.model.syntax.nesting import ifs_round
+from amplint.model.syntax.scopes import NOTHING, UNKNOWN, Assigned
+from amplint.model.usage.mentions_of import near_kept
+from amplint.rules.shared.made_before import Order, made_before
+from amplint.rules.shared.scaler_keepers import keepers
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+# Calls that look at what they are given, and no more.
+_LOOKS = re.compile(r"builtins\.(isinstance|print|type|bool|id|hasattr|repr|len|str)$")
+
+
+class Life:
+    """All that a file does with one scaler that it makes.
+
+    `unseen`: the scaler gets to where it can't be followed. `methods`: the names of the attributes that are read of it.
+    `keeper`: the class whose objects keep it as an attribute.
+    """
+
+    def __init__(self, module: Module, scaler: str, made: Made) -> None:
+        self._module = module
+        self._known = objects(module)
+        self.scaler = scaler
+        self.made = made
+        self.methods: set[str] = set()
+        function = ir.function_of(made.call)
+        self.keeper = function.cls if function is not None and scaler.startswith("self") else None
+        self.keys = self._of_keepers()
+        self.unseen = self._stored_twice()
+        todo = list(self.keys)
+        while todo:
+            for value in _uses(module, todo.pop()):
+                for key in self._follow(value) - self.keys:
+                    self.keys.add(key)
+                    todo.append(key)
+
+    def _of_keepers(self) -> set[str]:
+        """The keys by which the scaler is an attribute of the objects that keep it; a variable's own."""
+        attr = self.scaler.partition(".")[2]
+        owners = keepers(self._module, self.keeper) if self.keeper is not None else ()
+        return {self.scaler, *(f"{each}.{attr}" for each in owners)}
+
+    def _stored_twice(self) -> bool:
+        """Whether the scaler is kept under two names, or in an object that code elsewhere may add to."""
+        statement = ir.statement_of(self.made.call)
+        if not isinstance(statement, ir.Assign) or len(statement.targets) != 1:
+            return True
+        function = ir.function_of(statement)
+        target = statement.targets[0]
+        if isinstance(target, ir.Name):
+            return False
+        cls = function.cls if function is not None else None
+        return cls is None or not self.scaler.startswith(f"self{cls.id}.") or not bases_in_sight(self._module, cls)
+
+    def _follow(self, value: ir.Value) -> set[str]:
+        """Take in one use of the scaler; the keys that it has from there on."""
+        up = value.parent
+        if isinstance(up, ir.Attribute):
+            self.methods.add(up.attr)
+            return set()
+        if isinstance(value, ir.Name) and value.bound:
+            return set()
+        if isinstance(up, ir.Call) and up.func is not value:
+            return self._given(value, up)
+        if isinstance(up, ir.Assign):
+            if value not in up.targets and any(self._known.key(each) not in self.keys for each in up.targets):
+                self.unseen = True
+        elif not isinstance(up, (ir.Compare, ir.Bool, ir.Unary, ir.If, ir.While, ir.Assert, ir.Expr, ir.Delete)):
+            self.unseen = self.unseen or not (isinstance(up, ir.Conditional) and up.test is value)
+        return set()
+
+    def _given(self, value: ir.Value, call: ir.Call) -> set[str]:
+        names = self._module.names.of(call.func)
+        if any(_LOOKS.match(name) for name in names):
+            return set()
+        function = local_function(self._module, call.func)
+        if isinstance(call.func, ir.Attribute) and names <= {UNKNOWN, NOTHING}:
+            function = function_named(self._module, call.func.attr)
+        param = parameter_of(function, call, value) if function is not None else None
+        if function is None or param is None:
+            self.unseen = True
+            return set()
+        return {self._known.variable(function.scope, param)}
+
+
+def _uses(module: Module, key: str) -> list[ir.Value]:
+    known = objects(module)
+    values = near_kept(module, {key}).values
+    return [each for each in values if isinstance(each, (ir.Name, ir.Attribute)) and known.key(each) == key]
+
+
+def every_life(module: Module) -> list[Life]:
+    """The scalers that the file makes, and what it does with them."""
+    return module.once(_lives)
+
+
+def _lives(module: Module) -> list[Life]:
+    return [Life(module, scaler, made[0]) for scaler, made in objects(module).made.items()]
+
+
+def lives(module: Module) -> list[Life]:
+    """The scalers that the file makes and that may be on."""
+    made = objects(module).made
+    return [
+        life
+        for life in every_life(module)
+        if any(each.enabled is None or not is_off(module, each.enabled) for each in made[life.scaler])
+    ]
+
+
+def parameter_of(function: ir.Function, call: ir.Call, value: ir.Value) -> str | None:
+    """The name of the parameter that takes an argument of a call of the function; None where that can't be told."""
+    return next((name for name, each in _given_by(function, call).items() if each is value), None)
+
+
+def argument_of(function: ir.Function, call: ir.Call, param: str) -> ir.Value | None:
+    """What a call gives for a parameter of the function, its default where it gives nothing."""
+    return _given_by(function, call).get(param)
+
+
+def _given_by(function: ir.Function, call: ir.Call) -> dict[str, ir.Value | None]:
+    bound = function.cls is not None and isinstance(call.func, ir.Attribute)
+    return given_to(function.params[1 if bound else 0 :], call.positional, call.args)
+
+
+def is_off(module: Module, enabled: ir.Value) -> bool:
+    """Whether `enabled` is surely False: the literal, or a name that is bound to nothing else."""
+    if isinstance(enabled, ir.Name):
+        bindings = module.names.bindings(enabled)
+        return bool(bindings) and all(isinstance(each, Assigned) and is_false(each.value) for each in bindings)
+    return is_false(enabled)
+
+
+def flags_in(module: Module, value: ir.Value) -> set[str]:
+    """The keys of the variables and attributes that a value reads: of `args.amp`, not of `args`."""
+    known = objects(module)
+    return {
+        key
+        for each in ir.walk_values(value)
+        if isinstance(each, (ir.Name, ir.Attribute)) and not isinstance(each.parent, ir.Attribute)
+        if (key := known.key(each)) is not None
+    }
+
+
+def asks(module: Module, life: Life, node: ir.Node) -> bool:
+    """Whether an if round a node asks for the scaler, or for something of its flag."""
+    about = set(life.keys) | (flags_in(module, life.made.enabled) if life.made.enabled is not None else set())
+    return any(flags_in(module, each.test) & about for each in ifs_round(node))
+
+
+def float16_possible(module: Module) -> bool:
+    """Whether some region of the file can be float16; without any the scaler speaks for itself."""
+    return module.once(_float16_possible)
+
+
+def _float16_possible(module: Module) -> bool:
+    return overflows(module) or all(is_false(each.enabled) for each in regions(module))
+
+
+def overflows(module: Module) -> bool:
+    """Whether some region in sight can be float16, so that gradients overflow and steps are skipped."""
+    found = [each for each in regions(module) if not is_false(each.enabled) and not does_nothing(module, each)]
+    return any(each.name in ("float16", None) for region in found for each in decided(module).region_dtypes(region))
+
+
+def maybe_float16(module: Module) -> Region | None:
+    """The first region in sight whose dtype can't be told, where none is evidently float16."""
+    found = [region for region in regions(module) if not is_false(region.enabled)]
+    names = [(region, {each.name for each in decided(module).region_dtypes(region)}) for region in found]
+    if any("float16" in each for _, each in names):
+        return None
+    return next((region for region, each in names if None in each), None)
+
+
+def trains_off(module: Module) -> bool:
+    """Whether each scaled loss is evidently one of float32: all regions of the file are literally off, and it comes out
+    of one, or all are for accelerators, and the file trains on the CPU.
+    """
+    found = regions(module)
+    if found and all(is_for_accelerators(module, each) for each in found):
+        return trains_on_cpu(module) is not None
+    if not found or not all(is_false(each.enabled) for each in found):
+        return False
+    scaled = [each for each in trained(module) if each.event.kind == "scale"]
+    return bool(scaled) and all(each.entered and not each.unseen for each in scaled)
+
+
+def linked(module: Module, life: Life, optimizer: str) -> bool:
+    """Whether the file shows that the scaler steps the optimizer, or gives both to one of its functions.
+
+    Where one object keeps both, and the file steps none of its optimizers with the scaler, that is enough.
+    """
+    known = objects(module)
+    owner = life.scaler.partition(".")[0]
+    together = owner.startswith("self") and optimizer.startswith(f"{owner}.")
+    for call in near_kept(module, life.keys).calls:
+        given = [known.key(arg.value) for arg in call.args]
+        if isinstance(call.func, ir.Attribute) and call.func.attr in ("step", "unscale_"):
+            if known.key(call.func.base) in life.keys and given:
+                if optimizer in given:
+                    return True
+                together = together and not str(given[0]).startswith(f"{owner}.")
+        elif optimizer in given and life.keys & set(given):
+            function = function_named(module, ir.last_name(call.func))
+            if function is not None and not _steps_another(module, life, function, call, optimizer):
+                return True
+    return together
+
+
+def _steps_another(module: Module, life: Life, function: ir.Function, call: ir.Call, optimizer: str) -> bool:
+    """Whether a function that is given the scaler and an optimizer steps others of its parameters with it, not this."""
+    known = objects(module)
+    params = {known.variable(function.scope, each.name) for each in function.params}
+    stepped = {
+        known.key(each.args[0].value)
+        for each in near_kept(module, life.keys).calls
+        if isinstance(each.func, ir.Attribute) and each.func.attr == "step" and each.args
+        if known.key(each.func.base) in life.keys and ir.function_of(each) is function
+    }
+    taken = [parameter_of(function, call, arg.value) for arg in call.args if known.key(arg.value) == optimizer]
+    own = {known.variable(function.scope, each) for each in taken if each is not None}
+    return bool(own and stepped) and stepped <= params and not stepped & own
+
+
+def in_reach(module: Module, life: Life, place: ir.Node) -> bool:
+    """Whether the scaler can be read at a place: the variable is visible there, or it is the same object's."""
+    function = ir.function_of(place)
+    owner, _, attr = life.scaler.partition(".")
+    if owner.startswith("self") and attr:
+        while function is not None and function.cls is None:
+            function = function.outer
+        return function is not None and function.cls is not None and owner == f"self{function.cls.id}"
+    scope = function.scope if function is not None else module.program.scope
+    return objects(module).variable(scope, life.scaler.rpartition(":")[2]) == life.scaler
+
+
+def text_at(module: Module, life: Life, place: ir.Node) -> str | None:
+    """How the scaler is written at a place where it is surely there; None where it may be missing."""
+    if why_not_at(module, life, place) is not None:
+        return None
+    name = ir.statement_of(life.made.call).targets[0]  # type: ignore[attr-defined]
+    if isinstance(name, ir.Name):
+        return name.name
+    function = ir.function_of(place)
+    if not isinstance(name, ir.Attribute) or function is None or function.cls is None or not function.params:
+        return None
+    return f"{function.params[0].name}.{name.attr}"
+
+
+def why_not_at(module: Module, life: Life, place: ir.Node) -> str | None:
+    """Why the scaler can't be used at a place, as a clause about the place; None where it surely can.
+
+    It can where it is made before on every path, and not made anew after.
+    """
+    known = objects(module)
+    statement, line = ir.statement_of(life.made.call), module.line(life.made.call)
+    if not in_reach(module, life, place):
+        return f"where the scaler (made on {line}) is not in reach"
+    if len(known.made[life.scaler]) != 1:
+        others = " and ".join(sorted({module.line(each.call) for each in known.made[life.scaler]}))
+        return f"and the scaler is made in more than one place ({others})"
+    if not isinstance(statement, ir.Assign) or statement.value is not life.made.call:
+        if isinstance(life.made.call.parent, (ir.Conditional, ir.Bool)):
+            return f"where the scaler may be missing: it is made under a condition ({line})"
+        return f"where it can't be told whether the scaler made on {line} is there"
+    name = statement.targets[0]
+    if isinstance(name, ir.Name):
+        if len(known.bindings(name)) != 1:
+            return f"where `{name.name}` may be something other than the scaler made on {line}"
+    else:
+        function = ir.function_of(place)
+        if not isinstance(name, ir.Attribute) or function is None or function.cls is None or not function.params:
+            return f"where the scaler (made on {line}) is not in reach"
+        if len(function.cls.stored(name.attr)) != 1:
+            return f"where `{module.text(name)}` may be something other than the scaler made on {line}"
+    order = made_before(module, statement, place)
+    if order is Order.LATER:
+        return f"before the scaler is made ({line})"
+    if order is Order.UNSURE:
+        if ifs_round(statement):
+            return f"where the scaler may be missing: it is made under a condition ({line})"
+        return f"where the scaler may not be made yet ({line})"
+    return None

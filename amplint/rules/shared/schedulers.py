@@ -1,0 +1,139 @@
+"""Learning rate schedulers (AMP412, AMP424): whose learning rate they set, and which of their steps belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.events import Event
+from amplint.model.calls.external_calls import MAKES_SCHEDULER
+from amplint.model.flow.analysis import Flow
+from amplint.model.inference.iterations import runs_once
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import exclusive, loop_of, loops_round
+from amplint.model.syntax.scopes import NOTHING
+from amplint.model.usage.mentions_of import near_kept
+from amplint.rules.shared.scaler_order import places, visits
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_TORCHS = "torch.optim.lr_scheduler."
+# What it watches is a metric, not the optimizer's steps.
+_BY_METRIC = _TORCHS + "ReduceLROnPlateau"
+
+
+def _is_known(name: str) -> bool:
+    return (name.startswith(_TORCHS) and name != _BY_METRIC) or MAKES_SCHEDULER.fullmatch(name) is not None
+
+
+class Pair(NamedTuple):
+    """A scheduler's step without arguments, and the scaler's step of the same iteration, for the same optimizer.
+
+    `place` is that step in the scheduler's function, or the call there that leads to it.
+    """
+
+    call: ir.Call
+    step: Event
+    place: ir.Node
+
+
+class Schedulers:
+    """The schedulers of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._known = objects(module)
+        self._module = module
+        self.optimizers: dict[str, set[str]] = {}  # of those that are torch's, by the scheduler's key
+        self._others: set[str] = set()  # kept where something else is kept too
+        self._read_all(
+            module.own.near(
+                *module.words(f"{_TORCHS}*", "transformers.*get_*schedule*", "diffusers.*get_*schedule*")
+            ).statements
+        )
+        self._read_all(near_kept(module, self.optimizers).statements)  # what else they are
+
+    def _read_all(self, statements: list[ir.Statement]) -> None:
+        for statement in filter(self._module.is_own, statements):
+            if isinstance(statement, ir.Assign) and statement.value is not None:
+                for key in map(self._known.key, statement.targets):
+                    if key is not None:
+                        self._read(key, statement.value)
+
+    def _read(self, key: str, value: ir.Value) -> None:
+        if isinstance(value, ir.Conditional):
+            self._read(key, value.then)
+            self._read(key, value.other)
+            return
+        names = self._module.names.of(value.func if isinstance(value, ir.Call) else value)
+        torchs = bool(names) and all(_is_known(name) for name in names)
+        if isinstance(value, ir.Call) and torchs:
+            given = value.positional[0] if value.positional else value.keyword("optimizer")
+            optimizer = self._known.key(given) if given is not None else None
+            if optimizer is not None:
+                self.optimizers.setdefault(key, set()).add(optimizer)
+                return
+        if names != {NOTHING}:
+            self._others.add(key)
+
+    def is_torchs(self, key: str | None) -> bool:
+        """Whether an object is surely one of torch's schedulers, of an optimizer that is known."""
+        return key in self.optimizers and key not in self._others
+
+    def may_be_one(self, value: ir.Value) -> bool:
+        """Whether an object is a scheduler by what it is called, and of no class that says otherwise."""
+        made = self._known.classes(self._known.key(value) or "")
+        named = "sched" in ir.last_name(value).lower()
+        return named and not any(name.rpartition(".")[2].lstrip("_")[:1].isupper() for name in made)
+
+
+def pairs(module: Module, flow: Flow, *, certain: bool) -> Iterator[Pair]:
+    """The steps of schedulers in a function, each with the first step of the scaler in the same innermost loop.
+
+    `certain`: of torch's schedulers only, whose optimizer is known; the step may be one of many that a function makes.
+    """
+    schedulers = module.once(Schedulers)
+    steps = [visit.event for visit in visits(flow, "step")]
+    for call in module.own.near("step").calls if steps else ():
+        if not (isinstance(call.func, ir.Attribute) and call.func.attr == "step" and not call.args):
+            continue
+        if not flow.contains(call):
+            continue
+        key = objects(module).key(call.func.base)
+        known = schedulers.is_torchs(key)
+        if not known and (certain or not schedulers.may_be_one(call.func.base)):
+            continue
+        for step in steps:
+            own = not known or step.optimizer in schedulers.optimizers[str(key)]
+            every = places(flow, step.call, call) if certain else _led_to_once(module, flow, step.call, call)
+            place = next((each for each in every if _is_beside(each, call)), None)
+            if own and place is not None:
+                yield Pair(call, step, place)
+                break
+
+
+def _led_to_once(module: Module, flow: Flow, node: ir.Node, other: ir.Node, depth: int = 4) -> Iterator[ir.Node]:
+    """A node, or the calls that lead to it once, in the function of another one: `train_one_epoch()` steps often."""
+    if ir.function_of(node) is ir.function_of(other):
+        yield node
+    elif depth and all(runs_once(module, each) for each in loops_round(node)):
+        for site in flow.call_sites(node):
+            yield from _led_to_once(module, flow, site, other, depth - 1)
+
+
+def _is_beside(place: ir.Node, call: ir.Call) -> bool:
+    """Whether two calls are made equally often: in the same innermost loop, and not in different arms."""
+    return loop_of(place) is loop_of(call) and not exclusive(call, place)
+
+
+def asks_for(module: Module, test: ir.Value, call: ir.Call) -> bool:
+    """Whether a test asks no more than whether there is a scheduler: `if scheduler:`, `if scheduler is not None:`."""
+    assert isinstance(call.func, ir.Attribute)
+    known = objects(module)
+    if isinstance(test, ir.Compare):
+        nothing = test.rights[-1]
+        if test.ops != ("IsNot",) or not (isinstance(nothing, ir.Constant) and nothing.value is None):
+            return False
+        test = test.left
+    return known.key(test) is not None and known.key(test) == known.key(call.func.base)

@@ -1,0 +1,444 @@
+"""AMP401's fix: where `unscale_` goes, for which optimizer, under which condition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amplint.base.findings import Applicability, Edit, Fix
+from amplint.fixes.edits import indentation, insert, line_end, line_start
+from amplint.fixes.region_end import last_offset
+from amplint.fixes.statements import line_before, own_statement, removed, says_the_same, text_with_comment
+from amplint.model.calls.events import Event
+from amplint.model.flow.state import State
+from amplint.model.flow.visits import Visit
+from amplint.model.objects.amp_objects import objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import conditions, exclusive, loop_of, loops_round, upwards
+from amplint.model.syntax.scopes import Assigned
+from amplint.model.torch_facts.grad_scaler import Stage
+from amplint.rules.shared.clips import clips_scaled, unscale_for
+from amplint.rules.shared.norm_reads import reads_behind, takes_norm
+from amplint.rules.shared.scaler_order import Found, backward_between, calls_of, found, receiver, stepping
+from amplint.rules.shared.unscale_safety import (
+    doubt,
+    ends,
+    half_parameters,
+    leaves_without_update,
+    rescales_result,
+    tuned,
+)
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+
+_READ_BEFORE = "the norm was read further up, so unscale_ belongs before that"
+_SOME_PATHS = "the gradients are scaled on some paths only, under a condition that can't be repeated here"
+_ON_TOP = "gradients of an iteration before, unscaled by then, may be left in them: clear those behind the step first"
+_NO_STEP = "no step of the scaler follows in this function, so the optimizer to unscale is not known"
+
+
+class ClipFix:
+    """Builds the fix of one clip."""
+
+    # What a call may stand in that runs it under a condition, or several times.
+    kept_out: tuple[type[ir.Value], ...] = (ir.Conditional, ir.Bool, ir.Comprehension, ir.Lambda)
+
+    def __init__(self, module: Module, clip: Found) -> None:
+        self._module = module
+        self._flow = clip.flow
+        self._visit = visit = clip.visit
+        self._bad = _bad(module, clip)
+        self._issue = clip.issue
+        self._statement = ir.statement_of(visit.event.call)
+
+    def build(self) -> tuple[Fix | None, str | None]:
+        """The fix, or why there is none."""
+        unscale = self._unscale_behind()
+        if unscale is not None:
+            return self._bring_up(unscale)
+        scalers = {scaler for scaler, _ in self._visit.stepped}
+        if not self._visit.steps or len(scalers) != 1:
+            return None, self._no_step()
+        optimizers = {optimizer for _, optimizer in self._visit.stepped}
+        steps = [step for step in self._visit.steps if self._flow.contains(step)]
+        if not steps:
+            return None, "the step stands in another function: unscale_ belongs before the clip, by the names of here"
+        if len(optimizers) > 1:
+            owners = self._owners() & optimizers
+            steps = [step for step in steps if self._optimizer_key(step) in owners]
+            if len(owners) != 1:
+                return None, "which of several optimizers owns the clipped parameters can't be seen"
+        step = steps[0]
+        assert isinstance(step, ir.Call)
+        assert isinstance(step.func, ir.Attribute)
+        call = unscale_for(self._module, step)
+        place = self._place(step)
+        if isinstance(place, str):
+            return None, place
+        if not all(says_the_same(self._module, name, place, step) for name in (step.func.base, step.args[0].value)):
+            return None, "the optimizer or scaler is bound only behind it"
+        if rescales_result(self._module, self._visit):
+            return None, f"its result is divided by the scale: with `{call}` before it that division has to go"
+        if self._on_micro_steps(step):
+            if ir.statement_of(step).block is self._statement.block:
+                return None, _no_update(call)
+            return self._move(call, step)
+        if half_parameters(self._module, self._roots()):
+            return None, "with half parameters unscale_ raises: keep them in float32"
+        guard = self._guard(step, place)
+        if guard is None:
+            return None, _ON_TOP if self._is_on_top() else _SOME_PATHS
+        if self._ends_without_update(step):
+            return None, _no_update(call)
+        served = [self._visit, *self._siblings()]
+        doubts = [doubt(self._module, each, self._optimizer_key(step)) for each in served]
+        return self._insert(call, place, guard, next(filter(None, doubts), ""))
+
+    def _no_step(self) -> str:
+        """Why no step of the scaler comes behind the clip."""
+        line, call = self._module.line, self._visit.event.call
+        past = [each for each in self._visit.bypasses if self._flow.contains(each)]
+        if past:
+            return f"the step on {line(past[0])} goes past the scaler: step through that first"
+        steps = [each for each in calls_of(self._flow, self._issue.scaler, "step") if each.call.id > call.id]
+        early = [each for each in found(self._module, "AMP410") if each.flow is self._flow and each.issue.at > call.id]
+        if steps and early and early[0].issue.at < steps[0].call.id:
+            return f"the update on {line(early[0].issue_node)} comes before the step: move that behind it first"
+        return _NO_STEP
+
+    # --- an unscale_ that comes too late ----------------------------------------------------------------------------
+
+    def _unscale_behind(self) -> Event | None:
+        """The first `unscale_` after it, of the scaler that scaled and the optimizer that owns the gradients."""
+        call = self._visit.event.call
+        found = [
+            each
+            for each in calls_of(self._flow, self._issue.scaler, "unscale_")
+            if each.call.id > call.id and self._flow.contains(each.call) and not exclusive(each.call, call)
+        ]
+        if len(stepping(self._flow)) > 1:
+            found = [each for each in found if each.optimizer in self._owners()]
+        return found[0] if found else None
+
+    def _bring_up(self, unscale: Event) -> tuple[Fix | None, str | None]:
+        module, statement = self._module, own_statement(unscale.call)
+        assert isinstance(unscale.call, ir.Call)
+        text = module.text(unscale.call)
+        refusal = f"this belongs after `{text}`, or that before it"
+        at = self._place(unscale.call)
+        if statement is None or isinstance(at, str):
+            return None, refusal
+        place = next((each for each in upwards(at) if each.block is statement.block), None)
+        if place is None or place.id > statement.id:
+            return None, refusal
+        if backward_between(module, self._flow, place, statement) or _leaves_between(place, statement):
+            return None, refusal
+        if self._visit.event.kind == "clip" and rescales_result(module, self._visit):
+            return None, f"its result is divided by the scale: with `{text}` before it that division has to go"
+        names = receiver(unscale), unscale.call.args[0].value
+        gone = removed(module, statement)
+        before = line_before(module, place, text_with_comment(module, statement))
+        if gone is None or before is None or not all(says_the_same(module, each, place, statement) for each in names):
+            return None, refusal
+        against = self._tuned()
+        kind = Applicability.UNSAFE if against else Applicability.SAFE
+        title = f"Call `{text}` before it" + (f" ({against})" if against else "")
+        return Fix(kind, title, (before, gone)), None
+
+    def _tuned(self) -> str:
+        """Which number may have been tuned to scaled gradients; "" for none."""
+        return tuned(self._module, self._visit.event.call)
+
+    # --- what and where ---------------------------------------------------------------------------------------------
+
+    def _owners(self) -> set[str]:
+        """The optimizers that own what is clipped; none where it belongs to more than is known."""
+        known = objects(self._module)
+        found = [known.owned_by(root) for root in self._roots()]
+        return set().union(*found) if all(found) else set()
+
+    def _roots(self) -> frozenset[str]:
+        subject = self._visit.event.subject
+        return objects(self._module).parameters_roots(subject) if subject is not None else frozenset()
+
+    def _optimizer_key(self, step: ir.Value) -> str | None:
+        return self._flow.visits[step.id].event.optimizer
+
+    def _place(self, step: ir.Value) -> ir.Statement | str:
+        """The statement before which unscale_ goes: the clip's own, or the loop over parameters that it stands in."""
+        call = self._visit.event.call
+        up = call.parent
+        while isinstance(up, ir.Value):
+            if isinstance(up, self.kept_out):
+                return "it is part of a larger expression"
+            up = up.parent
+        place: ir.Statement = self._statement
+        for loop in loops_round(self._statement):
+            if loop not in upwards(ir.statement_of(step)):
+                place = loop
+        served = {each.event.call.id: each for each in (self._visit, *self._siblings())}.values()
+        for other in served:
+            place = self._before_both(place, ir.statement_of(other.event.call))
+        mine = [each for each in served if self._flow.contains(each.event.call)]
+        behind = [self._reads_behind(each) for each in mine]
+        if any(not reads and takes_norm(self._module, each) for each, reads in zip(mine, behind, strict=True)):
+            return _READ_BEFORE
+        reads, lowest = {read for each in behind for read in each}, place
+        for read in reads:
+            place = self._before_both(place, read)
+        if any(read.id < place.id for read in reads) or (place is not lowest and not self._may_go_up(place, step)):
+            return _READ_BEFORE
+        if indentation(self._module, place) is None or (isinstance(place, ir.If) and place.elif_):
+            return "it shares its line with other code"
+        return place
+
+    def _reads_behind(self, clip: Visit) -> list[ir.Statement]:
+        """Where, behind the backward, the gradients were read that a clip depends on: unscale_ belongs before that."""
+        cause = self._issue.cause if self._issue.how not in ("again", "entry") else 0
+        here = bool(cause) and self._flow.contains(self._flow.node(cause))
+        return reads_behind(self._module, clip, cause if here else 0)
+
+    def _may_go_up(self, place: ir.Statement, step: ir.Value) -> bool:
+        """Whether what runs at a place above the clip surely comes to the step, with no backward in between."""
+        return (
+            not conditions(step, place)
+            and not _leaves_between(place, self._statement)
+            and not backward_between(self._module, self._flow, place, self._statement)
+        )
+
+    def _siblings(self) -> list[Visit]:
+        """The clips and reads of this function that wait for the same step: one unscale_ has to serve them all.
+
+        Those that wait for another step of the same optimizer, as in another arm, have one of their own.
+        """
+        steps = {step.id for step in self._visit.steps}
+        return [
+            visit
+            for visit in self._flow.visits.values()
+            if visit.event.kind in ("clip", "read")
+            and visit.stepped == self._visit.stepped
+            and steps & {step.id for step in visit.steps}
+            and (visit is self._visit or visit.event.call.id in self._others())
+        ]
+
+    def _others(self) -> set[int]:
+        every = (*found(self._module, "AMP401"), *found(self._module, "AMP409"))
+        return {each.issue.at for each in every if each.flow is self._flow and clips_scaled(self._module, each)}
+
+    @staticmethod
+    def _before_both(place: ir.Statement, other: ir.Statement) -> ir.Statement:
+        """The statement of the innermost suite that holds both, before the earlier one."""
+        theirs = {id(each.block): each for each in upwards(other)}
+        for mine in upwards(place):
+            if id(mine.block) in theirs:
+                return min(mine, theirs[id(mine.block)], key=lambda statement: statement.id)
+        return place
+
+    # --- under which condition --------------------------------------------------------------------------------------
+
+    def _on_micro_steps(self, step: ir.Call) -> bool:
+        """Whether some path leads from the clip to the next scaled backward without an update."""
+        if self._visit.backward_first:
+            return True
+        return any(
+            state.gradients.kind == "scaled"
+            and not self._flow.disabled(state.gradients.scaler, state)
+            and not any(state.known(f"present({scaler})") is False for scaler, _ in self._visit.stepped)
+            for state in ends(self._visit, self._flow.container, step)
+        )
+
+    def _ends_without_update(self, step: ir.Call) -> bool:
+        """Whether the function can end before step and update, as where a norm that is not finite is skipped."""
+        scaler = step.func.base if isinstance(step.func, ir.Attribute) else None
+        if isinstance(scaler, ir.Name) and self._is_made_here(scaler):
+            return False
+        return leaves_without_update(self._visit, self._bad, self._flow.container, step)
+
+    def _is_made_here(self, scaler: ir.Name) -> bool:
+        """Whether a scaler ends with the function, so that there is no next call."""
+        bindings = objects(self._module).bindings(scaler)
+        return bool(bindings) and all(
+            isinstance(each, Assigned) and ir.function_of(each.target) is self._flow.container for each in bindings
+        )
+
+    def _guard(self, step: ir.Value, place: ir.Statement) -> str | None:
+        """The condition under which the gradients are scaled, as text; "" for always; None if it can't be told."""
+        good = [each for each in self._visit.states if each not in self._bad and not self._is_scaled(each)]
+        bad = _common(self._bad)
+        if self._issue.how == "entry":
+            # Only the step knows when the scaler is used: what it needs beyond what the clip's place gives.
+            needed = _common(self._flow.visits[step.id].states) - bad
+            needed = {fact for fact in needed if fact[0].startswith("present(") or "(" not in fact[0]}
+            scaler = next(iter(self._visit.stepped))[0]
+            needed = {fact for fact in needed if fact[0] == f"present({scaler})"} or needed
+        elif good:
+            needed = {(key, truth) for key, truth in bad if all(state.known(key) is (not truth) for state in good)}
+            if not needed:
+                return None
+        else:
+            return ""
+        if not needed:
+            return ""
+        texts = [text for fact in sorted(needed) if (text := self._as_text(fact, place)) is not None]
+        return texts[0] if texts else None
+
+    def _is_on_top(self) -> bool:
+        """Whether on other paths the gradients were added to unscaled ones: what is missing there is a clear."""
+        others = [each for each in self._visit.states if each not in self._bad and not self._is_scaled(each)]
+        return all(any(held.kind == "over" for _, held in state.groups) for state in others)
+
+    def _is_scaled(self, state: State) -> bool:
+        """Whether a path surely comes from the scaled backward, though it isn't known whose gradients are clipped."""
+        held = state.rest
+        stages = {standing.stage for _, machine in state.scalers for _, standing in machine.books}
+        return (
+            held.kind == "scaled"
+            and (held.origin, held.updated) == (self._issue.cause, 0)
+            and Stage.UNSCALED not in stages
+            and not self._flow.disabled(held.scaler, state)
+        )
+
+    def _as_text(self, fact: tuple[str, bool], place: ir.Statement) -> str | None:
+        """A condition of the function that says the fact, as it is written there, if it can be asked at `place` too."""
+        body = self._flow.container.body
+        for statement in ir.walk_statements(body, into=False):
+            if isinstance(statement, ir.If) and self._can_ask(statement.test, place):
+                state = self._flow.conditions.assume(statement.test, True, State())
+                if len(state.facts) == 1:
+                    if fact in state.facts:
+                        return self._module.text(statement.test)
+                    if (fact[0], not fact[1]) in state.facts:
+                        return (
+                            f"not {self._module.text(statement.test)}"
+                            if isinstance(statement.test, (ir.Name, ir.Attribute))
+                            else None
+                        )
+        return None
+
+    def _can_ask(self, test: ir.Value, place: ir.Statement) -> bool:
+        if isinstance(test, (ir.Bool, ir.Call, ir.Walrus)):
+            return False
+        names = [each for each in ir.walk_values(test) if isinstance(each, ir.Name)]
+        return all(says_the_same(self._module, each, place, test) for each in names)
+
+    # --- edits ------------------------------------------------------------------------------------------------------
+
+    def _insert(self, call: str, place: ir.Statement, guard: str, against: str) -> tuple[Fix | None, str | None]:
+        module = self._module
+        indent = indentation(module, place) or ""
+        newline = module.source.newline
+        start = module.span(place)[0]
+        if guard:
+            text = f"if {guard}:{newline}{indent}{self._unit()}{call}{newline}{indent}"
+        else:
+            text = f"{call}{newline}{indent}"
+        title = f"Call `{call}` first" + (f" ({against})" if against else "")
+        return Fix(Applicability.UNSAFE if against else Applicability.SAFE, title, (insert(start, text),)), None
+
+    def _move(self, call: str, step: ir.Value) -> tuple[Fix | None, str | None]:
+        """Clip and unscale_ go to the boundary, before the step."""
+        module = self._module
+        moved = self._statement
+        if isinstance(moved.parent, ir.If) and moved.parent.orelse is None and moved.parent.then.statements == [moved]:
+            moved = moved.parent
+        target = ir.statement_of(step)
+        refusal = f"on micro steps unscale_ would raise: clip where the optimizer steps, after `{call}`"
+        if (
+            len(self._siblings()) > 1
+            or not isinstance(self._statement, ir.Expr)
+            or not self._is_boundary(moved, target)
+            or (isinstance(moved, ir.If) and self._changes_each_time(moved.test))
+        ):
+            return None, refusal
+        lines = indentation(module, moved), indentation(module, target)
+        if lines[0] is None or lines[1] is None:
+            return None, refusal
+        last = line_end(module, last_offset(module, moved))
+        behind = module.source.text[last_offset(module, moved) : last].strip()
+        first = self._comments_above(line_start(module, module.span(moved)[0]), lines[0])
+        text = module.source.text[first:last]
+        unit = lines[1].removeprefix(lines[0])
+        if not lines[1].startswith(lines[0]) or '"""' in text or "'''" in text or behind[:1] not in ("", "#"):
+            return None, refusal
+        if not all(says_the_same(self._module, name, moved, step) for name in _names(moved)):
+            return None, refusal
+        shifted = "".join(unit + line if line.strip() else line for line in text.splitlines(keepends=True))
+        at = line_start(module, module.span(target)[0])
+        edits = (Edit(first, last, ""), insert(at, f"{lines[1]}{call}{module.source.newline}{shifted}"))
+        return Fix(
+            Applicability.UNSAFE, f"Clip once per update: after `{call}`, where the optimizer steps", edits
+        ), None
+
+    def _comments_above(self, start: int, indent: str) -> int:
+        """Where the comments begin that stand right above the line at `start`, in its indentation."""
+        source = self._module.source
+        row = source.row(start)
+        while row > 1 and source.line(row - 1).startswith(indent + "#"):
+            row -= 1
+        return source.line_starts[row - 1]
+
+    def _changes_each_time(self, test: ir.Value) -> bool:
+        """Whether a condition counts the micro steps: at the boundary it would say something else."""
+        known = objects(self._module)
+        around: list[ir.Node] = [*loops_round(self._statement)] or [self._flow.container]
+        changed = {key for each in around if isinstance(each, ir.Statement) for key in known.assigned_in(each)}
+        return bool(changed & known.names_in(test))
+
+    def _is_boundary(self, moved: ir.Statement, target: ir.Statement) -> bool:
+        """Whether the step stands deeper than the clip, under an if behind it in the same suite."""
+        up: ir.Node | None = target
+        while isinstance(up, ir.Statement):
+            if up.block is moved.block:
+                return isinstance(up, ir.If) and up.id > moved.id and target.block is up.then and up.orelse is None
+            if isinstance(up, (ir.For, ir.While)):
+                return False
+            up = up.parent
+        return False
+
+    def _unit(self) -> str:
+        """One level of the function's own indentation."""
+        outer = self._flow.container
+        first = outer.body.statements[0]
+        if isinstance(outer, ir.Function) and (inner := indentation(self._module, first)) is not None:
+            line = self._module.source.line(self._module.row(outer))
+            return inner.removeprefix(line[: len(line) - len(line.lstrip())]) or "    "
+        return "    "
+
+
+def _leaves_between(first: ir.Statement, last: ir.Statement) -> bool:
+    """Whether a path leaves a suite, or the iteration, between two of its statements."""
+    for each in ir.walk_statements(first.block, into=False):
+        if first.id < each.id < last.id:
+            loop = loop_of(each)
+            inside = loop is not None and loop.id >= first.id
+            if isinstance(each, ir.Return) or (isinstance(each, ir.Jump) and each.kind != "pass" and not inside):
+                return True
+    return False
+
+
+def _bad(module: Module, clip: Found) -> list[State]:
+    """The states in which a clip is wrong: paths on which its parameters are another's by now are an issue each."""
+    issues = [each for each in found(module, clip.issue.code) if each.flow is clip.flow]
+    return [
+        state
+        for state in clip.visit.states
+        if any(each.issue.at == clip.issue.at and state in each.states for each in issues)
+    ]
+
+
+def _no_update(call: str) -> str:
+    return f"a path from here goes on without `update()`, so that the next `{call}` can raise: update there too"
+
+
+def _common(states: list[State]) -> set[tuple[str, bool]]:
+    """The facts that hold in every one of some states."""
+    facts = [set(state.facts) for state in states]
+    return set.intersection(*facts) if facts else set()
+
+
+def _names(statement: ir.Statement) -> list[ir.Name]:
+    """The names that a statement reads, its suites' too."""
+    statements = [statement, *(each for block in statement.blocks() for each in ir.walk_statements(block))]
+    values = (value for each in statements for root in each.values() for value in ir.walk_values(root))
+    return [value for value in values if isinstance(value, ir.Name)]

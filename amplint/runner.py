@@ -1,0 +1,235 @@
+"""The files of one run: each read, linted, fixed where asked; a failure in one leaves the others alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.base.paths import TEMPORARY, contents, look_again
+from amplint.config.selection import SettingsError
+from amplint.config.settings import Resolver, Settings
+from amplint.engine import prefilter
+
+if TYPE_CHECKING:
+    from amplint.adoption.baseline import Baseline, Known
+    from amplint.engine.file import Result
+    from amplint.report import HeldBack
+
+
+# What to do about a bug of ours.
+REPORT = "please report it, with the code that causes it: https://github.com/amplint/amplint/issues"
+# Files to parse, from which on several processes are faster than one.
+MANY = 16
+
+
+class Mode(Enum):
+    """What is done with fixes."""
+
+    CHECK = "check"
+    FIX = "fix"
+    DIFF = "diff"
+
+
+class Job(NamedTuple):
+    """One file and all that decides what becomes of it."""
+
+    path: str
+    settings: Settings
+    mode: Mode
+    outside: bool = False  # it is a link to what the user hasn't named
+    noqa: str | None = None  # comments are added, and not fixes made: the reason that they give
+    known: Known | None = None  # findings that are held back, and not fixed
+
+
+class Outcome(NamedTuple):
+    """What became of a file. `result` is None where nothing is left to find; `error` is one line about what failed.
+
+    `output` is the fixed text, or the diff; `fixed` counts the findings that went with it, and `comments` the comments
+    that were added to silence them. `given_up` are the functions in which nothing could be found, a line each;
+    `warning` is one about a file that was written.
+    """
+
+    result: Result | None = None
+    error: str | None = None
+    output: bytes = b""
+    fixed: int = 0
+    given_up: tuple[str, ...] = ()
+    warning: str | None = None
+    comments: int = 0
+
+
+class Linted(NamedTuple):
+    """The files of a run, what became of each, and what kept it from others."""
+
+    names: list[str]
+    outcomes: list[Outcome]
+    errors: list[str]
+    held: HeldBack | None = None
+
+
+def run(
+    files: Sequence[str],
+    resolver: Resolver,
+    mode: Mode,
+    processes: int = 1,
+    *,
+    outside: Collection[str] = (),
+    noqa: str | None = None,
+    baseline: Baseline | None = None,
+) -> Iterator[Outcome]:
+    """Lint `files`; many that have to be parsed are shared out among as many `processes`.
+
+    Those of them that are `outside` of what the user named are not written. With `noqa`, a reason or nothing, what is
+    written is comments that silence what is found. What the `baseline` holds is not fixed.
+    """
+
+    def job(path: str) -> Job:
+        known = baseline.known(path) if baseline else None
+        return Job(path, resolver.for_file(path), mode, path in outside, noqa, known)
+
+    if mode is Mode.FIX:
+        tidy(files)
+    # Most files are done with when their bytes are searched, faster than they would be sent to another process.
+    first = [_first_look(path, job) for path in files]
+    jobs = [each for each in first if isinstance(each, Job)]
+    if processes > 1 and len(jobs) >= MANY:
+        from amplint.files.pool import in_processes  # noqa: PLC0415 - takes longer to import than a few files to lint
+
+        done = in_processes(work, jobs, processes, _lost)
+    else:
+        done = map(work, jobs)
+    for each in first:
+        yield next(done) if isinstance(each, Job) else each
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not the machine's, of which a container has only some
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _first_look(path: str, make: Callable[[str], Job]) -> Outcome | Job:
+    """The job that a file is, or what became of it where that is clear from its bytes."""
+    try:
+        job = make(path)
+        return (
+            job
+            if prefilter.opens(prefilter.seen(contents(path), path, job.settings.codes), job.settings.codes)
+            else Outcome()
+        )
+    except SettingsError as error:
+        return Outcome(error=str(error))
+    except Exception as error:  # neither must a bug of ours cost the user the other files
+        return Outcome(error=f"{path}: {reason(error)}")
+
+
+def tidy(files: Iterable[str]) -> None:
+    """Remove what runs that were killed while they wrote have left beside `files`."""
+    for directory in {os.path.dirname(os.path.realpath(path) if os.path.islink(path) else path) for path in files}:
+        with suppress(OSError):
+            left = [name for name in os.listdir(directory or ".") if name.startswith(TEMPORARY)]
+            if left:
+                from amplint.files.atomic_write import remove_stale  # noqa: PLC0415 - hardly ever is there one
+
+                remove_stale(directory, left)
+
+
+def work(job: Job) -> Outcome:
+    """Lint, and in the modes for it fix, one file."""
+    try:
+        data = contents(job.path)
+    except (OSError, MemoryError) as error:
+        return Outcome(error=f"{job.path}: {reason(error)}")
+    outcome = process(data, job)
+    if job.mode is not Mode.FIX or outcome.error:
+        return outcome
+    try:
+        if outcome.output != data:
+            outcome = outcome._replace(warning=write(job, data, outcome.output))
+    except OSError as error:
+        # What stays in the file is still to be told.
+        return process(data, job._replace(mode=Mode.CHECK))._replace(error=f"{job.path}: {reason(error)}")
+    return outcome._replace(output=b"")
+
+
+def _lost(job: Job) -> Outcome:
+    return Outcome(error=f"{job.path}: the process that read it died")
+
+
+def write(job: Job, old: bytes, new: bytes) -> str | None:
+    """Write a fixed file; what is returned, if anything, the user has to know.
+
+    Raises:
+        OSError: it isn't written.
+    """
+    if job.outside:
+        raise OSError(
+            f"is a link to {os.path.realpath(job.path)}, outside of the paths given; name it to have it fixed"
+        )
+    from amplint.files.atomic_write import replace  # noqa: PLC0415 - what is not fixed is not written
+
+    said = replace(job.path, old, new)
+    look_again()
+    return f"{job.path}: {said}" if said else None
+
+
+def reason(error: Exception) -> str:
+    """What to tell of an exception: of the system's what it says, of others that they are a bug of ours."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return "not enough memory" if isinstance(error, MemoryError) else describe(error)
+
+
+def process(data: bytes, job: Job) -> Outcome:
+    """Lint, and in the modes for it fix, the bytes of a file."""
+    try:
+        if not prefilter.opens(prefilter.seen(data, job.path, job.settings.codes), job.settings.codes):
+            return Outcome(output=data if job.mode is Mode.FIX else b"")
+        from amplint.engine.file import check_bytes, fix_bytes  # noqa: PLC0415 - for most files the gate is all there is
+
+        if job.mode is Mode.CHECK:
+            result = check_bytes(data, job.path, job.settings)
+            return Outcome(_findings(result), given_up=result.given_up)
+        if job.noqa is not None:
+            from amplint.adoption.add_noqa import silence  # noqa: PLC0415 - once in a project's life
+
+            done = silence(data, job.path, job.settings, job.noqa)
+            output = _diff(data, done.data, job.path) if job.mode is Mode.DIFF else done.data
+            return Outcome(_findings(done.result), None, output, done.findings, comments=done.comments)
+        fixed = fix_bytes(data, job.path, job.settings, wanted=job.known and job.known.new)
+        output = _diff(data, fixed.data, job.path) if job.mode is Mode.DIFF else fixed.data
+        return Outcome(_findings(fixed.result), None, output, fixed.applied.total(), fixed.result.given_up)
+    except SettingsError as error:
+        return Outcome(error=str(error))
+    except Exception as error:  # a bug of ours in one file must not cost the user the others
+        return Outcome(error=f"{job.path}: {reason(error)}")
+
+
+def _diff(old: bytes, new: bytes, path: str) -> bytes:
+    """The diff of a file, or of the cells of a notebook."""
+    if old == new:
+        return b""
+    from amplint.base.edits import unified_diff  # noqa: PLC0415 - only --diff makes one
+    from amplint.sources.source import Source  # noqa: PLC0415
+
+    pairs = zip(Source.from_bytes(old, path).files(), Source.from_bytes(new, path).files(), strict=True)
+    return b"".join(unified_diff(before, after, name) for (name, before), (_, after) in pairs)
+
+
+def _findings(result: Result) -> Result | None:
+    """The result where it says something: a clean file's text isn't kept."""
+    return result if result.findings else None
+
+
+def describe(error: BaseException) -> str:
+    """One line about an exception that should not have happened, with the place that a report of it needs."""
+    from traceback import extract_tb  # noqa: PLC0415 - as rare as what is described
+
+    frames = extract_tb(error.__traceback__)
+    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    first = next(iter(str(error).splitlines()), "")
+    return f"internal error: {type(error).__name__}: {first}{place} ({REPORT})"

@@ -1,0 +1,1 @@
+"""Bytes and text: encodings, notebooks, documents, and the parsing of Python."""

@@ -1,0 +1,1 @@
+"""What comments in a file silence."""

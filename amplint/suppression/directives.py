@@ -1,0 +1,179 @@
+"""What comments say to amplint: `# noqa: AMP401`, `# amplint: ignore[AMP401]`, `off[AMP4]` and `on`, `ignore-file`.
+
+`off` and `on`, like `ignore-file`, stand on lines of their own. What is off stays off until it is on again, or until
+a line of code that is indented less than the comment: the end of its block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import NamedTuple
+
+from amplint.registry import all_rules, known
+from amplint.sources.comments import Layout
+from amplint.sources.source import Source
+
+# As in flake8, a colon with no code behind it leaves a bare noqa.
+_DIRECTIVE = r"""\#\s*(?:
+    noqa\b(?:\s*:\s*(?P<noqa>LIST))?
+    | amplint:\s*ignore\s*\[(?P<ignore>[^\]\#]*)\]
+    | amplint:\s*(?P<switch>ignore-file|off|on)(?![\w-])(?:\s*\[(?P<only>[^\]\#]*)\]|(?!\s*\[))
+)"""
+_HINT = re.compile(r"noqa|amplint:", re.IGNORECASE)
+# A comment behind a comment, as in `noqa: AMP401  # type: ignore`, and not as in `noqa: AMP401 see #12`.
+_NEXT = re.compile(r"#\s*[^\W\d]")
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What a directive is, and what a code in it: plugins have prefixes of their own."""
+    either = "|".join(known().prefixes)
+    code, upper = rf"(?:(?:{either})(?!\w)|[A-Z]+\d+)", rf"(?-i:(?:{either})(?!\w)|[A-Z]+\d+)"
+    # Behind a blank only what looks like a code in full is one: the words behind the codes say why.
+    codes = rf"{upper}(?:\s*,[\s,]*{upper}|\s+(?-i:[A-Z]+\d+(?!\w)))*|{code}(?:\s*,[\s,]*{code})*"
+    flags = re.IGNORECASE | re.VERBOSE
+    return re.compile(_DIRECTIVE.replace("LIST", codes), flags), re.compile(code, flags)
+
+
+class Code(NamedTuple):
+    """A code or a prefix as it stands in a comment; that of an `off` or `on` without codes is empty."""
+
+    text: str
+    start: int
+    end: int
+
+    def covers(self, code: str) -> bool:
+        """Whether it stands for the rule `code`."""
+        return code.startswith(self.text)
+
+
+class Directive(NamedTuple):
+    """What one comment says. It holds for the statement on `rows`; `codes` is None where it says: all."""
+
+    start: int
+    end: int
+    comment_end: int
+    rows: range
+    codes: tuple[Code, ...] | None
+    kind: str  # "noqa", "ignore", "ignore-file", "off" or "on"
+    alone: bool  # on a line of its own
+
+
+class Range(NamedTuple):
+    """The rows on which one code of an `off` holds, but for the prefixes that are on again, and their span."""
+
+    code: Code
+    rows: range
+    spared: tuple[str, ...]
+    start: int
+    end: int  # what is put here is in the range
+
+    def covers(self, code: str) -> bool:
+        """Whether the rule `code` is off here."""
+        return self.code.covers(code) and not code.startswith(self.spared)
+
+
+class _Open(NamedTuple):
+    """A code that is off from a row on, written in a comment that is indented by `width`."""
+
+    code: Code
+    since: int
+    width: int
+
+
+def hinted(text: str) -> bool:
+    """Whether a text may hold a directive."""
+    return _HINT.search(text) is not None
+
+
+def directives(source: Source, found: Layout) -> Iterator[Directive]:
+    """The directives of a text, in its order; of `ignore-file` those on a line of their own."""
+    for row, column, comment in found.comments:
+        if not hinted(comment):
+            continue
+        offset = source.offset(row, column + 1)
+        alone = not source.line(row)[:column].strip()
+        every = (_directive(match, offset, found.statement(row), alone) for match in _patterns()[0].finditer(comment))
+        yield from (each for each in every if alone or each.kind != "ignore-file")
+
+
+def _directive(match: re.Match[str], offset: int, rows: range, alone: bool) -> Directive:
+    """A directive in a comment that starts at `offset`."""
+    comment = match.string
+    group = next((name for name in ("noqa", "ignore", "only") if match[name] is not None), None)
+    kind = (match["switch"] or ("ignore" if group == "ignore" else "noqa")).lower()
+    codes: tuple[Code, ...] | None = None
+    if group:
+        every = _patterns()[1].finditer(comment, *match.span(group))
+        codes = tuple(Code(each.group().upper(), offset + each.start(), offset + each.end()) for each in every)
+    elif kind in ("off", "on"):
+        codes = (Code("", offset + match.start(), offset + match.end()),)
+    following = _NEXT.search(comment, match.end())
+    end = following.start() if following else len(comment)
+    return Directive(offset + match.start(), offset + end, offset + len(comment), rows, codes, kind, alone)
+
+
+class Ranges:
+    """The stretches of a text that are off, and which codes of an `off` each code of an `on` ends."""
+
+    def __init__(self, source: Source, found: Layout, switches: Iterable[Directive]) -> None:
+        self.found: list[Range] = []
+        self.ended: dict[Code, list[Code]] = {}
+        self._source = source
+        # What is off, by the prefix and those of its codes that are on again.
+        self._open: dict[tuple[str, tuple[str, ...]], list[_Open]] = {}
+        self._deepest = 0  # the most that one of these is indented
+        starts = deque(rows.start for rows in found.statements)
+        for each in switches:
+            row = source.row(each.start)
+            while starts and starts[0] < row:
+                self._leave(starts.popleft())
+            for code in each.codes or ():
+                if each.kind == "off":
+                    width = _width(source.line(row))
+                    self._open.setdefault((code.text, ()), []).append(_Open(code, row + 1, width))
+                    self._deepest = max(self._deepest, width)
+                else:
+                    self.ended[code] = self._on(code.text, row)
+        while starts and self._open:
+            self._leave(starts.popleft())
+        for (_, spared), some in self._open.items():
+            self._close(some, spared, len(source.line_starts) + 1, len(source.text))
+
+    def _leave(self, row: int) -> None:
+        """End what was switched off in blocks that the statement at `row` stands behind."""
+        if self._open and (width := _width(self._source.line(row))) < self._deepest:
+            for key, some in [*self._open.items()]:
+                self._close([one for one in some if one.width > width], key[1], row, self._source.offset(row, 1) - 1)
+                self._open[key] = [one for one in some if one.width <= width]
+            self._deepest = width
+
+    def _on(self, prefix: str, row: int) -> list[Code]:
+        """Switch a prefix on again; what of that was off."""
+        ended: list[Code] = []
+        some_rule = any(code.startswith(prefix) for code in all_rules())
+        for key in [*self._open]:
+            text, spared = key
+            part = some_rule and prefix.startswith(text) and not prefix.startswith(spared)
+            if part or text.startswith(prefix):
+                some = self._open.pop(key)
+                ended += (one.code for one in some)
+                self._close(some, spared, row, self._source.offset(row, 1))
+                if not text.startswith(prefix):
+                    left = self._open.setdefault((text, (*spared, prefix)), [])
+                    left += (one._replace(since=row + 1) for one in some)
+        return ended
+
+    def _close(self, some: list[_Open], spared: tuple[str, ...], row: int, end: int) -> None:
+        starts = self._source.line_starts
+        for code, since, _ in some:
+            start = starts[since - 1] if since <= len(starts) else end
+            self.found.append(Range(code, range(since, row), spared, start, end))
+
+
+def _width(line: str) -> int:
+    """How far a line is indented, as Python counts."""
+    return len(line[: len(line) - len(line.lstrip(" \t\f"))].rpartition("\f")[2].expandtabs(8))

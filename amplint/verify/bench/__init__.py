@@ -1,0 +1,1 @@
+"""Real torch objects with instruments, and devices that are simulated."""

@@ -1,0 +1,1 @@
+"""The interpreter that runs the intermediate representation on real tensors."""

@@ -1,0 +1,154 @@
+"""What a run has decided about values out of sight, so that its conditions don't contradict each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from amplint.model.syntax.operators import ORDERS
+from amplint.verify.interpreter.condition_values import Choices
+from amplint.verify.interpreter.standins import Unknown
+
+# How many micro steps make a step, where the text doesn't say; the first is taken where nothing hangs on it.
+PERIODS = (2, 1)
+_WRONG_NUMBER = re.compile(r"(\w+\.)*is_?(nan|inf)\(")  # what is asked of numbers that mostly are none
+_SAID = {
+    "GreaterThan": ">", "GreaterThanEqual": ">=", "LessThan": "<", "LessThanEqual": "<=", "Equal": "==", "In": "in",
+}  # fmt: skip
+
+
+class _Something:
+    """A value that is neither None nor a number or string."""
+
+
+_SOMETHING = _Something()
+_Asked = Callable[[Any], bool]
+
+
+@dataclass
+class _Known:
+    """What a value can still be, and the questions that were answered about it. Numbers are not negative."""
+
+    values: list[Any] = field(default_factory=lambda: [_SOMETHING, None, 0, 1, 2, 0.5])
+    answered: list[tuple[_Asked, bool]] = field(default_factory=list)
+    said: dict[str, tuple[bool, bool]] = field(default_factory=dict)  # the questions in words, with their options
+
+    def can_be(self, *more: Any) -> None:
+        """Take in other values, as far as they fit what was answered."""
+        for each in more:
+            if not any(each == value and type(each) is type(value) for value in self.values) and all(
+                asked(each) is answer for asked, answer in self.answered
+            ):
+                self.values.append(each)
+
+    def holds(self, asked: _Asked) -> bool | None:
+        """The answer to a question, None where it is open."""
+        found = {asked(each) for each in self.values}
+        return found.pop() if len(found) == 1 else None
+
+    def answer(self, asked: _Asked, *, holds: bool) -> None:
+        """Remember an answer."""
+        self.answered.append((asked, holds))
+        self.values = [each for each in self.values if asked(each) is holds]
+
+
+@dataclass
+class Facts:
+    """Answers questions about values out of sight by what was decided before, else by a choice."""
+
+    choices: Choices
+    periods: frozenset[str] = frozenset()  # what the program takes remainders by
+    there: Set[str] = frozenset()  # what can't be None
+    _known: dict[str, _Known] = field(default_factory=dict)
+
+    def _of(self, value: Unknown) -> _Known:
+        known = self._known.get(value.text)
+        if known is None:
+            known = self._known[value.text] = _Known()
+        return known
+
+    def _ask(self, value: Unknown, asked: _Asked, said: str, *, first: bool, matters: bool) -> bool:
+        known = self._of(value)
+        found = known.holds(asked)
+        if found is None:
+            found = bool(self.choices.ask(said, (first, not first), matters=matters))
+            known.answer(asked, holds=found)
+            known.said[said] = (first, not first)
+        elif matters:  # and so do the questions that have decided it
+            for before, options in known.said.items():
+                self.choices.ask(before, options, matters=True)
+        return found
+
+    def is_none(self, value: Unknown, *, matters: bool) -> bool:
+        """Whether it is None; what has a tensor or another object behind it isn't."""
+        if value.tensor is not None or (value.role is not None and not matters) or value.text in self.there:
+            return False
+        return self._ask(value, lambda it: it is None, f"{value.text} is None", first=False, matters=matters)
+
+    def must_be_none(self, value: Unknown) -> bool:
+        """Whether what was decided leaves it only None."""
+        known = self._known.get(value.text)
+        return known is not None and known.values == [None]
+
+    def truth(self, value: Unknown, *, matters: bool) -> bool:
+        """Whether it counts as true."""
+        if value.test is not None:
+            return value.test(matters)
+        if value.counts is not None:
+            return bool(value.counts(matters))
+        if value.tensor is not None:
+            return True
+        if value.text in self.periods:
+            self.number(value, matters=matters)
+        first = not _WRONG_NUMBER.match(value.text)
+        return self._ask(value, bool, value.text, first=first, matters=matters)
+
+    def number(self, value: Unknown, *, matters: bool) -> int:
+        """What it is where it says how many micro steps make a step."""
+        if value.counts is not None:
+            return value.counts(matters)
+        known = self._of(value)
+        options = [each for each in PERIODS if each in known.values]
+        if not options:
+            return max([1, *(int(each) for each in known.values if isinstance(each, (int, float)))])
+        found: int = options[0]
+        if len(options) > 1:
+            found = self.choices.ask(f"{value.text} =", tuple(options), matters=matters)
+        known.answer(lambda it: it == found and not isinstance(it, bool), holds=True)
+        return found
+
+    def compare(self, value: Unknown, op: str, other: Any, *, matters: bool) -> bool:
+        """Whether `value op other` holds; `op` is the IR's."""
+        if op in ("NotEqual", "IsNot", "NotIn"):
+            positive = {"NotEqual": "Equal", "IsNot": "Is", "NotIn": "In"}[op]
+            return not self.compare(value, positive, other, matters=matters)
+        if other is None and op in ("Is", "Equal"):
+            return self.is_none(value, matters=matters)
+        if isinstance(other, bool) and op in ("Is", "Equal"):
+            return self.truth(value, matters=matters) is other
+        if value.text in self.periods and isinstance(other, (int, float)):
+            self.number(value, matters=matters)
+        said = f"{value.text} {_SAID.get(op, op)} {other!r}"
+        if op in ORDERS and isinstance(other, (int, float)):
+            return self._in_order(value, op, other, said, matters=matters)
+        if op == "Equal" and isinstance(other, (int, float, str)):
+            self._of(value).can_be(other)
+            return self._ask(value, lambda it: bool(it == other), said, first=True, matters=matters)
+        if op == "In" and isinstance(other, (list, tuple)):
+            names = [each for each in other if isinstance(each, (int, float, str))]
+            self._of(value).can_be(*names)
+            return self._ask(value, lambda it: it in names, said, first=True, matters=matters)
+        return bool(self.choices.ask(said, (True, False), matters=matters))
+
+    def _in_order(self, value: Unknown, op: str, other: float, said: str, *, matters: bool) -> bool:
+        """A comparison with a number: who makes it takes the value for one."""
+        known = self._of(value)
+        known.can_be(*(each for each in (other, other + 0.5, other - 0.5) if each >= 0))
+        numbers = any(isinstance(each, (int, float)) for each in known.values)
+        if not numbers:
+            return False
+        if not all(isinstance(each, (int, float)) for each in known.values):
+            known.answer(lambda it: isinstance(it, (int, float)), holds=True)
+        return self._ask(value, lambda it: ORDERS[op](it, other), said, first=True, matters=matters)

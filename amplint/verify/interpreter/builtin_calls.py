@@ -1,0 +1,219 @@
+"""Python's builtins, as far as an interpreted program may call them. `NotImplemented`: the result is out of sight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from amplint.verify.interpreter.standins import ClassValue, Closure, Counted, Dotted, Instance, Partial, Site, Unknown
+
+if TYPE_CHECKING:
+    from amplint.verify.interpreter.calls import Caller
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "torch.Tensor": torch.Tensor,
+    "torch.nn.Parameter": torch.nn.Parameter,
+    "torch.nn.parameter.Parameter": torch.nn.Parameter,
+    "torch.optim.Optimizer": torch.optim.Optimizer,
+    "torch.amp.GradScaler": torch.amp.GradScaler,
+    "torch.cuda.amp.GradScaler": torch.amp.GradScaler,
+    "builtins.list": (list, Counted),
+    "builtins.tuple": tuple,
+    "builtins.dict": dict,
+    "builtins.int": int,
+    "builtins.float": float,
+    "builtins.bool": bool,
+    "builtins.str": str,
+}
+# Where programs look for what a release of torch has.
+_NAMESPACES = {"torch": set(dir(torch)), "torch.amp": set(dir(torch.amp)), "torch.cuda.amp": set(dir(torch.cuda.amp))}
+_MOST = 10_000  # numbers of a range
+
+
+def _len(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    found = args[0] if args else None
+    if isinstance(found, Counted):
+        return len(found.items)
+    if isinstance(found, (list, tuple, dict, str)):
+        return len(found)
+    return caller.iterations if isinstance(found, Unknown) and found.tensor is None else NotImplemented
+
+
+def _range(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    bounds: list[int] = []
+    whole = True
+    for at, each in enumerate(args):
+        if isinstance(each, Unknown) and each.text in caller.facts.periods:
+            bounds.append(caller.facts.number(each, matters=True))
+        elif isinstance(each, (int, float)):
+            bounds.append(int(max(-_MOST, min(_MOST, each))))
+        else:
+            starts = len(args) > 1 and at == 0
+            bounds.append((0 if starts else caller.iterations + (bounds[0] if bounds else 0)) if at < 2 else 1)
+            whole = False
+    if not bounds or len(bounds) > 3 or 0 in bounds[2:]:
+        return NotImplemented
+    return Counted([*range(*bounds)], whole)
+
+
+def _enumerate(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    start = next((each for each in [*args[1:], *kwargs.values()] if isinstance(each, int)), 0)
+    of = caller.items(args[0], site.frame, site.call)
+    return Counted([(start + at, each) for at, each in enumerate(of.items)], of.whole)
+
+
+def _zip(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    of = [caller.items(each, site.frame, site.call) for each in args]
+    return Counted([*zip(*(each.items for each in of), strict=False)], bool(of) and all(each.whole for each in of))
+
+
+def _list(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    if not args:
+        return []
+    if isinstance(args[0], Unknown):
+        return args[0]
+    return caller.items(args[0], site.frame, site.call).items
+
+
+def _tuple(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    found = _list(caller, args, kwargs, site)
+    return tuple(found) if isinstance(found, list) else found
+
+
+def _dict(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    if args and not isinstance(args[0], dict):
+        return NotImplemented
+    return {**(args[0] if args else {}), **kwargs}
+
+
+def _number(kind: Callable[[Any], Any]) -> Callable[..., Any]:
+    def convert(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        if len(args) != 1:
+            return NotImplemented
+        if isinstance(args[0], Unknown):
+            return args[0]
+        if isinstance(args[0], (bool, int, float, str, torch.Tensor)):
+            try:
+                return kind(args[0])
+            except (ValueError, OverflowError, RuntimeError):
+                return NotImplemented
+        return NotImplemented
+
+    return convert
+
+
+def _sum(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    if not args or isinstance(args[0], Unknown):
+        return NotImplemented
+    total: Any = args[1] if len(args) > 1 else 0
+    for each in caller.items(args[0], site.frame, site.call).items:
+        total = caller.binary("Add", total, each, site.text)
+    return total
+
+
+def _extreme(kind: Callable[..., Any]) -> Callable[..., Any]:
+    def extreme(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        given = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+        known = all(isinstance(each, (int, float)) for each in given)
+        return kind(given) if given and known else NotImplemented
+
+    return extreme
+
+
+def _of_all(kind: Callable[[list[bool]], bool]) -> Callable[..., Any]:
+    def test(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        if len(args) != 1 or not isinstance(args[0], (list, tuple)):
+            return NotImplemented
+        if any(isinstance(each, Unknown) for each in args[0]):
+            return NotImplemented
+        return kind([caller.truth(each, matters=False) for each in args[0]])
+
+    return test
+
+
+def _isinstance(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    if len(args) != 2 or isinstance(args[0], Unknown):
+        return NotImplemented
+    kinds = args[1] if isinstance(args[1], (list, tuple)) else [args[1]]
+    if isinstance(args[0], Instance):
+        named = {each.cls.name for each in kinds if isinstance(each, ClassValue)}
+        return args[0].cls.cls.name in named if named else NotImplemented
+    known = [_TYPES.get(each.name) for each in kinds if isinstance(each, Dotted)]
+    if len(known) < len(kinds) or None in known:
+        return NotImplemented
+    return any(isinstance(args[0], each) for each in known if each is not None)
+
+
+def _getattr(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    if len(args) < 2:
+        return NotImplemented
+    if not isinstance(args[1], str):
+        code = site.code
+        names = tuple(dict.fromkeys(each.key for each in code.files.tables.entries(code, site.call)))
+        if not names:
+            return NotImplemented
+        matters = any(map(code.function_matters, code.files.callers.in_tables(code, site.call)))
+        name = caller.facts.choices.ask(f"{site.text} is", names, matters=matters)
+        return caller.attribute(args[0], name, site.call, site.frame)
+    return caller.attribute(args[0], args[1], site.call, site.frame)
+
+
+def _hasattr(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    if len(args) == 2 and isinstance(args[0], Dotted) and args[0].name in _NAMESPACES:
+        return args[1] in _NAMESPACES[args[0].name]
+    if len(args) == 2 and isinstance(args[0], Instance) and isinstance(args[1], str):
+        return True if args[1] in args[0].attributes else NotImplemented
+    return NotImplemented
+
+
+def _setattr(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    if len(args) == 3 and isinstance(args[0], Instance) and isinstance(args[1], str):
+        args[0].attributes[args[1]] = args[2]
+    return None
+
+
+def _id(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    return id(caller.tool(site.call.positional[0], args[0], site.frame)) if site.call.positional else NotImplemented
+
+
+def _callable(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    return True if args and isinstance(args[0], (Closure, ClassValue, Partial)) else NotImplemented
+
+
+BUILTINS: dict[str, Callable[..., Any]] = {
+    "builtins.len": _len,
+    "builtins.range": _range,
+    "builtins.enumerate": _enumerate,
+    "builtins.zip": _zip,
+    "builtins.list": _list,
+    "builtins.set": _list,
+    "builtins.sorted": _list,
+    "builtins.iter": _list,
+    "builtins.reversed": _list,
+    "builtins.filter": lambda caller, args, kwargs, site: args[1] if len(args) == 2 else NotImplemented,
+    "itertools.chain": lambda caller, args, kwargs, site: [
+        item for each in args for item in (each if isinstance(each, (list, tuple)) else [each])
+    ],
+    "builtins.tuple": _tuple,
+    "builtins.dict": _dict,
+    "builtins.int": _number(int),
+    "builtins.float": _number(float),
+    "builtins.bool": _number(bool),
+    "builtins.abs": _number(abs),
+    "builtins.sum": _sum,
+    "builtins.min": _extreme(min),
+    "builtins.max": _extreme(max),
+    "builtins.any": _of_all(any),
+    "builtins.all": _of_all(all),
+    "builtins.isinstance": _isinstance,
+    "builtins.getattr": _getattr,
+    "builtins.hasattr": _hasattr,
+    "builtins.setattr": _setattr,
+    "builtins.id": _id,
+    "builtins.callable": _callable,
+    "builtins.print": lambda caller, args, kwargs, site: None,
+    "contextlib.ExitStack": lambda caller, args, kwargs, site: ExitStack(),
+}

@@ -1,0 +1,296 @@
+"""What a variable of an interpreted program can hold beside numbers, containers and torch's own objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from amplint.model.syntax import ir
+
+if TYPE_CHECKING:
+    import torch
+
+    from amplint.model.calls.events import Event
+    from amplint.model.syntax.scopes import Scope
+    from amplint.verify.program.program import Code
+
+
+class Unknown:
+    """A value out of sight: an argument, a batch, what a function of another file returns.
+
+    `text` is how the program would write it, and what its conditions are remembered by. What is derived from it by an
+    attribute or a fixed index is the same object each time. A value that the program uses as a loss has a tensor
+    behind it, one used as scaler, optimizer or model an object of the bench.
+    """
+
+    __slots__ = (
+        "called",
+        "children",
+        "counts",
+        "fixed",
+        "forward",
+        "identity",
+        "inputs",
+        "named",
+        "net",
+        "origin",
+        "role",
+        "tensor",
+        "test",
+        "text",
+    )
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        origin: ir.Call | None = None,
+        forward: bool = False,
+        net: str | None = None,
+        inputs: tuple[Any, ...] = (),
+        tensor: torch.Tensor | None = None,
+        test: Callable[[bool], bool] | None = None,
+        counts: Callable[[bool], int] | None = None,
+    ) -> None:
+        self.text = text
+        self.identity = text  # tells it from others that the program writes in the same way
+        self.origin = origin  # the unseen call that returned it
+        self.forward = forward  # that call can be a model's or a criterion's
+        self.net = net  # what it is a method of
+        self.inputs = inputs  # what it was made of
+        self.tensor = tensor
+        self.test = test  # its truth, where that hangs on other values; given whether anything hangs on it
+        self.counts = counts  # the same of a number
+        self.role: Any = None
+        self.called = False  # as a function
+        self.fixed = False  # made once, by code that isn't run: no loss
+        self.named = False  # after a variable
+        self.children: dict[str, Any] = {}
+
+    def item(self, at: int, text: str, *, batch: bool = False) -> Any:
+        """What a loop gets from it at a place; `text` is the loop's variable. A batch is no model's output."""
+        found = self.child(f"[{at}]")
+        if isinstance(found, Unknown):
+            found.text = text
+            if batch:
+                found.fixed, found.tensor = True, None
+        return found
+
+    def entries(self, count: int) -> list[tuple[Key, Any]]:
+        """The first keys of a mapping, as a loop over it has them, and what it has by them."""
+        keys = [Key(f"{self.identity}[{at}]") for at in range(count)]
+        return [(each, self.child(f"[{each!r}]")) for each in keys]
+
+    def rename(self, text: str) -> None:
+        """Give what a call returned a variable's name, once."""
+        if self.origin is not None and not self.named:
+            self.text = self.identity = text
+            self.named = True
+
+    def child(self, suffix: str) -> Any:
+        """What `.name` or `[index]` is of it."""
+        found = self.children.get(suffix)
+        if found is None:
+            found = Unknown(self.text + suffix, inputs=(self,), tensor=self.tensor)
+            found.identity = self.identity + suffix
+            self.children[suffix] = found
+        return found
+
+    def __repr__(self) -> str:
+        return f"Unknown({self.text})"
+
+
+class Key(str):
+    """A key of a mapping out of sight: what it says is not known."""
+
+    __slots__ = ()
+
+
+def key_of(value: Any) -> str | int | float | None:
+    """What a mapping of the program has an item under; None where that can't be a key."""
+    if isinstance(value, Unknown):
+        return Key(value.identity)
+    return value if isinstance(value, (str, int, float)) else None
+
+
+def value_of(value: Any) -> Any:
+    """A value, the tensor behind it where it has one."""
+    return value.tensor if isinstance(value, Unknown) and value.tensor is not None else value
+
+
+@dataclass(eq=False, slots=True)
+class Frame:
+    """The variables of one scope. A lazy frame's code isn't run: a variable is evaluated when it is asked for."""
+
+    code: Code
+    scope: Scope
+    parent: Frame | None
+    lazy: bool = False
+    function: ir.Function | None = None
+    given: dict[str, Any] = field(default_factory=dict)  # a lazy frame's arguments
+    variables: dict[str, Any] = field(default_factory=dict)
+    once: dict[int, Any] = field(default_factory=dict)  # what `def` and `class` evaluate: defaults, class attributes
+
+    def find(self, scope: Scope) -> Frame | None:
+        """The frame of `scope` among this one and those around it."""
+        frame: Frame | None = self
+        while frame is not None and frame.scope is not scope:
+            frame = frame.parent
+        return frame
+
+
+@dataclass(eq=False, slots=True)
+class Closure:
+    """A function of the program, with the frame that it was defined in, and `self` where it is bound.
+
+    `bare`: as its decorators are given it.
+    """
+
+    function: ir.Function
+    frame: Frame
+    own: Any = None
+    bound: bool = False
+    bare: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class ClassValue:
+    """A class of the program."""
+
+    cls: ir.Class
+    frame: Frame
+
+
+@dataclass(eq=False, slots=True)
+class Instance:
+    """An instance of a class of the program. What its methods store is read from the text until one was run."""
+
+    cls: ClassValue
+    text: str
+    given: dict[str, Any] | None = None  # the constructor's arguments, by parameter
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True, frozen=True)
+class Dotted:
+    """An object of a library, by its qualified name."""
+
+    name: str
+
+
+@dataclass(eq=False, slots=True)
+class ModuleValue:
+    """A module of the same program, by the frame of its variables."""
+
+    frame: Frame
+
+
+@dataclass(eq=False, slots=True)
+class Partial:
+    """`functools.partial(func, ...)`."""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass(eq=False, slots=True, frozen=True)
+class Method:
+    """A method of one of torch's objects, of a container, or of what stands for a model."""
+
+    owner: Any
+    name: str
+
+
+@dataclass(eq=False, slots=True)
+class Counted:
+    """What a loop goes through: its items, and whether a loop goes through all of them."""
+
+    items: list[Any]
+    whole: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Manager:
+    """What a function of the program that is a `@contextmanager` returned: it is run by `with`."""
+
+    closure: Closure
+    args: list[Any]
+    kwargs: dict[str, Any]
+
+
+class Site(NamedTuple):
+    """A call, and the frame in which it is evaluated."""
+
+    call: ir.Call
+    frame: Frame
+
+    @property
+    def code(self) -> Code:
+        """The file."""
+        return self.frame.code
+
+    @property
+    def text(self) -> str:
+        """The call as it is written."""
+        return self.code.text(self.call)
+
+    @property
+    def row(self) -> int:
+        """Its line."""
+        return self.code.row(self.call)
+
+    @property
+    def where(self) -> str:
+        """The same, as it is said."""
+        return self.code.where(self.call)
+
+    @property
+    def event(self) -> Event | None:
+        """The AMP event that it is, as the text says."""
+        return self.code.event(self.call)
+
+
+# --- how a suite ends other than at its end
+
+
+class Jumped(Exception):
+    """`break` or `continue` (`kind`)."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+class Returned(Exception):
+    """`return value`."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+class Raised(Exception):
+    """The program raises, or one of torch's own objects does: then `error` is what it raised.
+
+    `of_amp`: a region or a scaler did when it was made or entered, which happens with AMP switched off as well.
+    """
+
+    def __init__(self, text: str, where: str, error: Exception | None = None, *, of_amp: bool = False) -> None:
+        super().__init__(text)
+        self.where = where
+        self.error = error
+        self.of_amp = of_amp
+
+
+class NoneUsedError(Exception):
+    """None is called, or a method of it: the program raises so with AMP and without, if it ever gets there."""
+
+
+class CannotFollow(Exception):
+    """What comes can't be interpreted; the message says why, with the line."""
+
+
+class Impossible(CannotFollow):
+    """A method of what was taken for None is called, which the program won't do: the next run knows better."""

@@ -1,0 +1,391 @@
+"""What an interpreted program trains: models made of parts, optimizers, scalers and batches of the bench."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from amplint.model.flow.state import is_part
+from amplint.model.syntax import ir
+from amplint.verify.bench.bench import seed
+from amplint.verify.bench.instrument import open_regions
+
+WIDTH, HIDDEN, ROWS, BATCHES = 32, 64, 64, 8
+LOSS = 16.0  # the factor of a loss: with it gradients are larger than the bounds that programs clip to
+INIT_SCALE = 64.0  # of a scaler, so that it can grow a few times without an overflow
+_LOWER, _LOWEST_SCALE = 16.0, INIT_SCALE / 16**3  # by which factor it comes down between runs, and how far
+LEARNING_RATE, LOWEST_RATE = 0.01, 0.001
+_WORDS = re.compile(r"optimizers?|optim|opt|models?|networks?|net|self|[^a-z0-9]+")
+
+
+@dataclass
+class Knowledge:
+    """What runs of a step have shown about it, for the next run: a value's use comes behind its making."""
+
+    born: dict[ir.Call, str] = field(default_factory=dict)  # unseen calls that return a "loss" or an "output"
+    called: dict[str, None] = field(default_factory=dict)  # models that were run, by their texts
+    nets: dict[str, None] = field(default_factory=dict)  # what is asked for parameters, by its text
+    optimizers: dict[str, tuple[str, ...] | None] = field(default_factory=dict)  # with the nets that they were made of
+    there: set[str] = field(default_factory=set)  # what can't be None: its methods are called, whatever it is
+    leaves: set[str] = field(default_factory=set)  # values out of sight whose gradients are asked for: a model's inputs
+    stale: bool = False  # graphs are used behind a step that changes what they were made of
+    period: int = 2  # the largest number of micro steps that a condition counts
+    exponents: set[ir.Call] = field(default_factory=set)  # unseen calls whose results are exponentiated: no losses
+    init_scale: float = INIT_SCALE  # of the scalers
+    constants: set[ir.Call] = field(default_factory=set)  # unseen calls whose results outlive a step: no outputs
+    cleared: bool = False  # on this path whoever calls the step clears gradients, as the step doesn't
+    freezes: bool = True  # whether a parameter that the program freezes is frozen here
+    changed: bool = False
+    used: set[tuple[str, str]] = field(default_factory=set)  # of nets, optimizers and calls, in the runs since `begin`
+
+    def begin(self) -> None:
+        """Runs with this knowledge begin."""
+        self.changed = False
+        self.used = set()
+
+    def is_exact(self) -> bool:
+        """Whether those runs had all models and optimizers that are known."""
+        return len(self.used) == len(self.nets) + len(self.optimizers) + len(self.called)
+
+    def forget_objects(self) -> None:
+        """Another path makes other models and optimizers."""
+        self.nets, self.optimizers, self.called = {}, {}, {}
+        self.stale = False
+
+    def learn_birth(self, call: ir.Call, what: str) -> None:
+        """An unseen call returns a loss, or what one is made of."""
+        what = "output" if call in self.exponents else what
+        if call in self.constants:
+            return
+        if self.born.get(call) != "loss" and self.born.get(call) != what:
+            self.born[call] = what
+            self.changed = True
+
+    def learn_exponent(self, call: ir.Call) -> None:
+        """What an unseen call returns is exponentiated: a loss of the bench would be too large for that."""
+        self.exponents.add(call)
+        if self.born.get(call) == "loss":
+            self.born[call] = "output"
+            self.changed = True
+
+    def learn_constants(self, calls: set[ir.Call]) -> bool:
+        """What these unseen calls return is used behind a step: it has no gradients. Whether there are any."""
+        self.constants |= calls
+        for each in calls:
+            self.born.pop(each, None)
+        self.changed = self.changed or bool(calls)
+        return bool(calls)
+
+    def learn_cleared(self) -> None:
+        """On this path the step clears no gradients, so that whoever calls it does."""
+        self.cleared = True
+        self.changed = True
+
+    def learn_unfrozen(self) -> None:
+        """Nothing is left to train: what the program freezes is less than that, or another model than the bench has."""
+        self.freezes = False
+        self.changed = True
+
+    def learn_overflow(self) -> bool:
+        """A scaler has skipped all steps of a run: the next one begins with a lower scale, unless it is the lowest."""
+        if self.init_scale <= _LOWEST_SCALE:
+            return False
+        self.init_scale /= _LOWER
+        self.changed = True
+        return True
+
+    def learn_call(self, text: str) -> None:
+        """A model is run."""
+        self.used.add(("called", text))
+        if text not in self.called:
+            self.called[text] = None
+            self.changed = True
+
+    def learn_net(self, text: str) -> None:
+        """Something is asked for its parameters."""
+        self.used.add(("net", text))
+        if text not in self.nets:
+            self.nets[text] = None
+            self.changed = True
+
+    def learn_optimizer(self, text: str, nets: tuple[str, ...] | None) -> None:
+        """An optimizer is used, made of these models' parameters (None: that is out of sight)."""
+        self.used.add(("optimizer", text))
+        if self.optimizers.get(text, ()) != nets:
+            self.optimizers[text] = nets
+            self.changed = True
+
+    def learn_leaf(self, text: str) -> None:
+        """Gradients are asked for of a value out of sight."""
+        if text not in self.leaves:
+            self.leaves.add(text)
+            self.changed = True
+
+    def learn_period(self, period: int) -> None:
+        """So many micro steps make a step."""
+        if period > self.period:
+            self.period = period
+            self.changed = True
+
+
+class Stage:
+    """The bench of one run. A part is Linear(32, 64)-ReLU-Linear(64, 32), a batch has 64 rows and 32 classes."""
+
+    def __init__(self, knowledge: Knowledge, device: str, *, off: bool = False) -> None:
+        seed()
+        self._off = off
+        self.left_out = False  # the reference has left something out
+        self.knowledge = knowledge
+        self.device = device
+        self.own: set[int] = set()  # optimizers, by id, that come from out of sight
+        self._trained: dict[torch.optim.Optimizer, Any] = {}  # what says which training it is of
+        self._lasting: dict[int, Any] = {}  # by parameters: what says which model's they were last asked for as
+        self.made_here: set[int] = set()  # optimizers, by id, that code which is run has made
+        self.protected: set[int] = set()  # optimizers, by id, that a scaler unscales or steps
+        self.guessed: set[str] = set()  # models that may be any optimizer's
+        self.clears_itself = False  # behind a step, as somebody does whom the step's text doesn't show
+        # Is told of what is added to tensors in place.
+        self.adding: Callable[[torch.Tensor, torch.Tensor], None] = lambda to, what: None
+        self._whole: dict[int, bool] = {}  # by parameters: they were last asked for with all of their part
+        self.has_frozen = False  # a parameter was frozen
+        self.iteration = 0  # of loops over batches, and calls of the step
+        self.outliving: set[ir.Call] = set()  # unseen calls whose results were used in a later iteration's backward
+        self._made_in: dict[Any, tuple[ir.Call, int]] = {}  # by what has made them in the graph: results, and when
+        self._losses: dict[Any, ir.Call] = {}  # by what has made them in the graph: the unseen calls that return them
+        self._settled = frozenset(knowledge.nets)
+        self._born = 0
+        self._made: list[str] = []
+        nets = [each for owned in knowledge.optimizers.values() for each in owned or ()]
+        unknown = [text for text, owned in knowledge.optimizers.items() if owned is None]
+        self._atoms = list(dict.fromkeys([*nets, *map(_of, unknown)])) or [""]
+        self.parts = {atom: _part() for atom in self._atoms}
+        self.batches = [(torch.randn(ROWS, WIDTH), torch.randint(0, WIDTH, (ROWS,))) for _ in range(BATCHES)]
+        self._net_of = {id(each): atom for atom, part in self.parts.items() for each in part.parameters()}
+        interval = max(1, -(-knowledge.period * 2 // 8))
+        self.scaler_arguments = {"init_scale": knowledge.init_scale, "growth_interval": interval}
+
+    # --- parameters
+
+    def parts_of(self, net: str) -> list[str]:
+        """The parts that a model consists of."""
+        self.knowledge.learn_net(net)
+        own = [each for each in self._atoms if _related(each, net)]
+        if own and (net in self._settled or not all(is_part(net, each) for each in own)):
+            return own
+        if net not in self._settled:  # what it is to others, only the next run knows
+            self._atoms.append(net)
+            self.parts[net] = _part()
+            self._net_of |= {id(each): net for each in self.parts[net].parameters()}
+            return [net]
+        optimizers = self.knowledge.optimizers
+        if len(optimizers) < 2:
+            return [*self._atoms]
+        named = [text for text in optimizers if _sounds_like(text, net)]
+        if len(named) == 1:
+            return list(optimizers[named[0]] or (_of(named[0]),))
+        self.guessed.add(net)
+        return [*self._atoms]
+
+    def parameters(self, net: str, lasting: Any = None) -> list[torch.nn.Parameter]:
+        """The parameters of a model, by its text; `lasting` is the same for as long as the model is the same."""
+        found: list[torch.nn.Parameter] = []
+        of_another = any(is_part(net, each) for each in self.knowledge.nets)
+        for atom in self.parts_of(net):
+            own = [*self.parts[atom].parameters()]
+            self._lasting.update(dict.fromkeys(map(id, own), lasting))
+            self._whole.update(dict.fromkeys(map(id, own), not of_another and (atom == net or is_part(atom, net))))
+            found += own
+        return found
+
+    def may_freeze(self, parameter: torch.nn.Parameter) -> bool:
+        """Whether a parameter was last asked for as one of a whole model, which can be frozen without more."""
+        return self.knowledge.freezes and self._whole.get(id(parameter), False)
+
+    def may_be_net(self, text: str) -> bool:
+        """Whether a value can be a model: one that was asked for parameters, where any was."""
+        nets = self.knowledge.nets
+        return not nets or any(_related(each, text) for each in nets)
+
+    def has_nets_in(self, text: str) -> bool:
+        """Whether items of a container were asked for parameters."""
+        return any(each.startswith(f"{text}[") for each in self.knowledge.nets)
+
+    def convert(self, net: str, dtype: str) -> None:
+        """`model.half()` and the like; the reference keeps float32."""
+        if dtype not in ("half", "bfloat16", "float", "double") or net not in self.knowledge.nets:
+            return
+        if self._off:
+            self.left_out = True
+        else:
+            for atom in self.parts_of(net):
+                getattr(self.parts[atom], dtype)()
+
+    def nets_of(self, parameters: Iterable[Any]) -> tuple[str, ...]:
+        """The parts that parameters belong to."""
+        return tuple(dict.fromkeys(self._net_of[id(each)] for each in parameters if id(each) in self._net_of))
+
+    def optimizer(
+        self, text: str, parameters: Sequence[torch.nn.Parameter] = (), *, made: bool = False
+    ) -> torch.optim.Optimizer:
+        """The optimizer that a value out of sight is, of the parameters that it was given; or one that is `made`."""
+        if not parameters and any(self.knowledge.optimizers.values()):
+            self.guessed.add(text)  # it can be one more of the same
+        self.knowledge.learn_optimizer(text, self.nets_of(parameters) if parameters else None)
+        part = self.parts.get(_of(text)) or next(iter(self.parts.values()))
+        found = torch.optim.SGD(list(dict.fromkeys(parameters)) or part.parameters(), lr=LEARNING_RATE)
+        self.own.add(id(found))
+        if not made:
+            self._trained[found] = text
+        return found
+
+    def trained(self, optimizer: torch.optim.Optimizer) -> Any:
+        """What stays the same while one training lasts: the models, as they were asked for their parameters.
+
+        Of an optimizer from out of sight how it is written; of one that a call has made the optimizer itself.
+        """
+        return self._trained.get(optimizer, optimizer)
+
+    def trains(self, optimizer: torch.optim.Optimizer, parameters: Iterable[torch.Tensor]) -> None:
+        """An optimizer was made of these parameters."""
+        self._trained[optimizer] = frozenset(self._lasting.get(id(each)) for each in parameters)
+
+    def made_optimizer(self, text: str, parameters: Sequence[torch.Tensor]) -> None:
+        """The program has made an optimizer; one that the same line makes once more is another."""
+        self._made.append(text)
+        count = self._made.count(text)
+        self.knowledge.learn_optimizer(f"{text} {count}" if count > 1 else text, self.nets_of(parameters))
+
+    def scaler(self, *, enabled: bool = True) -> torch.amp.GradScaler:
+        """The scaler that a value out of sight is."""
+        return torch.amp.GradScaler(self.device, enabled=enabled, **self.scaler_arguments)  # type: ignore[arg-type]
+
+    # --- numbers
+
+    def number(self, net: str) -> torch.Tensor:
+        """The value of something that is a parameter itself: the mean of its part's."""
+        means = [each.mean() for each in self.parameters(net)]
+        return sum(means[1:], means[0])
+
+    def output(self, net: str | None, tensors: Sequence[torch.Tensor], *, whole: bool = False) -> torch.Tensor:
+        """What a model makes of tensors, or of the next batch: 64 x 32.
+
+        `net` None: a function of other things; `whole`: everything that is trained.
+        """
+        own = self._is_own(net)
+        known = [_shaped(each) for each in tensors]
+        if known:
+            made = sum(known[1:], known[0])
+        else:
+            made = self.batches[self._born % BATCHES][0]
+            self._born += 1
+        if known and not own:
+            return made * 1.0
+        if not own and not whole and self.knowledge.called:
+            return made  # a batch: the models are run elsewhere
+        for atom in self._touched(net) if own and net is not None else [*self._atoms]:
+            made = self._through(self.parts[atom], made)
+        return made
+
+    def leaf(self) -> torch.Tensor:
+        """An input whose gradients are asked for."""
+        return self.batches[self._born % BATCHES][0].clone().requires_grad_()
+
+    def _touched(self, net: str) -> list[str]:
+        """The parts that a model's output hangs on: its own, and those that no model which is run has."""
+        self.knowledge.learn_call(net)
+        own = self.parts_of(net)
+        others = (each for each in self._atoms if not any(_related(each, called) for called in self.knowledge.called))
+        return [*own, *(each for each in others if each not in own)]
+
+    def _is_own(self, net: str | None) -> bool:
+        return net is not None and (
+            net in self.knowledge.nets or any(_related(each, net) for each in self._atoms if each)
+        )
+
+    @staticmethod
+    def _through(part: torch.nn.Sequential, inputs: torch.Tensor) -> torch.Tensor:
+        dtype = next(part.parameters()).dtype
+        made: torch.Tensor = part(inputs if open_regions() else inputs.to(dtype))
+        return made
+
+    def loss(self, net: str | None, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """16 times the mean cross entropy of tensors, or of what the model makes of the next batch: a scalar."""
+        known = list(tensors)
+        if not known or self._is_own(net):
+            known = [self.output(net, known, whole=True)]
+        targets = self.batches[(self._born - 1) % BATCHES][1]
+        losses = [
+            torch.nn.functional.cross_entropy(each, targets) * LOSS if each.shape == (ROWS, WIDTH) else each.mean()
+            for each in known
+        ]
+        return sum(losses[1:], losses[0])
+
+    def returned(self, call: ir.Call, loss: torch.Tensor) -> torch.Tensor:
+        """The loss that an unseen call returns, given back."""
+        if loss.grad_fn is not None:
+            self._losses[loss.grad_fn] = call
+        return loss
+
+    def exponentiated(self, tensor: torch.Tensor) -> None:
+        """A tensor is exponentiated: learn of the unseen calls that it has come from as a loss."""
+        for node in _upstream(tensor, self._losses):
+            self.knowledge.learn_exponent(self._losses[node])
+
+    def computed(self, call: ir.Call, made: torch.Tensor) -> torch.Tensor:
+        """What an unseen call returns that is no model's, given back."""
+        if made.grad_fn is not None:
+            self._made_in[made.grad_fn] = call, self.iteration
+        return made
+
+    def used(self, root: torch.Tensor) -> None:
+        """The gradients of a loss are about to be made: remember which results of earlier iterations it hangs on."""
+        old = {node: call for node, (call, at) in self._made_in.items() if at < self.iteration}
+        self.outliving.update(old[node] for node in (_upstream(root, old) if old else ()))
+
+
+def _upstream(tensor: torch.Tensor, wanted: Container[Any]) -> Iterator[Any]:
+    """The wanted ones among what has made a tensor in the graph, and nothing behind these."""
+    todo, seen = [tensor.grad_fn], set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if node in wanted:
+            yield node
+        else:
+            todo += [each for each, _ in node.next_functions]
+
+
+def _part() -> torch.nn.Sequential:
+    return torch.nn.Sequential(torch.nn.Linear(WIDTH, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, WIDTH))
+
+
+def _shaped(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor.shape == (ROWS, WIDTH) else tensor.mean().expand(ROWS, WIDTH)
+
+
+def _of(optimizer: str) -> str:
+    return f"what {optimizer} owns"
+
+
+def _related(one: str, other: str) -> bool:
+    """Whether one model is the other, or a part of it, by their texts."""
+    return one == other or is_part(one, other) or is_part(other, one)
+
+
+def _sounds_like(optimizer: str, net: str) -> bool:
+    """Whether an optimizer's name and a model's have a word in common, or its first letter: optimizer_g, generator."""
+    of, own = (set(filter(None, _WORDS.split(_spaced(each)))) for each in (optimizer, net))
+    short = {each[0] for each in own} & {each for each in of if len(each) == 1}
+    short |= {each[0] for each in of} & {each for each in own if len(each) == 1}
+    return bool(of & own or short)
+
+
+def _spaced(name: str) -> str:
+    """`netG` as `net_g`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

@@ -1,0 +1,1 @@
+"""Which program is verified: its files, its functions, its callers."""

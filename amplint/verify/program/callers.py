@@ -1,0 +1,360 @@
+"""What a function of the program is given by those who call it, in this file and in those that import it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from amplint.model.calls.external_calls import local_function
+from amplint.model.objects.amp_objects import SCALERS, objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import loop_of
+from amplint.model.syntax.scopes import Assigned, Defined, Imported, owner_class
+
+if TYPE_CHECKING:
+    from amplint.verify.program.files import Files, Place
+    from amplint.verify.program.function_tables import Entry
+    from amplint.verify.program.program import Code
+
+_DEPTH = 6  # of variables, attributes and parameters that one comes from
+_Source = tuple["Code", ir.Value]
+
+
+class Callers:
+    """Follows parameters to what calls give them."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._calls: dict[int, list[tuple[Code, ir.Call]]] = {}
+        self._active: set[int] = set()
+        self.followed: dict[int, set[str]] = {}  # parameters that were, by the ids of their functions
+
+    def methods(self, code: Code, call: ir.Call) -> Iterator[ir.Function]:
+        """What a call runs of an object that is handed around: `loss_scaler(loss, optimizer)` of a parameter.
+
+        And of what another function has made: `step(state, batch)` of a variable that holds what `make_step()` returns.
+        And of an attribute of `self` in which a method is kept.
+        """
+        yield from self.in_tables(code, call.func)
+        yield from self.kept(code, call.func)
+        event = code.event(call)
+        is_handed = event is not None and event.kind == "opaque"
+        if call.id in self._active or not (is_handed or (event is None and _is_made(code, call.func))):
+            return
+        self._active.add(call.id)
+        try:
+            func = call.func
+            wanted = [(func, "__call__")]
+            if isinstance(func, ir.Attribute) and is_handed:
+                wanted.append((func.base, func.attr))
+            for value, name in wanted:
+                for of, source in self.sources(code, value, _DEPTH):
+                    yield from self._run(of, source, name)
+        finally:
+            self._active.discard(call.id)
+
+    def kept(self, code: Code, func: ir.Value) -> Iterator[ir.Function]:
+        """The functions of the program that methods store in an attribute of `self`: `self.run = self.by_epochs`."""
+        for of, stored in self.stored(code, func):
+            yield from self.function_in(of, stored, _DEPTH)
+
+    def stored(self, code: Code, func: ir.Value) -> list[tuple[Code, ir.Value]]:
+        """What methods store in an attribute of `self`, or of what that inherits, None left out."""
+        cls = owner_class(func) if isinstance(func, ir.Attribute) else None
+        if cls is None or not isinstance(func, ir.Attribute):
+            return []
+        found = ((of, each) for of, base in self._files.bases(code, cls) for each in base.stored(func.attr))
+        return [(of, each) for of, each in found if each is not None and not ir.is_none(each)]
+
+    def function_in(self, code: Code, value: ir.Value, depth: int = _DEPTH) -> Iterator[ir.Function]:
+        """The functions of the program that a value is: methods, one or the other of two, what `partial` is given."""
+        if not depth:
+            return
+        if isinstance(value, (ir.Conditional, ir.Bool)):
+            arms = (value.then, value.other) if isinstance(value, ir.Conditional) else (value.left, value.right)
+            for each in arms:
+                yield from self.function_in(code, each, depth - 1)
+        elif isinstance(value, ir.Lambda):
+            yield value.function
+        elif isinstance(value, ir.Call) and code.module.names.only(value.func) == "functools.partial":
+            if value.positional:
+                yield from self.function_in(code, value.positional[0], depth - 1)
+        elif isinstance(value, (ir.Call, ir.Subscript)):
+            yield from self.in_tables(code, value)
+        elif isinstance(value, (ir.Name, ir.Attribute)):
+            yield from self._named(code, value, depth)
+
+    def _named(self, code: Code, value: ir.Name | ir.Attribute, depth: int) -> Iterator[ir.Function]:
+        what = self.what(code, value)
+        if isinstance(what, ir.Function):
+            yield what
+        elif isinstance(value, ir.Name):
+            for each in code.module.names.bindings(value):
+                if isinstance(each, Assigned) and each.value is not value:
+                    yield from self.function_in(code, each.value, depth - 1)
+        elif (cls := owner_class(value)) is not None:
+            yield from self._files.method(code, cls, value.attr)
+            for of, stored in self.stored(code, value):
+                yield from self.function_in(of, stored, depth - 1)
+
+    def in_tables(self, code: Code, func: ir.Value) -> Iterator[ir.Function]:
+        """The functions of the program that a value which is taken from a table, or a variable of it, can be.
+
+        Of a class its constructor.
+        """
+        for entry in self._taken(code, func):
+            what = self._held(entry)
+            if isinstance(what, ir.Class):
+                yield from self._files.method(self._files.owner(what), what, "__init__")
+            elif what is not None:
+                yield what
+
+    def is_whole(self, code: Code, func: ir.Value) -> bool:
+        """Whether all that a value can be which is taken from a table is in sight, or is torch's or Python's."""
+        return all(
+            self._held(each) is not None
+            or (isinstance(each.what, ir.Value) and _is_known(each.code.module.names.of(each.what)))
+            for each in self._taken(code, func)
+        )
+
+    def _held(self, entry: Entry) -> ir.Function | ir.Class | None:
+        """The function, method or class of the program that a table holds."""
+        if isinstance(entry.what, ir.Function):
+            return entry.what
+        return self.what(entry.code, entry.what) or local_function(entry.code.module, entry.what)
+
+    def _taken(self, code: Code, func: ir.Value) -> Iterator[Entry]:
+        held = [func]
+        if isinstance(func, ir.Name):
+            held = [each.value for each in code.module.names.bindings(func) if isinstance(each, Assigned)]
+        for each in held:
+            yield from self._files.tables.entries(code, each)
+
+    def _run(self, code: Code, source: ir.Value, name: str) -> Iterator[ir.Function]:
+        """The function that a value is, or the method of the instance that a call makes."""
+        what = self.what(code, source.func if isinstance(source, ir.Call) else source)
+        if isinstance(source, ir.Call) and isinstance(what, ir.Class):
+            yield from self._files.method(self._files.owner(what), what, name)
+        elif not isinstance(source, ir.Call) and isinstance(what, ir.Function) and name == "__call__":
+            yield what
+
+    def what(self, code: Code, value: ir.Value) -> ir.Function | ir.Class | None:
+        """The function or class of the program that a value is, of this file or another."""
+        found = code.module.names.definition(value)
+        if isinstance(found, (ir.Function, ir.Class)):
+            return found
+        place = self._files.of(code, value)
+        return place.what if place is not None else None
+
+    def sources(self, code: Code, value: ir.Value | None, depth: int) -> Iterator[_Source]:
+        """The calls and definitions that a value can come from, each with the file that it stands in."""
+        if not depth or value is None:
+            return
+        if isinstance(value, (ir.Conditional, ir.Bool)):
+            arms = (value.then, value.other) if isinstance(value, ir.Conditional) else (value.left, value.right)
+            for each in arms:
+                yield from self.sources(code, each, depth - 1)
+        elif isinstance(value, ir.Call):
+            yield from self._made(code, value, depth)
+        elif isinstance(value, ir.Attribute):
+            cls = owner_class(value)
+            for of, base in self._files.bases(code, cls) if cls is not None else ():
+                for stored in base.stored(value.attr):
+                    yield from self.sources(of, stored, depth - 1)
+            place = self._files.of(code, value) if cls is None else None
+            if place is not None and place.what is None and place.name:
+                yield from self._of_place(place, depth)
+            elif place is not None:
+                yield code, value
+        elif isinstance(value, ir.Name):
+            yield from self._of_name(code, value, depth)
+
+    def made(self, code: Code, call: ir.Call) -> Iterator[tuple[Code, ir.Call]]:
+        """The constructions that a call may be: itself, or what the function of the program that it is of returns."""
+        for of, value in self._returned(code, call):
+            made: ir.Value | None = value
+            if isinstance(value, ir.Name):
+                found = [one.value for one in of.module.names.bindings(value) if isinstance(one, Assigned)]
+                made = found[0] if len(found) == 1 else None
+            if isinstance(made, ir.Call):
+                yield of, made
+
+    def _made(self, code: Code, call: ir.Call, depth: int) -> Iterator[_Source]:
+        """A call that makes an instance; of a function of the program what that returns."""
+        for of, value in self._returned(code, call):
+            if value is call:
+                yield of, value
+            else:
+                yield from self.sources(of, value, depth - 1)
+
+    def _returned(self, code: Code, call: ir.Call) -> Iterator[_Source]:
+        """What a call of a function of the program returns, with its file; of anything else the call itself."""
+        what = self.what(code, call.func)
+        if not isinstance(what, ir.Function):
+            yield code, call
+            return
+        for each in ir.walk_statements(what.body, into=False):
+            if isinstance(each, ir.Return) and each.value is not None:
+                yield self._files.owner(what), each.value
+
+    def _of_name(self, code: Code, name: ir.Name, depth: int) -> Iterator[_Source]:
+        for each in code.module.names.bindings(name):
+            if isinstance(each, Assigned) and each.value is not name:
+                yield from self.sources(code, each.value, depth - 1)
+            elif isinstance(each, Imported) and (place := self._variable(code, each)) is not None:
+                yield from self._of_place(place, depth)
+            elif isinstance(each, (Defined, Imported)):
+                yield code, name
+        function = ir.function_of(name)
+        while function is not None and function.scope is not name.scope.home(name.name):
+            function = function.outer
+        if function is None or not any(each.name == name.name for each in function.params):
+            return
+        for of, call in self.calls(function):
+            given = argument(call, function, name.name)
+            if given is not None:
+                self.followed.setdefault(function.id, set()).add(name.name)
+                yield from self.sources(of, given, depth - 1)
+
+    def _variable(self, code: Code, binding: Imported) -> Place | None:
+        """The variable of another file that an import binds."""
+        place = self._files.imported(code, binding)
+        return place if place is not None and place.what is None and place.name else None
+
+    def _of_place(self, place: Place, depth: int) -> Iterator[_Source]:
+        """What a variable of another file can come from."""
+        for each in place.code.module.program.scope.bindings.get(place.name, ()):
+            if isinstance(each, Assigned):
+                yield from self.sources(place.code, each.value, depth - 1)
+
+    def is_scaler(self, code: Code, value: ir.Value) -> bool:
+        """Whether a value is a scaler: by its use in its file, or by what it comes from, in another file maybe."""
+        if objects(code.module).is_scaler(value) is not None:
+            return True
+        return any(
+            isinstance(source, ir.Call) and bool(of.module.names.of(source.func) & SCALERS)
+            for of, source in self.sources(code, value, _DEPTH)
+        )
+
+    def is_imported_scaler(self, code: Code, value: ir.Value) -> bool:
+        """Whether a value is a variable of another file that holds a scaler."""
+        place = self._files.of(code, value)
+        if place is None or place.what is not None or not place.name:
+            return False
+        return any(
+            isinstance(source, ir.Call) and bool(of.module.names.of(source.func) & SCALERS)
+            for of, source in self._of_place(place, _DEPTH)
+        )
+
+    def calls(self, function: ir.Function) -> list[tuple[Code, ir.Call]]:
+        """The calls of a function, in its file and in those that import it; of a constructor those of its class."""
+        if function.id not in self._calls:
+            self._calls[function.id] = []  # a function that is given its own result comes from elsewhere
+            owner = self._files.owner(function)
+            wanted = function.cls if function.name == "__init__" and function.cls is not None else function
+            for code in self.may_use(owner, wanted):
+                found = ((code, call) for call in code.module.calls if self._is_of(code, call, wanted))
+                self._calls[function.id] += found
+        return self._calls[function.id]
+
+    def may_repeat(self, function: ir.Function, depth: int = _DEPTH) -> bool:
+        """Whether one run of the program may call a function several times: in a loop, or out of sight.
+
+        What is called nowhere may be called for each batch by a library, but not a test.
+        """
+        code = self._files.owner(function)
+        own = function.cls is not None  # whatever the object is that a method is called of
+        calls = {call.id: call for _, call in self.calls(function)} | {
+            call.id: call
+            for call in (code.module.calls if own else ())
+            if isinstance(call.func, ir.Attribute) and call.func.attr == function.name
+        }
+        if not calls or not depth:
+            return not function.name.startswith("test")
+        around = [ir.function_of(call) for call in calls.values()]
+        return any(map(loop_of, calls.values())) or any(
+            each is not None and each is not function and self.may_repeat(each, depth - 1) for each in around
+        )
+
+    def made_in(self, cls: ir.Class) -> list[tuple[Code, ir.Call]]:
+        """The calls that make an instance of a class, or of one that inherits it, in its file and its importers."""
+        owner = self._files.owner(cls)
+        return [
+            (code, call)
+            for code in self.may_use(owner, cls)
+            for call in code.module.calls
+            if isinstance(what := self.what(code, call.func), ir.Class)
+            and self.derives(self._files.owner(what), what, cls)
+        ]
+
+    def may_use(self, owner: Code, wanted: ir.Function | ir.Class) -> list[Code]:
+        """The files in which something can be called: its own, those that import it, or a class that inherits it."""
+        found = {id(each): each for each in (owner, *self._files.importing(owner))}
+        for code in [*found.values()] if isinstance(wanted, ir.Class) else ():
+            if code is not owner and any(self.derives(code, each, wanted) for each in _classes(code)):
+                found |= {id(each): each for each in self._files.importing(code)}
+        return [*found.values()]
+
+    def derives(self, code: Code, cls: ir.Class, base: ir.Function | ir.Class) -> bool:
+        """Whether a class is another one, or inherits from it."""
+        return any(each is base for _, each in self._files.bases(code, cls))
+
+    def _constructs(self, code: Code, call: ir.Call, cls: ir.Class) -> bool:
+        """Whether a call makes an instance by the constructor of a class: its own, or that of one that inherits it."""
+        func = call.func
+        if isinstance(func, ir.Attribute) and func.attr == "__init__" and isinstance(func.base, ir.Call):
+            around = ir.function_of(call)
+            own = around.cls if around is not None else None
+            is_super = code.module.names.of(func.base.func) == {"builtins.super"}
+            return is_super and own is not None and own is not cls and self.derives(code, own, cls)
+        what = self.what(code, func) if isinstance(func, (ir.Name, ir.Attribute)) else None
+        if not isinstance(what, ir.Class):
+            return False
+        of = self._files.owner(what)
+        made_by = next(self._files.method(of, what, "__init__"), None)
+        return made_by is not None and made_by.cls is cls and self.derives(of, what, cls)
+
+    def _is_of(self, code: Code, call: ir.Call, wanted: ir.Function | ir.Class) -> bool:
+        func = call.func
+        if isinstance(wanted, ir.Class):
+            return self._constructs(code, call, wanted)
+        if isinstance(func, ir.Attribute) and func.attr != wanted.name:
+            return False
+        if not isinstance(func, (ir.Name, ir.Attribute)):
+            return False
+        if self.what(code, func) is wanted:
+            return True
+        if wanted.cls is None or not isinstance(func, ir.Attribute):
+            return False
+        return any(each is wanted for each in self._files.called(code, call)) or call in code.calls_of(wanted)
+
+
+def _is_made(code: Code, func: ir.Value) -> bool:
+    """Whether a variable, or an attribute of `self`, holds what a call returns; or it is one that is called."""
+    held: list[ir.Value | None] = [func]
+    if isinstance(func, ir.Name):
+        held = [each.value for each in code.module.names.bindings(func) if isinstance(each, Assigned)]
+    elif isinstance(func, ir.Attribute) and (cls := owner_class(func)) is not None:
+        held = [*cls.stored(func.attr)]
+    return any(isinstance(each, ir.Call) for each in held)
+
+
+def _is_known(names: frozenset[str]) -> bool:
+    return any(each.startswith(("torch.", "builtins.")) for each in names)
+
+
+def _classes(code: Code) -> list[ir.Class]:
+    return [each for each in code.module.statements if isinstance(each, ir.Class)]
+
+
+def argument(call: ir.Call, function: ir.Function, name: str) -> ir.Value | None:
+    """What a call gives for a parameter; None where it gives nothing, or that can't be told."""
+    named = call.keyword(name)
+    if named is not None:
+        return named
+    bound = function.cls is not None and not function.decorators
+    params = [each.name for each in function.params[bound:] if each.kind == "positional"]
+    at = params.index(name) if name in params else None
+    if at is None or call.unpacks("*") or at >= len(call.positional):
+        return None
+    return call.positional[at]

@@ -1,0 +1,481 @@
+"""The program as verify reads it: its files, which of their code matters to AMP, and where its training steps are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple, TypeGuard
+
+from amplint.model import Module
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.events import Event
+from amplint.model.calls.external_calls import local_class
+from amplint.model.inference.devices import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, region_of
+from amplint.model.names.reaching_definitions import returned
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import loops_round, upwards
+from amplint.model.syntax.scopes import Assigned
+from amplint.model.usage.accelerators import LIBRARY
+from amplint.verify.program.files import Files
+from amplint.verify.program.step_events import StepEvents
+from amplint.verify.program.text_cache import Texts
+from amplint.verify.program.unfollowed import is_followed, is_given_scaler, makes, may_train
+
+# What has to have run for a step to be judged.
+COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", "clip")
+STEPS = frozenset(("step", "optimizer_step"))
+OF_SCALER = ("scale", "unscale_", "step", "update")
+MAKES = {SCALER, *OLD_SCALER, AUTOCAST, *OLD_AUTOCAST}
+# Containers whose items are no batches.
+TOOLS = re.compile(
+    r"(?i)(optim(izer)?|opt|scaler|scheduler|model|net|network|module)s(_?dict)?(\.(values|items|keys)\(\))?$"
+)
+REGION, _MADE = "region", "made"  # beside the kinds of events
+
+
+class Step(NamedTuple):
+    """A training step: a function, or the module itself (None), from which a backward and a step are reached."""
+
+    name: str
+    function: ir.Function | None
+    reach: tuple[ir.Function | None, ...]  # what runs, itself first
+    row: int
+    clears: bool  # gradients, somewhere; else who calls it does
+    has_loop: bool  # over batches: one in which gradients are made and used
+
+
+class Code(Texts):
+    """One file of the program."""
+
+    def __init__(self, module: Module, files: Files | None = None) -> None:
+        super().__init__(module, files or Files())
+        self.files.codes.append(self)
+        self.events = StepEvents(module, lambda value: self.files.callers.is_imported_scaler(self, value))
+        self._calls = module.once(Calls)
+        self._calls_of: dict[int, list[ir.Call]] | None = None
+        self._matters: dict[int, bool] = {}
+        self._trains: dict[int, bool] = {}
+        self._only_loops: dict[int, bool] = {}
+        self._covered: dict[int, list[Event]] = {}
+        self._kinds: dict[int, frozenset[str]] = {}
+        self._reached: dict[int, tuple[ir.Function, ...]] = {}
+        self._by_name: dict[str, list[ir.Function]] = {}
+        for each in module.functions:
+            self._by_name.setdefault(each.name, []).append(each)
+
+    def event(self, call: ir.Call) -> Event | None:
+        """The AMP event that a call is."""
+        return self.events.of(call)
+
+    def owner(self, node: ir.Node | None) -> Code:
+        """The file that a function or another node is of; this one has its module's own code (None)."""
+        return self.files.owner(node) if node is not None else self
+
+    # --- what matters
+
+    def matters(self, block: ir.Block) -> bool:
+        """Whether a suite, or a function that may be called in it, does something to scaler, gradients or regions."""
+        return any(self._statement_matters(each) for each in ir.walk_statements(block, into=False))
+
+    def _statement_matters(self, statement: ir.Statement) -> bool:
+        if statement.id not in self._matters:
+            self._matters[statement.id] = any(
+                self.value_matters(each) for each in statement.values()
+            ) or _stores_gradient(statement)
+        return self._matters[statement.id]
+
+    def value_matters(self, value: ir.Value) -> bool:
+        """The same of an expression."""
+        return any(self._call_matters(each) for each in ir.walk_values(value) if isinstance(each, ir.Call))
+
+    def _call_matters(self, call: ir.Call) -> bool:
+        event = self.event(call)
+        if event is not None and event.kind != "opaque":
+            return True
+        names = self.module.names.of(call.func)
+        if names & MAKES or any(name.startswith("torch.optim.") for name in names):
+            return True
+        if any(self.function_matters(each) for each in self._by_name.get(ir.last_name(call.func), ())):
+            return True
+        if any(self.function_matters(each) for each in self.files.called(self, call)):
+            return True
+        if makes(call) and not is_given_scaler(self, call):
+            return False
+        return may_train(self, call) and not is_followed(self, call)
+
+    def naming(self, value: ir.Value) -> list[ir.Value]:
+        """An expression that names what makes a region or scaler, and those that its names are assigned; else none."""
+        return self.known(_naming, value)
+
+    def function_matters(self, function: ir.Function) -> bool:
+        """The same of a function, whoever calls it."""
+        if self.owner(function) is not self:
+            return self.owner(function).function_matters(function)
+        key = -function.id
+        if key not in self._matters:
+            self._matters[key] = False  # a recursive call adds nothing
+            decorated = any(self.value_matters(each) or self.decorating(each) for each in function.decorators)
+            self._matters[key] = decorated or self.matters(function.body)
+        return self._matters[key]
+
+    def decorating(self, decorator: ir.Value) -> list[ir.Function]:
+        """The function of the program that is a decorator, or makes it, and those in it; none if none matters."""
+        named = decorator.func if isinstance(decorator, ir.Call) else decorator
+        what = self.files.callers.what(self, named) if isinstance(named, (ir.Name, ir.Attribute)) else None
+        if not isinstance(what, ir.Function):
+            return []
+        found = [what, *(each for each in ir.walk_statements(what.body) if isinstance(each, ir.Function))]
+        return found if any(map(self.function_matters, found)) else []
+
+    def class_matters(self, cls: ir.Class) -> bool:
+        """The same of a class: of its methods, and of those that it inherits."""
+        return any(
+            of.function_matters(each)
+            for of, base in self.files.bases(self, cls)
+            for each in base.body.statements
+            if isinstance(each, ir.Function)
+        )
+
+    def is_tool(self, value: ir.Value) -> bool:
+        """Whether it matters to AMP which of several values a variable has: this one makes a scaler, or wraps one."""
+        return self.known(_is_tool, value)
+
+    def returns_tool(self, function: ir.Function) -> bool:
+        """Whether it matters to AMP which `return` of a function is come to: one returns a tool, by itself or inside.
+
+        That can be the variable of a tool, too.
+        """
+        return any(
+            self.is_tool(value)
+            or (isinstance(value, ir.Name) and any(map(self.is_tool, _assigned(self.module, value))))
+            for each in returned(function)
+            if each.value is not None
+            for value in ir.walk_values(each.value)
+        )
+
+    def only_loops(self, loop: ir.For | ir.While) -> bool:
+        """Whether a loop has events only in loops inside it, or in those of functions that it calls: it is over epochs.
+
+        It can clear gradients beside them.
+        """
+        if loop.id not in self._only_loops:
+            found = self._loops_below(loop.body, set()) and not self._events_beside_loops(loop.body, set())
+            self._only_loops[loop.id] = found
+        return self._only_loops[loop.id]
+
+    def _loops_below(self, block: ir.Block, seen: set[int]) -> bool:
+        for statement in ir.walk_statements(block, into=False):
+            if _is_over_others(statement) and self.matters(statement.body):
+                return True
+        for each in self._called_below(block):
+            if each.id not in seen:
+                seen.add(each.id)
+                if self.owner(each)._loops_below(each.body, seen):
+                    return True
+        return False
+
+    def _called_below(self, block: ir.Block) -> list[ir.Function]:
+        return [each for value in ir.values_below(block) for each in self._named(value) if self.function_matters(each)]
+
+    def _events_beside_loops(self, block: ir.Block, seen: set[int]) -> bool:
+        for statement in block.statements:
+            if isinstance(statement, (ir.Function, ir.Class)):
+                continue
+            if any(event.kind not in ("opaque", "zero_grad") for event in self.events.in_statement(statement)):
+                return True
+            for root in statement.values():
+                for value in ir.walk_values(root):
+                    for each in self._named(value):
+                        if each.id not in seen and self.function_matters(each):
+                            seen.add(each.id)
+                            if self.owner(each)._events_beside_loops(each.body, seen):
+                                return True
+            if not _is_over_others(statement):
+                if any(self._events_beside_loops(each, seen) for each in statement.blocks()):
+                    return True
+        return False
+
+    def kinds_below(self, block: ir.Block) -> set[str]:
+        """The kinds of the events in a suite and in the functions that it calls."""
+        found = {event.kind for event in self.events.below(block)}
+        for function in self._called_below(block):
+            found |= {kind for each in self.reach(function) for kind in self.own_kinds(each)}
+        return found
+
+    def trains(self, loop: ir.For | ir.While) -> bool:
+        """Whether a loop is one over batches: gradients are made and used in it."""
+        if loop.id not in self._trains:
+            kinds = self.kinds_below(loop.body)
+            self._trains[loop.id] = "backward" in kinds and bool(kinds & STEPS)
+        return self._trains[loop.id]
+
+    # --- steps
+
+    def own_kinds(self, function: ir.Function | None) -> frozenset[str]:
+        """The kinds of the events in a function's own suite; regions, and scalers made in a loop, count."""
+        if self.owner(function) is not self:
+            return self.owner(function).own_kinds(function)
+        key = function.id if function is not None else 0
+        if key not in self._kinds:
+            found = set()
+            for statement in ir.walk_statements(self._body(function), into=False):
+                if isinstance(statement, (ir.Function, ir.Class)):
+                    continue
+                for event in self.events.in_statement(statement):
+                    found |= {event.kind, REGION} if event.how == LIBRARY else {event.kind}
+                for value in statement.values():
+                    for each in ir.walk_values(value):
+                        if isinstance(each, ir.Call):
+                            if region_of(self.module, each) is not None:
+                                found.add(REGION)
+                            elif self.module.names.of(each.func) & MAKES and loops_round(each):
+                                found.add(_MADE)
+            for each in function.decorators if function is not None else ():
+                if isinstance(each, ir.Call) and region_of(self.module, each) is not None:
+                    found.add(REGION)
+            self._kinds[key] = frozenset(found - {"opaque"})
+        return self._kinds[key]
+
+    def _body(self, function: ir.Function | None) -> ir.Block:
+        return function.body if function is not None else self.module.program.body
+
+    def called(self, function: ir.Function | None) -> tuple[ir.Function, ...]:
+        """The functions of the program that a function's suite calls or names, methods by their name."""
+        if self.owner(function) is not self:
+            return self.owner(function).called(function)
+        key = function.id if function is not None else 0
+        if key not in self._reached:
+            found: dict[int, ir.Function] = {}
+            for value in ir.values_below(self._body(function)):
+                for each in self._named(value):
+                    if each is not function:
+                        found[each.id] = each
+            for decorator in function.decorators if function is not None else ():
+                found |= {each.id: each for each in self.decorating(decorator) if each is not function}
+            self._reached[key] = tuple(found.values())
+        return self._reached[key]
+
+    def leads_on(self, call: ir.Call) -> bool:
+        """Whether a call is of a function of the program."""
+        return any(True for _ in self._named(call))
+
+    def _named(self, value: ir.Value) -> Iterator[ir.Function]:
+        if isinstance(value, ir.Lambda):
+            for inner in ir.values_below(value.function.body):
+                yield from self._named(inner)
+        if isinstance(value, ir.Call):
+            callee = self._calls.find(value)
+            if callee is not None:
+                yield callee.function
+            else:
+                yield from self.files.called(self, value)
+            if isinstance(value.func, ir.Name) and value.func.name == "self":  # a module's own call is of its forward
+                yield from (each for name in ("forward", "__call__") for each in self._by_name.get(name, ()))
+        if isinstance(value, ir.Name):
+            for each in self._by_name.get(value.name, ()):
+                if each.cls is None and value.scope.home(value.name) is each.scope.parent:
+                    yield each
+        elif isinstance(value, ir.Attribute) and isinstance(value.parent, ir.Call) and value.parent.func is value:
+            event = self.event(value.parent)
+            if event is not None and event.kind != "opaque":
+                return
+            methods = [each for each in self._by_name.get(value.attr, ()) if each.cls is not None]
+            if isinstance(value.base, ir.Name) and value.base.name == "self":
+                yield from methods
+
+    def reach(self, function: ir.Function | None) -> tuple[ir.Function | None, ...]:
+        """What runs where a function runs: itself, and what it calls that matters."""
+        found: dict[int, ir.Function | None] = {function.id if function is not None else 0: function}
+        todo = [function]
+        while todo:
+            for each in self.called(todo.pop()):
+                if each.id not in found and self.function_matters(each):
+                    found[each.id] = each
+                    todo.append(each)
+        return tuple(found.values())
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The training steps of the file, those that another one contains left out."""
+        found: dict[int, Step] = {}
+        for function in (None, *self.module.functions):
+            if not self.is_step(function):
+                continue
+            reach = self.reach(function)
+            row = self.module.row(function) if function is not None else 1
+            found[function.id if function is not None else 0] = Step(
+                self.name(function), function, reach, row, self._clears(reach), self._has_loop(reach)
+            )
+        chosen = {key: step for key, step in found.items() if self._adds(step, found)}
+        inner = {each.id for step in chosen.values() for each in step.reach[1:] if each is not None}
+        return [step for key, step in chosen.items() if key not in inner or self._is_cyclic(step, chosen)]
+
+    def _adds(self, step: Step, steps: dict[int, Step]) -> bool:
+        """Whether a function does something itself, or brings together what no step in it has."""
+        if self.own_kinds(step.function):
+            return True
+        kinds = self.kinds_in(step.reach)
+        for each in step.reach[1:]:
+            if each is not None and self.owner(each) is self and each.id in steps:
+                return False
+            if each is not None and self.owner(each) is not self and self.owner(each).is_step(each):
+                if kinds <= self.kinds_in(self.reach(each)):
+                    return False
+        return True
+
+    def is_step(self, function: ir.Function | None) -> bool:
+        """Whether gradients are made and used where a function runs, beside a scaler or a region."""
+        kinds = self.kinds_in(self.reach(function))
+        return "backward" in kinds and bool(kinds & STEPS) and bool(kinds & {*OF_SCALER, REGION})
+
+    def kinds_in(self, reach: tuple[ir.Function | None, ...]) -> set[str]:
+        """The kinds of the events in functions."""
+        return {kind for each in reach for kind in self.own_kinds(each)}
+
+    @staticmethod
+    def _is_cyclic(step: Step, steps: dict[int, Step]) -> bool:
+        """Whether all steps that contain this one are contained in it."""
+        around = [each for each in steps.values() if each is not step and step.function in each.reach[1:]]
+        return all(each.function in step.reach for each in around)
+
+    def covered(self, step: Step) -> list[Event]:
+        """The events of a step that have to have run; those in handlers of exceptions don't."""
+        key = step.function.id if step.function is not None else 0
+        if key not in self._covered:
+            self._covered[key] = list(self._events_to_cover(step))
+        return self._covered[key]
+
+    def _events_to_cover(self, step: Step) -> Iterator[Event]:
+        for function in step.reach:
+            for each in self.owner(function).events.below(self._body(function)):
+                if each.kind in COVERED and not _in_handler(each.call):
+                    yield each
+
+    def classes(self, step: Step) -> list[ir.Class | None]:
+        """The classes that a method can be run as: its own, or those that inherit it and are no base themselves."""
+        cls = step.function.cls if step.function is not None else None
+        if cls is None:
+            return [None]
+        classes = [each for each in self.module.statements if isinstance(each, ir.Class)]
+        parents = [local_class(self.module, base.value) for each in classes for base in each.bases]
+        below = [each for each in classes if self._calls.derives(each, cls) and each not in parents]
+        return [*below[:4]] or [cls]
+
+    def rows(self, function: ir.Function | None) -> tuple[int, int]:
+        """The first and last line of a function, or of the file."""
+        source = self.module.source
+        if function is None:
+            return 1, len(source.line_starts)
+        start, end = self.module.span(function)
+        return source.row(start), source.row(max(start, end - 1))
+
+    def calls_of(self, function: ir.Function) -> list[ir.Call]:
+        """The calls of a function in this file."""
+        if self._calls_of is None:
+            self._calls_of = {}
+            for call in self.module.calls:
+                callee = self._calls.find(call)
+                if callee is not None:
+                    self._calls_of.setdefault(callee.function.id, []).append(call)
+        return self._calls_of.get(function.id, [])
+
+    @cached_property
+    def periods(self) -> frozenset[str]:
+        """What the program takes remainders by, as it is written."""
+        return frozenset(
+            self.text(each.right)
+            for each in self.module.values
+            if isinstance(each, ir.Binary)
+            and each.op == "Modulo"
+            and not isinstance(each.left, (ir.Constant, ir.FString))
+        )
+
+    @cached_property
+    def updated(self) -> frozenset[str]:
+        """The last names of what is `update`d with something."""
+        return frozenset(
+            ir.last_name(each.func.base)
+            for each in self.module.calls
+            if isinstance(each.func, ir.Attribute) and each.func.attr == "update" and each.args
+        )
+
+    def _clears(self, reach: tuple[ir.Function | None, ...]) -> bool:
+        return any(
+            event.kind == "zero_grad"
+            for function in reach
+            for event in self.owner(function).events.below(self._body(function))
+        ) or any(
+            _stores_gradient(each)
+            for function in reach
+            for each in ir.walk_statements(self._body(function), into=False)
+        )
+
+    def _has_loop(self, reach: tuple[ir.Function | None, ...]) -> bool:
+        for function in reach:
+            for each in ir.walk_statements(function.body, into=False) if function is not None else ():
+                if isinstance(each, (ir.For, ir.While)) and self.owner(each).trains(each):
+                    return True
+        return False
+
+    def name(self, function: ir.Function | None) -> str:
+        """The qualified name of a function; `<module>` for None."""
+        parts: list[str] = []
+        up: ir.Node | None = function
+        while up is not None:
+            if isinstance(up, (ir.Function, ir.Class)):
+                parts.append(up.name)
+            up = up.parent
+        return ".".join(reversed(parts)) or "<module>"
+
+
+def _is_over_others(statement: ir.Statement) -> TypeGuard[ir.For | ir.While]:
+    """Whether a loop is one over batches or the like, and not over models, optimizers or scalers."""
+    if isinstance(statement, ir.For):
+        named = (each for each in ir.walk_values(statement.iter) if isinstance(each, (ir.Name, ir.Attribute)))
+        return not any(TOOLS.search(ir.last_name(each)) for each in named)
+    return isinstance(statement, ir.While)
+
+
+def _is_tool(code: Code, value: ir.Value) -> bool:
+    if code.value_matters(value) or code.naming(value):
+        return True
+    kept = code.files.callers.function_in(code, value) if not isinstance(value, (ir.Name, ir.Call)) else ()
+    if any(code.owner(each).function_matters(each) for each in kept):
+        return True
+    made = (code.files.callers.what(code, each.func) for each in ir.walk_values(value) if isinstance(each, ir.Call))
+    return any(isinstance(each, ir.Class) and code.owner(each).class_matters(each) for each in made)
+
+
+def _naming(code: Code, value: ir.Value) -> list[ir.Value]:
+    found: dict[int, ir.Value] = {}
+    todo = [value]
+    while todo:
+        one = todo.pop()
+        named = [each for each in ir.walk_values(one) if code.module.names.of(each) & MAKES]
+        if not named or one.id in found:
+            continue
+        found[one.id] = one
+        for each in named:
+            if isinstance(each, ir.Name):
+                todo += _assigned(code.module, each)
+    return [*found.values()]
+
+
+def _assigned(module: Module, name: ir.Name) -> list[ir.Value]:
+    """What a variable is assigned."""
+    return [each.value for each in module.names.bindings(name) if isinstance(each, Assigned)]
+
+
+def _stores_gradient(statement: ir.Statement) -> bool:
+    targets = statement.targets if isinstance(statement, (ir.Assign, ir.Delete)) else ()
+    if isinstance(statement, ir.AugAssign):
+        targets = (statement.target,)
+    return any(isinstance(each, ir.Attribute) and each.attr == "grad" for each in targets)
+
+
+def _in_handler(value: ir.Value) -> bool:
+    return any(
+        isinstance(each.parent, ir.Try) and any(handler.body is each.block for handler in each.parent.handlers)
+        for each in upwards(ir.statement_of(value))
+    )

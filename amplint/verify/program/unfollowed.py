@@ -1,0 +1,85 @@
+"""Calls that verify can't follow, and which of them may train with what they are given. No torch here."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from amplint.model.objects.amp_objects import given, objects
+from amplint.model.syntax import ir
+from amplint.model.syntax.scopes import Assigned
+
+if TYPE_CHECKING:
+    from amplint.verify.program.program import Code
+
+_TRAINS = re.compile(r"(?i)backward|unscale|scaler\b")
+# What a function is called that is given an optimizer or scaler and doesn't train with it.
+HARMLESS = re.compile(
+    r"(?i)save|load|checkpoint|log|print|sched|lr|write|state|summary|info|^get|build|create|make|prepare|setup|init"
+    r"|learning_rate|register|^add|^wait|synchroni|hook|restore|resume|len|warm|broadcast|append|track|report|^to$|isinstance"
+)
+# What a function is called that trains, wherever it comes from.
+_BY_NAME = re.compile(r"(?i)train|(^|_)(fit|step|run|loop|epochs?|optimi[sz]e)(_|$)")
+KNOWN = {*sys.stdlib_module_names, "builtins", "torch"}  # whose functions don't train with what they are given
+
+
+def may_train(code: Code, call: ir.Call) -> bool:
+    """Whether a call that can't be seen is given what trains, or says that it trains."""
+    names = f"{ir.last_name(call.func)} {ir.last_name(call.func.base) if isinstance(call.func, ir.Attribute) else ''}"
+    if _TRAINS.search(names):
+        return True
+    if is_harmless(code, call):
+        return False
+    known = objects(code.module)
+    return is_given_scaler(code, call) or any(known.is_optimizer(each) is not None for each in given(call))
+
+
+def hides_training(code: Code, call: ir.Call) -> bool:
+    """Whether a call is of a function that is kept or handed around out of sight, by a name of training.
+
+    It is kept in an attribute of `self` or in a variable, or is a parameter.
+    """
+    func = call.func
+    if not _BY_NAME.search(ir.last_name(func)) or is_harmless(code, call):
+        return False
+    callers = code.files.callers
+    if isinstance(func, ir.Attribute):
+        return any(not any(True for _ in callers.function_in(*each)) for each in callers.stored(code, func))
+    if not isinstance(func, ir.Name) or code.leads_on(call):
+        return False
+    function = ir.function_of(func)
+    is_given = function is not None and function.param(func.name) is not None
+    return is_given or any(isinstance(each, Assigned) for each in code.module.names.bindings(func))
+
+
+def is_followed(code: Code, call: ir.Call) -> bool:
+    """Whether all that a call can run is a function of the program, or makes an instance of a class of it."""
+    callers = code.files.callers
+    if isinstance(call.func, (ir.Name, ir.Attribute)) and isinstance(callers.what(code, call.func), ir.Class):
+        return True
+    return code.leads_on(call) and callers.is_whole(code, call.func)
+
+
+def is_harmless(code: Code, call: ir.Call) -> bool:
+    """Whether a call that can't be followed trains nothing, by what it is called, or where that comes from."""
+    names = code.module.names.of(call.func)
+    if names and all(each.partition(".")[0] in KNOWN for each in names):
+        return True
+    return bool(HARMLESS.search(called(code, call))) or code.files.is_plain(code, call.func)
+
+
+def is_given_scaler(code: Code, call: ir.Call) -> bool:
+    """Whether a scaler is among the arguments of a call."""
+    return any(code.files.callers.is_scaler(code, each) for each in given(call))
+
+
+def called(code: Code, call: ir.Call) -> str:
+    """What a call is of: the last word, or the text of what has none, as `STEPS[name]`; "" where that is a call."""
+    return ir.last_name(call.func) or ("" if isinstance(call.func, ir.Call) else code.text(call.func))
+
+
+def makes(call: ir.Call) -> bool:
+    """Whether a call constructs something, going by the spelling of what is called; `D(x)` and `G(z)` run models."""
+    name = ir.last_name(call.func).lstrip("_")
+    return name[:1].isupper() and len(name) > 1

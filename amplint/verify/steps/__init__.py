@@ -1,0 +1,1 @@
+"""Training steps: trials, comparison with the reference, verdict."""

@@ -1,0 +1,163 @@
+"""Which fixes of a file its runs confirm: its steps are right with them, and one is wrong without any of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from amplint.base.findings import Finding
+from amplint.config.settings import Settings
+from amplint.engine.file import FixResult, Wanted, fix_bytes
+from amplint.registry.observables import SHOWS
+from amplint.sources.source import Source
+from amplint.verify.steps.judge import RIGHT, WRONG
+from amplint.verify.steps.verify import MODULE, StepRow, Verifier, name_at
+
+_Group = tuple[str, str, str]
+
+
+class Unit(NamedTuple):
+    """A finding whose fix is on trial, as it is known again after other fixes: lines move."""
+
+    code: str
+    function: str
+    line: str
+    number: int  # among those of which all this is the same
+
+    @property
+    def group(self) -> _Group:
+        """What other findings can have in common with it."""
+        return self[:3]
+
+
+class Confirmation:
+    """The fixes of one file that its runs confirm, in `fixed`, and why others are not made.
+
+    A fix is confirmed if a step misbehaves without it, and with it, and with the others that are made, no step does
+    that they touch. Others are left out, also the safe ones, and so are those that are not `wanted`.
+    """
+
+    def __init__(
+        self, verifier: Verifier, path: str, data: bytes, settings: Settings, wanted: Wanted | None = None
+    ) -> None:
+        self._verifier = verifier
+        self._path = path
+        self._data = data
+        self._settings = settings
+        self._wanted = wanted
+        self._allowed: dict[Unit, None] | None = None  # None: all, which are noted
+        self._known: dict[Unit, None] = {}
+        self._sizes: Counter[_Group] = Counter()
+        self._why: dict[Unit, str] = {}
+        self._rows: list[StepRow] = []
+        with verifier.remembering():
+            self.fixed = self._confirmed()
+
+    def why(self, finding: Finding) -> str | None:
+        """Why the fix of one of the findings that are left is not made; None where nobody has asked for such a fix."""
+        source = self.fixed.result.source
+        if source is None or not self._is_offered(finding):
+            return None
+        unit = next(unit for each, unit in self._units(source, self.fixed.result.findings) if each is finding)
+        shows = SHOWS.get(finding.code)
+        if shows is None or not shows.observables:
+            return f"no run can confirm it: {shows.why if shows else 'the rule says nothing of runs'}"
+        if not any(unit.function in row.functions for row in self._rows):
+            return "no training step that can be run has it"
+        return self._why.get(unit, "its run doesn't confirm it: the step is right without it")
+
+    def _confirmed(self) -> FixResult:
+        fixed, rows = self._tried(None)
+        self._rows = rows
+        if fixed.data == self._data:
+            return fixed
+        allowed = self._known
+        while bad := [row for row in rows if row.after is not None and row.after.state != RIGHT]:
+            allowed = self._without_spoilers(allowed, bad[0])
+            fixed, rows = self._tried(allowed)
+        healed = {(row.name, row.row) for row in rows if row.before.state == WRONG and row.after is not None}
+        for some in self._in_turn(allowed):
+            fewer = {each: None for each in allowed if each not in some}
+            without, others = self._tried(fewer)
+            if without.data == fixed.data:
+                continue  # the same fix has another finding's name
+            if _are_right(others, healed):
+                allowed, fixed = fewer, without
+        return fixed
+
+    def _without_spoilers(self, allowed: dict[Unit, None], row: StepRow) -> dict[Unit, None]:
+        """Those of the fixes without one that keeps a step from being right; without all in it, where that is no one's.
+
+        A step that was right, or could be run, is left to its fixes' authors all the same.
+        """
+        said = f"{row.verdict}{f', {row.reason}' if row.reason else ''}"
+        own = [each for each in allowed if each.function in row.functions or row.name == MODULE] or [*allowed]
+        for each in own if len(own) > 1 else ():
+            fewer = {other: None for other in allowed if other is not each}
+            _, rows = self._tried(fewer)
+            then = next((other for other in rows if (other.name, other.row) == (row.name, row.row)), None)
+            if then is not None and then.after is not None and then.after.state == RIGHT:
+                self._why[each] = f"its run doesn't confirm it: {said}"
+                return fewer
+        for each in own:
+            self._why[each] = f"its run doesn't confirm it: {said}"
+        return {each: None for each in allowed if each not in own}
+
+    @staticmethod
+    def _in_turn(allowed: dict[Unit, None]) -> Iterator[list[Unit]]:
+        """What is tried to be left out: first all that no run can show, then each fix by itself, the last first."""
+        unshown = [each for each in allowed if each.code not in SHOWS or not SHOWS[each.code].observables]
+        if len(unshown) > 1:
+            yield unshown
+        yield from ([each] for each in [*unshown, *reversed([each for each in allowed if each not in unshown])])
+
+    def _tried(self, allowed: dict[Unit, None] | None) -> tuple[FixResult, list[StepRow]]:
+        self._allowed = allowed
+        fixed = fix_bytes(self._data, self._path, self._settings, wanted=self._chosen)
+        rows = self._verifier.compare(self._path, self._data, self._settings, fixed) if fixed.data != self._data else []
+        return fixed, rows
+
+    def _chosen(self, source: Source, findings: Sequence[Finding]) -> Sequence[Finding]:
+        """Those of the findings of a round whose fixes are allowed: for each that the same fix is for."""
+        findings = self._wanted(source, findings) if self._wanted else findings
+        units = [(each, unit) for each, unit in self._units(source, findings) if self._is_offered(each)]
+        if self._allowed is None:
+            self._known |= {unit: None for _, unit in units}
+            for each, count in Counter(unit.group for _, unit in self._units(source, findings)).items():
+                self._sizes[each] = max(self._sizes[each], count)
+            return findings
+        counts = Counter(unit.group for _, unit in self._units(source, findings))
+        refused = {
+            each.fix.edits for each, unit in units if each.fix and not self._is_allowed(unit, counts[unit.group])
+        }
+        return [each for each in findings if not each.fix or each.fix.edits not in refused]
+
+    def _is_allowed(self, unit: Unit, count: int) -> bool:
+        allowed = self._allowed or {}
+        if count == self._sizes[unit.group]:
+            return unit in allowed
+        # Some of those that look the same have been fixed: which these are is not known.
+        return all(each in allowed for each in self._known if each.group == unit.group) and unit.group in self._sizes
+
+    def _is_offered(self, finding: Finding) -> bool:
+        return finding.is_fixable(unsafe=self._settings.unsafe_fixes)
+
+    @staticmethod
+    def _units(source: Source, findings: Sequence[Finding]) -> list[tuple[Finding, Unit]]:
+        seen: Counter[_Group] = Counter()
+        found = []
+        for each in findings:
+            group = each.code, name_at(source, each.start), source.line(source.row(each.start)).strip()
+            seen[group] += 1
+            found.append((each, Unit(*group, seen[group])))
+        return found
+
+
+def _are_right(rows: Sequence[StepRow], healed: set[tuple[str, int]]) -> bool:
+    """Whether steps are right: those that fixes touch, and those that they have `healed`."""
+    return all(
+        (row.after or row.before).state == RIGHT
+        for row in rows
+        if row.after is not None or (row.name, row.row) in healed
+    ) and (bool(rows) or not healed)

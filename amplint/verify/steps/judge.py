@@ -1,0 +1,222 @@
+"""What the runs of a step say: what it does wrong, with numbers, or why that can't be told. No torch here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from amplint.verify.fixtures.proof import ABOUT_AMP, Observed, show, without_places
+
+RIGHT, WRONG, UNKNOWN = "right", "wrong", "not checkable"
+WARNING = "warning"
+
+
+# These hang on whose parameters a loss, a clip and an optimizer have.
+_BY_OWNERSHIP = ("gradient", "update", "skips")
+_LINE = re.compile(r"^line \d+( of [^:]*)?: ")
+
+
+class Fault(NamedTuple):
+    """Something that a step does wrong: the observable that shows it, the numbers, and on which path."""
+
+    shows: str
+    text: str
+    path: str
+
+    @property
+    def what(self) -> str:
+        """What tells it from others: the observable, of exceptions and warnings with what they say."""
+        return f"{self.shows}: {_LINE.sub('', self.text)}" if self.shows in ("exception", WARNING) else self.shows
+
+
+@dataclass
+class Judged:
+    """What is known of a step: `state` is right, wrong or not checkable, then `reason` says why."""
+
+    state: str
+    faults: list[Fault] = field(default_factory=list)
+    reason: str = ""
+    numbers: str = ""  # of the first path, where nothing is wrong
+    dtypes: list[str] = field(default_factory=list, compare=False)  # of the losses, on all paths
+    paths: dict[str, list[str]] = field(default_factory=dict, compare=False)  # what is wrong on each, as `Fault.what`
+    answers: list[dict[str, Any]] = field(default_factory=list, compare=False)  # of the paths that are wrong
+    warned: dict[str, list[int]] = field(default_factory=dict, compare=False)  # by warnings: the lines that have them
+    # On each path what was compared ("update: optimizer 2"), how often, and which of these was wrong first; -1: none.
+    parts: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict, compare=False)
+
+
+@dataclass
+class Path:
+    """The runs of a step with one set of answers."""
+
+    answers: dict[str, Any]
+    observed: Observed
+    overflows: list[Observed] = field(default_factory=list)  # in one run the gradients of one optimizer do
+    free: Observed | None = None  # beside the reference's losses
+    reference_end: str = ""  # how the run without AMP ended, where that was by an exception
+    impossible: bool = False  # it ended where None was used as an object: no program is run with such conditions
+    reference_backwards: int = 0
+    reference_steps: int = 0  # that it asked for
+    caught: list[str] = field(default_factory=list)  # exceptions that AMP brings and the program catches
+    idle: bool = False  # no gradient reaches an optimizer's steps, without AMP either
+    not_finite: bool = False  # nor are gradients finite without AMP, and so no step could be compared
+    never: bool = False  # the scaler skips every step, however low its scale: the losses are not finite
+    stale: bool = False  # a backward goes through parameters that a step has changed since the forward
+    of_amp: bool = False  # the exception came of making or entering a region or scaler
+    effects: dict[str, str] = field(default_factory=dict)  # lines with calls out of sight that can train, and the calls
+    warned: dict[str, set[int]] = field(default_factory=dict)  # by warnings: the lines that have them
+    remade: int = 0  # how often a scaler was made by the same line, less once
+
+    @property
+    def label(self) -> str:
+        """The answers in words."""
+        return ", ".join(_answer(question, answer) for question, answer in self.answers.items())
+
+
+def _answer(question: str, answer: Any) -> str:
+    if isinstance(answer, bool):
+        return question if answer else f"not ({question})"
+    return f"{question} {answer}"
+
+
+def judge(paths: list[Path], *, failed: str, guessed: set[str], missing: list[str]) -> Judged:
+    """What the paths of a step show.
+
+    `failed`: why the step, or one of its paths, can't be followed. `guessed`: models that may be any optimizer's.
+    `missing`: events that no path came to, a phrase each.
+    """
+    if failed and not paths:
+        return Judged(UNKNOWN, reason=failed)
+    paths = [each for each in paths if not each.impossible] or paths
+    seen = [each for each in paths if not each.effects]
+    effects = [
+        f"{where}: what {_short(text)} does can't be seen" for each in paths for where, text in each.effects.items()
+    ]
+    if paths and not seen:
+        return Judged(UNKNOWN, reason=effects[0])
+    # Where only some conditions lead to a backward, without one nothing is trained.
+    paths = [each for each in seen if each.reference_backwards or each.reference_end] or seen
+    faults = [(path, each) for path in paths for each in _faults(path)]
+    if any(path.stale and each.shows in _BY_OWNERSHIP for path, each in faults):
+        faults = [(path, each) for path, each in faults if not path.stale or each.shows not in _BY_OWNERSHIP]
+        if not faults:
+            reason = "a backward goes through parameters that a step has changed since the forward"
+            return Judged(UNKNOWN, reason=reason)
+    if guessed and any(each.shows in _BY_OWNERSHIP for _, each in faults):
+        faults = [(path, each) for path, each in faults if each.shows not in _BY_OWNERSHIP]
+        if not faults:
+            return Judged(UNKNOWN, reason=f"which optimizer has the parameters of {min(guessed)} can't be seen")
+    shown: dict[str, list[str]] = {each.label: [] for each in paths}
+    for path, each in faults:
+        shown[path.label].append(each.what)
+    if faults:
+        wrong = {id(path): path.answers for path, _ in faults}
+        worst = _worst([each for _, each in faults])
+        parts = {each.label: _parts(each, shown[each.label]) for each in paths}
+        return Judged(WRONG, worst, paths=shown, answers=list(wrong.values()), warned=_warned(paths), parts=parts)
+    ended = next((each.reference_end for each in paths if each.reference_end), "")
+    if ended:
+        return Judged(UNKNOWN, reason=f"with AMP switched off the step fails as well: {ended}")
+    beyond = [each.label for each in paths if each.not_finite]
+    if beyond:
+        where = f" where {beyond[0]}" if beyond[0] else ""
+        return Judged(UNKNOWN, reason=f"no step has finite gradients{where}, with AMP switched off either")
+    idle = [each.label for each in paths if each.idle]
+    if idle:
+        where = f" where {idle[0]}" if idle[0] else ""
+        return Judged(UNKNOWN, reason=f"no gradient reaches an optimizer's step{where}, with AMP switched off either")
+    if unseen := [*filter(None, [failed]), *missing, *effects]:
+        return Judged(UNKNOWN, reason=unseen[0])
+    compared = [each.observed for each in paths if each.observed.gradient.count]
+    if not compared:
+        return Judged(UNKNOWN, reason="no step could be compared with the reference")
+    numbers = show("gradient", compared[0], compared[0]).text
+    return Judged(RIGHT, numbers=numbers, paths=shown, parts={each.label: _parts(each, ()) for each in paths})
+
+
+def _parts(path: Path, wrong: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """What was compared on a path, how often, and which of these was wrong first, of observables that are `wrong`."""
+    observed = path.observed
+    found = {part: (each.count, each.first(observed.tolerance)) for part, each in observed.parts.items()}
+    if observed.late or observed.beyond_bound > 1 + observed.tolerance.worst:
+        found |= dict.fromkeys(("gradient: change behind the step", "update: change behind the step"), (1, 0))
+    if observed.reused:
+        found["update: used twice"] = 1, 0
+    return {part: (count, at if part.partition(":")[0] in wrong else -1) for part, (count, at) in found.items()}
+
+
+def _warned(paths: list[Path]) -> dict[str, list[int]]:
+    """By what warnings say, as faults have it, the lines that have them on any path."""
+    found: dict[str, set[int]] = {}
+    for path in paths:
+        for said, rows in path.warned.items():
+            found.setdefault(without_places(said), set()).update(rows)
+    return {said: sorted(rows) for said, rows in found.items()}
+
+
+def _worst(faults: list[Fault]) -> list[Fault]:
+    """One fault an observable, of the first path on which it shows; of warnings each."""
+    found: dict[str, Fault] = {}
+    for each in faults:
+        found.setdefault(each.text if each.shows == WARNING else each.shows, each)
+    return list(found.values())
+
+
+def _faults(path: Path) -> Iterator[Fault]:
+    observed = path.observed
+    said = observed.detail.partition(": ")[2]
+    if observed.end == "exception" and (path.of_amp or _kind(said) != _kind(path.reference_end)):
+        yield Fault("exception", without_places(observed.detail), path.label)
+    elif path.reference_end:
+        return
+    elif path.caught:
+        yield Fault("exception", f"{without_places(path.caught[0])}, which the program catches", path.label)
+    elif not path.stale and observed.steps != path.reference_steps:
+        said = f"{observed.steps} steps are asked for, {path.reference_steps} with AMP switched off"
+        yield Fault("update", said, path.label)
+    for each in observed.warnings:
+        if ABOUT_AMP.match(each):
+            yield Fault(WARNING, without_places(each), path.label)
+    if path.never:
+        said = "the loss is not finite at any scale, and the scaler skips every step; in float32 it is finite"
+        yield Fault("gradient", said, path.label)
+    for shows in ("gradient", "update", "autocast-state"):
+        if shows == "update" and not observed.update.count:
+            continue
+        shown = show(shows, _ended_well(observed), _ended_well(observed))
+        if shown.misbehaves:
+            yield Fault(shows, shown.text, path.label)
+        elif shows == "gradient" and observed.late:
+            yield Fault(shows, "gradients are clipped or changed after the step that has used them", path.label)
+    for beyond in path.overflows:
+        if beyond.end == "exception":
+            label = f"{path.label}, with an overflow" if path.label else "with an overflow"
+            yield Fault("exception", without_places(beyond.detail), label)
+        # With several scalers, whose update has to answer can't be told.
+        elif beyond.carried or (
+            beyond.overflows and (beyond.overflows_applied or not beyond.finite or not beyond.backoffs)
+        ):
+            yield Fault("skips", show("skips", beyond, beyond).text, path.label)
+    if path.free is not None:
+        shown = show("learning", path.free, path.free)
+        if shown.misbehaves:
+            yield Fault("learning", shown.text, path.label)
+    if path.remade:
+        text = f"a new scaler is made {path.remade + 1} times, and its scale starts anew each time"
+        yield Fault("scale", text, path.label)
+
+
+def _kind(said: str) -> str:
+    """The exception's type, and what comes before numbers in what it says."""
+    return said[:60]
+
+
+def _ended_well(observed: Observed) -> Observed:
+    """For what was observed until an exception."""
+    return replace(observed, end="finished")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."

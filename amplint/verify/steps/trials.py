@@ -1,0 +1,332 @@
+"""Running a step of a program over the values of its conditions, and saying what each run showed."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import upwards
+from amplint.model.syntax.scopes import Assigned
+from amplint.verify.bench.bench import on_device, reset, switched_off
+from amplint.verify.bench.instrument import watched
+from amplint.verify.bench.recorder import Recorder
+from amplint.verify.bench.simulated_devices import simulated
+from amplint.verify.fixtures.proof import Observed, said
+from amplint.verify.interpreter import lookup
+from amplint.verify.interpreter.condition_values import Choices, explore
+from amplint.verify.interpreter.interpreter import Interpreter
+from amplint.verify.interpreter.roles import in_words
+from amplint.verify.interpreter.standins import CannotFollow, Impossible, NoneUsedError
+from amplint.verify.interpreter.world import INIT_SCALE, Knowledge, Stage
+from amplint.verify.program.program import Code, Step
+from amplint.verify.steps.judge import Judged, Path, judge
+
+_STALE = "modified by an inplace operation"
+_FROZEN = "does not require grad"
+_SAME = {"Is", "IsNot", "Equal", "NotEqual"}
+_MOST_VALUES = 20  # of variables that a condition hangs on
+_MOST_OVERFLOWS = 3  # optimizers of which each has a run
+_TRIES = 9  # until a run shows nothing new of what values are used as
+
+
+@dataclass
+class StepRuns:
+    """All runs of a step."""
+
+    paths: list[Path] = field(default_factory=list)
+    executed: set[int] = field(default_factory=set)  # events, by the ids of their calls
+    applied: set[int] = field(default_factory=set)  # functions that were run, by their ids
+    guessed: set[str] = field(default_factory=set)  # models that may be any optimizer's
+    touched: set[tuple[str, int]] = field(default_factory=set)  # functions whose text was run or read, and lines
+    notes: dict[tuple[int, str], str] = field(default_factory=dict)
+    decided: dict[int, set[bool | None]] = field(default_factory=dict)  # how tests of ifs came out, by their ids
+    failed: str = ""  # why a path can't be followed
+    runs: int = 0
+    seconds: float = 0.0
+
+
+def run_step(
+    code: Code, step: Step, device: str, *, real: bool = False, asked_for: Sequence[dict[str, Any]] = ()
+) -> StepRuns:
+    """Run a step with all combinations of its conditions. `device` is simulated where it isn't `real` or the CPU.
+
+    Of more conditions than can all be combined, the combinations `asked_for` are run too.
+    """
+    started = time.perf_counter()
+    found = StepRuns()
+    conditions = ExitStack()
+    try:
+        if device != "cpu":
+            conditions.enter_context(on_device(device) if real else simulated(device, moves=False))
+        for cls in code.classes(step):
+            trial = _Trial(code, step, cls, device, found)
+            for _ in explore(
+                trial.path, lambda: [_hangs_on(code, each) for each in _unreached(code, step, found)], asked_for
+            ):
+                pass
+    finally:
+        conditions.close()
+        reset()
+    found.seconds = time.perf_counter() - started
+    return found
+
+
+class _Pair(NamedTuple):
+    """A run of the reference and one of the program, with what each has shown, and the answers that both had."""
+
+    right: Interpreter
+    reference: Recorder
+    run: Interpreter
+    observed: Observed
+    given: dict[str, Any]
+
+
+class _Trial:
+    def __init__(self, code: Code, step: Step, cls: ir.Class | None, device: str, found: StepRuns) -> None:
+        self._code = code
+        self._step = step
+        self._class = cls
+        self._device = device
+        self._found = found
+        self._knowledge = Knowledge()
+        self._switched: list[Any] = []  # what the last reference's regions and scalers would have been
+        self._protects = False  # a scaler steps or unscales an optimizer: an overflow is one of those
+        self._events = {each.call.id for each in code.covered(step)}
+        self._again = step.function is not None and code.files.callers.may_repeat(step.function)
+
+    def path(self, choices: Choices) -> None:
+        """All runs with one set of answers; the answers that were asked for are in `choices` then."""
+        try:
+            self._path(choices)
+        except CannotFollow as error:
+            self._found.failed = str(error)
+
+    def _settled(self, choices: Choices) -> _Pair:
+        """The reference's run and the program's, repeated until they show nothing new of what values are used as."""
+        if self._knowledge.stale:
+            self._knowledge.forget_objects()
+        other = False
+        for tried in range(1, _TRIES + 1):
+            self._knowledge.begin()
+            reference, beside = Recorder(leave_out=True), choices.again()
+            try:
+                right, observed = self._observe(beside, reference, off=True)
+                given = {**choices.wanted, **beside.answers}
+                if self._is_bare(right, observed):
+                    own, run, observed = beside, right, reference.beside_itself()
+                else:
+                    own = Choices(given, choices.varied)
+                    run, observed = self._observe(own, Recorder(reference, leaves_out=False))
+            except Impossible:
+                if tried == _TRIES:
+                    raise
+                continue
+            except CannotFollow:
+                choices.add(beside)
+                raise
+            pair = _Pair(right, reference, run, observed, given)
+            ends = [each.ended.error for each in (right, run) if each.ended is not None]
+            if not self._knowledge.changed and any(_STALE in str(each) for each in ends):
+                if not self._knowledge.learn_constants(right.stage.outliving - self._knowledge.constants):
+                    self._knowledge.changed = not self._knowledge.stale
+                    self._knowledge.stale = True
+            trains_nothing = bool(reference.observed.idle) or any(_FROZEN in str(each) for each in ends)
+            if not self._knowledge.changed and right.stage.has_frozen and trains_nothing:
+                self._knowledge.learn_unfrozen()
+            if not self._knowledge.changed and self._leaves_clearing(right, reference):
+                self._knowledge.learn_cleared()
+            if not self._knowledge.changed and _skips_all(reference, run, observed):
+                self._knowledge.learn_overflow()
+            if not self._knowledge.changed:
+                if other or self._knowledge.is_exact():
+                    break
+                self._knowledge.forget_objects()  # it is of another path, that has other models or optimizers
+                other = True
+        choices.add(beside)
+        choices.add(own)
+        return pair
+
+    def _path(self, choices: Choices) -> None:
+        self._knowledge.init_scale, self._knowledge.cleared = INIT_SCALE, False
+        right, reference, run, observed, given = self._settled(choices)
+        path = Path(choices.path(), observed)
+        if right.ended is not None and right.ended.error is not None:
+            path.reference_end = said(right.ended.error)
+            path.impossible = isinstance(right.ended.error, NoneUsedError)
+        path.reference_backwards = reference.observed.backwards
+        path.idle = bool(reference.observed.idle)
+        path.not_finite = bool(reference.observed.skipped) and not observed.gradient.count
+        if _skips_all(reference, run, observed) and all(map(math.isfinite, reference.observed.losses)):
+            path.never = not any(map(math.isfinite, observed.losses))
+        path.caught = [each for each in dict.fromkeys(run.caught) if each not in right.caught]
+        path.reference_steps = reference.observed.steps
+        path.stale = self._knowledge.stale
+        path.of_amp = run.ended is not None and run.ended.of_amp
+        path.effects = run.unseen_effects
+        path.warned = run.warned
+        path.remade = run.scalers.most(again=self._again)
+        # What a program does itself behind a reuse of gradients, it does without AMP as well.
+        observed.reused = max(0, observed.reused - reference.observed.reused)
+        self._protects = bool(run.stage.protected)
+        protected = self._protects and any(observed.enabled)
+        if observed.end == "finished" and (protected or not self._events <= {each.id for each in run.executed}):
+            overflows = self._with_overflows(choices, given)
+            path.overflows = overflows if protected else []
+        if observed.steps_inside and observed.end == "finished":
+            _, path.free = self._observe(Choices(given), Recorder())
+            path.free.reference_losses = self._free_losses(given)
+        self._found.paths.append(path)
+        self._found.executed |= {each.id for each in run.executed}
+        for test, outcomes in run.decided.items():
+            self._found.decided.setdefault(test, set()).update(outcomes)
+        self._found.applied |= run.applied
+        self._found.guessed |= run.stage.guessed
+        self._found.touched |= run.touched
+        for key, what in run.notes.items():
+            self._found.notes[key] = self._found.notes.get(key) or what
+
+    def _with_overflows(self, choices: Choices, given: dict[str, Any]) -> list[Observed]:
+        """What runs show in which the gradients of one optimizer overflow, of each in turn."""
+        found: list[Observed] = []
+        for nth in range(_MOST_OVERFLOWS):
+            then, recorder = Choices(given), Recorder(overflow=True, nth=nth)
+            run, observed = self._observe(then, recorder)
+            choices.add(then)
+            self._found.executed |= {each.id for each in run.executed}
+            found.append(observed)
+            if len(recorder.overflowing) <= nth + 1:
+                break
+        return found
+
+    def _free_losses(self, given: dict[str, Any]) -> list[float]:
+        reference = Recorder(leave_out=True)
+        return self._observe(Choices(given), reference, off=True)[1].losses
+
+    def _leaves_clearing(self, right: Interpreter, reference: Recorder) -> bool:
+        """Whether a function that makes one step has left its gradients to its caller, by what it was given."""
+        is_called = self._step.function is not None and not self._step.has_loop
+        took = reference.observed.steps > 1 and right.ended is None
+        return is_called and took and not (reference.has_cleared or right.stage.clears_itself)
+
+    def _is_bare(self, right: Interpreter, observed: Observed) -> bool:
+        """Whether the reference's run is the program's as well: with these answers it has no AMP to switch off."""
+        unlike = right.ended is not None or observed.skipped  # left out, as the program would not have done
+        return not (self._switched or right.stage.left_out or unlike or self._knowledge.changed)
+
+    def _observe(self, choices: Choices, recorder: Recorder, *, off: bool = False) -> tuple[Interpreter, Observed]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            run = self._once(choices, recorder, caught, off=off)
+        observed = recorder.close()
+        if run.ended is not None and run.ended.error is not None:
+            observed.end, observed.detail = "exception", f"{run.ended.where}: {said(run.ended.error)}"
+        observed.warnings = list(dict.fromkeys(map(in_words, caught)))
+        return run, observed
+
+    def _once(
+        self, choices: Choices, recorder: Recorder, caught: list[warnings.WarningMessage], *, off: bool
+    ) -> Interpreter:
+        reset()
+        self._found.runs += 1
+        with ExitStack() as conditions:
+            if off:
+                self._switched = conditions.enter_context(switched_off())
+            conditions.enter_context(watched(recorder, _is_programs))
+            stage = Stage(self._knowledge, self._device, off=off)
+            recorder.may_overflow = lambda optimizer: id(optimizer) in stage.protected or not self._protects
+            stage.adding = recorder.gradient_added
+            run = Interpreter(self._step, self._code, stage, choices, self._class)
+            recorder.clears_in_sight = not stage.clears_itself
+            run.heard = caught
+            run.run()
+        return run
+
+
+def _skips_all(reference: Recorder, run: Interpreter, observed: Observed) -> bool:
+    """Whether a run's scaler has skipped all steps that it was asked for, which the reference has taken."""
+    took = reference.observed.steps and not reference.observed.skipped
+    skipped_all = 0 < observed.steps == observed.skipped
+    return bool(took and run.stage.protected and observed.end == "finished" and skipped_all)
+
+
+def judged(code: Code, step: Step, runs: StepRuns) -> Judged:
+    """What the runs of a step say of it."""
+    missing = [_why_not(code, each, runs) for each in _unreached(code, step, runs)]
+    found = judge(runs.paths, failed=runs.failed, guessed=runs.guessed, missing=missing)
+    found.dtypes = sorted({dtype for path in runs.paths for dtype in path.observed.loss_dtypes})
+    return found
+
+
+def _unreached(code: Code, step: Step, runs: StepRuns) -> list[ir.Value]:
+    """The events of a step that no run has come to, and that can be come to."""
+    missing = [each.call for each in code.covered(step) if each.call.id not in runs.executed]
+    # What another file's function is for may be something else: one that wasn't called is no part of the step.
+    missing = [each for each in missing if code.owner(each) is code or _function_id(each) in runs.applied]
+    return [each for each in missing if not any(_is_given(test, needed, runs) for test, needed in _tests(each))]
+
+
+def _function_id(value: ir.Value) -> int:
+    function = ir.function_of(value)
+    return function.id if function is not None else 0
+
+
+def _is_given(test: ir.If, needed: bool, runs: StepRuns) -> bool:
+    """Whether what a function is given decides a condition in it the other way, in each call that the step makes."""
+    function = ir.function_of(test)
+    params = {each.name for each in function.params} if function is not None else set()
+    values = list(ir.walk_values(test.test))
+    if runs.decided.get(test.id) != {not needed} or not any(isinstance(each, ir.Name) for each in values):
+        return False
+    return all(
+        each.name in params
+        if isinstance(each, ir.Name)
+        else set(each.ops) <= _SAME
+        if isinstance(each, ir.Compare)
+        else isinstance(each, (ir.Constant, ir.Bool, ir.Unary))
+        for each in values
+    )
+
+
+def _tests(call: ir.Value) -> list[tuple[ir.If, bool]]:
+    """The conditions around a line, the outermost first, and what they have to be."""
+    found = [
+        (owner, statement.block is owner.then)
+        for statement in upwards(ir.statement_of(call))
+        if isinstance(owner := statement.block.owner, ir.If)
+    ]
+    return found[::-1]
+
+
+def _why_not(code: Code, call: ir.Value, runs: StepRuns) -> str:
+    """Why a line was not reached, as far as the conditions around it say: the outermost that no run has met."""
+    code = code.owner(call)
+    for test, needed in _tests(call):
+        known = runs.decided.get(test.id)
+        if known == {not needed}:
+            always = "holds in each run" if not needed else "holds in no run"
+            return f"{code.where(call)} is not reached: {code.text(test.test)} {always}"
+    tests = [f"{'' if holds else 'not '}{code.text(owner.test)}" for owner, holds in _tests(call)]
+    return f"{code.where(call)} is {'reached only if ' + ' and '.join(tests) if tests else 'not reached'}"
+
+
+def _hangs_on(code: Code, call: ir.Value) -> str:
+    """The conditions around a line, and what the variables in them are made of."""
+    code = code.owner(call)
+    values: list[ir.Value] = [owner.test for owner, _ in _tests(call)]
+    for each in values:  # grows
+        for value in ir.walk_values(each):
+            bindings = code.module.names.bindings(value) if isinstance(value, ir.Name) else []
+            more = [binding.value for binding in bindings if isinstance(binding, Assigned)]
+            values += [one for one in more if one not in values][: _MOST_VALUES - len(values)]
+    return " ".join(map(code.text, values))
+
+
+def _is_programs(filename: str) -> bool:
+    """Whether a gradient is read for the program: there its attributes are looked up."""
+    return filename == lookup.__file__

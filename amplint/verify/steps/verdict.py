@@ -1,0 +1,166 @@
+"""The verdict on a step of a program: its runs before and after the fix, beside what was found in its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+from typing import NamedTuple
+
+from amplint.registry.observables import SHOWS
+from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG, Judged
+
+CONFIRMED, CLEAN, REFUTED, MISBEHAVES, NOT_CHECKABLE = "confirmed", "clean", "refuted", "misbehaves", "not checkable"
+NO_STEP = "no training step"  # of a function that has AMP, and trains nothing
+REPORT = "please report it: https://github.com/amplint/amplint/issues"
+
+
+class Found(NamedTuple):
+    """A finding in a step. `shown`: whether the run shows it too, None where no run can."""
+
+    code: str
+    row: int
+    message: str
+    fixed: bool
+    shown: bool | None
+
+
+class Verdict(NamedTuple):
+    """The verdict on a step, and the `reason` for it.
+
+    Confirmed: misbehaves before, and is right after the fix in everything that was compared. Clean: right as it is.
+    Misbehaves: no fix changes that, or something is still wrong after it. Refuted: the fix leaves wrong what it is for,
+    or makes something wrong. Not checkable.
+    """
+
+    verdict: str
+    reason: str = ""
+
+
+def decide(
+    before: Judged, after: Judged | None, fixed: Iterable[str], left: Iterable[str], fixed_rows: Set[int] = frozenset()
+) -> Verdict:
+    """The verdict. `after` is None where no fix touches the step; `fixed` and `left` are codes of its findings.
+
+    `fixed_rows`: the lines before the fix of those that are fixed.
+    """
+    if before.state == UNKNOWN:
+        return Verdict(NOT_CHECKABLE, before.reason)
+    if after is None:
+        return Verdict(CLEAN if before.state == RIGHT else MISBEHAVES)
+    if after.state == UNKNOWN:
+        return Verdict(NOT_CHECKABLE, f"after the fix: {after.reason}")
+    if after.state == RIGHT:
+        return Verdict(CONFIRMED if before.state == WRONG else CLEAN)
+    explained = shown_by(left)
+    if new := _new(before, after, explained):
+        return Verdict(REFUTED, f"the fix brings something new: {new}; {REPORT}")
+    was, now = _wrong(before), _wrong(after)
+    everywhere = {each for wrong in now.values() for each in wrong}
+    gone = {each for wrong in was.values() for each in wrong if each not in everywhere}
+    fewer = {each for label, wrong in was.items() if label in now for each in wrong if each not in now[label]}
+    others = {what for what in everywhere if _is_of_others(what, before, after, fixed_rows)}
+    mended = {*map(_shows, gone | fewer)}
+    for code in fixed:
+        still = {*map(_shows, everywhere - others)} & shown_by([code]) - explained
+        if still and not mended & shown_by([code]):
+            return Verdict(REFUTED, f"the fix leaves it wrong: {_first(after, still)}; {REPORT}")
+    parts = {part for known in before.parts.values() for part in known}
+    told = {each for each in gone if each in parts or _shows(each) not in {*map(_shows, everywhere)}}
+    if told:
+        return Verdict(MISBEHAVES, f"the fix mends {_listed(told, everywhere)}, but not {_listed(everywhere, told)}")
+    fewer |= {what for what in others if _rows(after, what) < _rows(before, what)}
+    if fewer:
+        return Verdict(MISBEHAVES, f"the fix mends one {_listed(fewer, ())}, and another one is left")
+    return Verdict(MISBEHAVES, "the fix is about something that the run doesn't show")
+
+
+def _wrong(judged: Judged) -> dict[str, set[str]]:
+    """What is wrong on each path, as `Fault.what`; of what has parts those of them that are."""
+    found: dict[str, set[str]] = {}
+    for label, wrong in (judged.paths or {"": [each.what for each in judged.faults]}).items():
+        parts = {part for part, (_, first) in judged.parts.get(label, {}).items() if first >= 0}
+        found[label] = parts.union(each for each in wrong if each not in {*map(_shows, parts)})
+    return found
+
+
+def _is_of_others(what: str, before: Judged, after: Judged, fixed_rows: Set[int]) -> bool:
+    """Whether a warning that is left is of lines that had it before, and that no fix is for: there are no more."""
+    had = before.warned.get(_said(what), ())
+    return 0 < _rows(after, what) <= sum(row not in fixed_rows for row in had)
+
+
+def _rows(judged: Judged, what: str) -> int:
+    """How many lines have a warning."""
+    return len(judged.warned.get(_said(what), ()))
+
+
+def _new(before: Judged, after: Judged, explained: Set[str]) -> str:
+    """What is wrong after the fix and was not before, in words; an exception may have hidden what is `explained`."""
+    was = _wrong(before)
+    known = {each.what for each in before.faults}.union(*was.values())
+    words = {each.what: each.text for each in reversed(after.faults)}
+    for label, wrong in _wrong(after).items():
+        had = was.get(label, known)
+        observables = {*map(_shows, had)}
+        # What comes in the place of an exception may have been behind it, or have the same cause.
+        raised = "exception" in observables
+        hidden = {*explained, "exception"} if raised else explained & observables
+        for each in sorted(wrong - had):
+            if _shows(each) in hidden or (raised and _was_behind(each, label, before, after)):
+                continue
+            return words.get(each, words.get(_shows(each), each))
+    return ""
+
+
+def _was_behind(what: str, label: str, before: Judged, after: Judged) -> bool:
+    """Whether what is wrong after the fix on a path has no right like before it: that had ended by an exception."""
+    if label not in before.parts:
+        return False
+    if what in ("skips", "learning", "update"):  # only a run that comes to its end says so
+        return True
+    _, first = after.parts.get(label, {}).get(what, (0, -1))
+    return first >= before.parts[label].get(what, (0, -1))[0]
+
+
+def _shows(what: str) -> str:
+    return what.partition(":")[0]
+
+
+def _said(what: str) -> str:
+    return what.partition(": ")[2]
+
+
+def _listed(whats: Iterable[str], others: Iterable[str]) -> str:
+    """Observables, one by one; with their parts where `others` are parts of the same."""
+    found: dict[str, list[str]] = {}
+    for each in sorted(whats):
+        found.setdefault(_shows(each), []).append(_said(each))
+    shared = {*map(_shows, others)}
+    return " and ".join(
+        f"{shows} ({', '.join(parts)})" if shows in shared and any(parts) else shows for shows, parts in found.items()
+    )
+
+
+def shown_by(codes: Iterable[str]) -> set[str]:
+    """The observables by which a run shows what rules say."""
+    return {each for code in codes if code in SHOWS for each in SHOWS[code].observables}
+
+
+def _first(judged: Judged, observables: set[str]) -> str:
+    return next(each.text for each in judged.faults if each.shows in observables)
+
+
+def compared(judged: Judged, findings: Sequence[tuple[str, int, str, bool]]) -> list[Found]:
+    """The findings of a step (code, line, message, whether it is fixed), each with whether the run shows it."""
+    shown = {each.shows for each in judged.faults}
+    found = []
+    for code, row, message, fixed in findings:
+        rule = SHOWS.get(code)
+        can = rule is not None and rule.observables and judged.state in (RIGHT, WRONG)
+        found.append(Found(code, row, message, fixed, bool(shown & set(rule.observables)) if can and rule else None))
+    return found
+
+
+def unexplained(judged: Judged, findings: Iterable[Found]) -> list[str]:
+    """The observables that show something which no finding of the step is about."""
+    known = shown_by(each.code for each in findings)
+    return list(dict.fromkeys(each.shows for each in judged.faults if each.shows not in known))

@@ -1,0 +1,398 @@
+"""Verifying training code: the parent of the process that interprets its steps, before and after the fix."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from amplint.base.findings import Finding
+from amplint.config.settings import Settings
+from amplint.engine.analysis import INVALID_SYNTAX
+from amplint.engine.file import FixResult, fix_bytes
+from amplint.model.project.importers import imports, reaches
+from amplint.model.project.resolve_import import look_in
+from amplint.model.torch_facts.deprecated_names import unavoidable
+from amplint.sources.source import Source, SourceError, lines_of
+from amplint.verify.fixtures.run import MEMORY, TIMEOUT, Lost, Runner, need_torch
+from amplint.verify.steps.judge import UNKNOWN, Fault, Judged
+from amplint.verify.steps.looks import NOTHING, Kind, Look, Looked
+from amplint.verify.steps.verdict import NO_STEP, NOT_CHECKABLE, Found, Verdict, compared, decide, unexplained
+
+# A step has one of these words, in its own file or in those that it leads to; what hasn't is not even parsed.
+_WORDS = re.compile(rb"autocast|[sS]caler|accelerat")
+_NAMES = re.compile(rb"custom_[fb]wd|\bamp\b")  # what else is named of AMP
+MODULE = "<module>"
+_LIBRARIES = re.compile(rb"lightning|transformers")
+_PRECISION = re.compile(rb"precision|fp16|bf16")
+_OF_A_FRAMEWORK = Verdict(NOT_CHECKABLE, "its training step is the framework's, which is out of sight")
+
+
+class Limits(NamedTuple):
+    """For each step, before and after: seconds, and MiB beyond what torch itself takes."""
+
+    timeout: float = TIMEOUT
+    memory: int = MEMORY
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """A step's verdict and what it rests on."""
+
+    path: str
+    name: str
+    row: int
+    verdict: str
+    reason: str
+    device: str
+    simulated: bool
+    before: Judged
+    after: Judged | None
+    findings: list[Found]
+    only_run: list[str]  # observables that show something which no finding is about
+    functions: list[str]  # of the file, that the step runs
+    runs: int
+    seconds: float
+    notes: list[tuple[int, str, str]] = field(default_factory=list)  # what was run: line, text, what it was replaced by
+    cells: list[tuple[int, int]] = field(default_factory=list)  # a notebook's: where each starts, its number
+
+
+class Checked(NamedTuple):
+    """What was found of a file: its rows, whether it has AMP, and what was looked at.
+
+    A row is a step's, or that of another function that has AMP: not checkable where it may train, and the step is not
+    in sight; no training step where it doesn't.
+    """
+
+    rows: list[StepRow]
+    has_amp: bool = False
+    looked: Looked = NOTHING
+
+
+class _Halves(NamedTuple):
+    """What is asked about a file, and its text before and after the fixes."""
+
+    file: dict[str, Any]
+    before: str
+    after: str
+
+
+class Verifier:
+    """Runs steps in one worker, file after file.
+
+    Raises:
+        CannotRun: torch is missing or too old.
+    """
+
+    def __init__(self, device: str | None = None, limits: Limits = Limits()) -> None:  # noqa: B008 - immutable
+        need_torch()
+        self._device = device
+        self._limits = limits
+        self._folder = TemporaryDirectory(prefix="amplint-", ignore_cleanup_errors=True)
+        self._runner = Runner(self._folder.name)
+        self._changes = 0  # of files, so far
+        self._remembered: dict[str, dict[str, Any]] | None = None  # answers, by what was asked
+
+    def __enter__(self) -> Verifier:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.__exit__()
+        self._folder.cleanup()
+
+    def forget(self) -> None:
+        """A file was written: nothing holds that was read of a project."""
+        self._changes += 1
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """Ask nothing twice in the block."""
+        self._remembered = {}
+        try:
+            yield
+        finally:
+            self._remembered = None
+
+    def verify(
+        self,
+        path: str,
+        data: bytes,
+        settings: Settings,
+        *,
+        unsafe: bool | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> list[StepRow]:
+        """The rows of a file, with the fixes that amplint offers for it."""
+        return self.check(path, data, settings, unsafe=unsafe, progress=progress).rows
+
+    def check(
+        self,
+        path: str,
+        data: bytes,
+        settings: Settings,
+        *,
+        unsafe: bool | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> Checked:
+        """What is found of a file, with the fixes that amplint offers for it."""
+        look_in(settings.src, settings.start)
+        own = bool(_WORDS.search(data) or _NAMES.search(data))
+        if not own and not any(reaches(each, _WORDS.search) for each in imports(os.path.abspath(path))):
+            at = _framework(data)
+            return Checked([_not_run(path, MODULE, at, _OF_A_FRAMEWORK)], True) if at else Checked([])
+        fixed = fix_bytes(data, path, settings, unsafe=unsafe)
+        broken = next((each for each in fixed.before.findings if each.code == INVALID_SYNTAX), None)
+        if broken is not None:
+            known = fixed.before.source
+            row = _broken(path, known.row(broken.start) if known is not None else 1, broken.message)
+            return Checked([row], True) if own else Checked([])
+        try:
+            source = fixed.before.source or Source.from_bytes(data, path)
+        except SourceError as error:  # what has no word of a rule's was not read
+            return Checked([_broken(path, error.row, str(error))], True) if own else Checked([])
+        rows = self.compare(path, data, settings, fixed, progress)
+        looked, failed, at = self._look(_asked_of(path, settings), source.text)
+        if failed:
+            return Checked([*rows, _not_run(path, MODULE, at, Verdict(NOT_CHECKABLE, failed))], True)
+        idle = not looked.follow and all(each.kind is Kind.NONE for each in looked.looks)
+        for each in looked.looks:
+            if each.kind is Kind.HIDDEN or idle:
+                verdict = Verdict(NO_STEP if idle else NOT_CHECKABLE, each.why)
+                rows.append(_not_run(path, each.name, each.row, verdict, source.cells))
+        return Checked(rows, bool(looked.looks) or looked.names_amp, looked)
+
+    def compare(
+        self,
+        path: str,
+        data: bytes,
+        settings: Settings,
+        fixed: FixResult,
+        progress: Callable[[str], None] | None = None,
+    ) -> list[StepRow]:
+        """The rows of a file's steps, with the fixes that were made."""
+        found = fixed.before
+        if any(each.code == INVALID_SYNTAX for each in found.findings):
+            return []
+        source = found.source or Source.from_bytes(data, path)
+        after_source = Source.from_bytes(fixed.data, path)
+        file = _asked_of(path, settings)
+        steps, device = self._steps(file, source.text)
+        file["device"] = device  # for what the fixes make of it, too
+        halves = _Halves(file, source.text, after_source.text)
+        after_steps = self._steps(file, after_source.text)[0] if fixed.data != data else []
+        rows = []
+        for at, known in enumerate(steps):
+            number = sum(each["name"] == known["name"] for each in steps[:at])
+            if progress:
+                progress(f"{path}: {known['name']}")
+            before, told = self._run(file, source.text, known, number)
+            step = _with_touched(known, told)
+            inside = [each for each in found.findings if _contains(step, source.row(each.start))]
+            after, remaining = None, inside
+            if fixed.data != data:
+                same = [each for each in after_steps if each["name"] == step["name"]][number:]
+                after, after_step = self._after(halves, step, before, same, number)
+                remaining = [
+                    each for each in fixed.result.findings if _contains(after_step, after_source.row(each.start))
+                ]
+            gone = _gone(source, inside, after_source, remaining)
+            fixed_rows = {source.row(each.start) for each in gone}
+            codes = {each.code for each in gone}
+            verdict = decide(before, after, codes, [each.code for each in remaining], fixed_rows)
+            listed = compared(
+                before, [(each.code, source.row(each.start), each.message, each in gone) for each in inside]
+            )
+            rows.append(
+                StepRow(
+                    path=path,
+                    name=step["name"],
+                    row=step["row"],
+                    verdict=verdict.verdict,
+                    reason=verdict.reason,
+                    device=told.get("device", ""),
+                    simulated=told.get("simulated", False),
+                    before=before,
+                    after=after,
+                    findings=listed,
+                    only_run=unexplained(before, listed),
+                    functions=step["functions"],
+                    runs=told.get("runs", 0),
+                    seconds=told.get("seconds", 0.0),
+                    notes=[(row, text, what) for row, text, what in told.get("notes", ())],
+                    cells=source.cells,
+                )
+            )
+        return rows
+
+    def _after(
+        self, halves: _Halves, step: dict[str, Any], before: Judged, same: list[dict[str, Any]], number: int
+    ) -> tuple[Judged | None, dict[str, Any]]:
+        """What a step does after the fixes, and that step; None where they neither touch it nor change what it does."""
+        if not same:
+            whole = {**step, "rows": [(1, len(lines_of(halves.after)))]}
+            return Judged(UNKNOWN, reason="no step of this name is left"), whole
+        after, told = self._run(halves.file, halves.after, same[0], number, before.answers)
+        found = _with_touched(same[0], told)
+        if _text_of(step, halves.before) != _text_of(found, halves.after):
+            return after, found
+        return (after if (after.state, after.paths) != (before.state, before.paths) else None), found
+
+    # --- the worker
+
+    def _steps(self, file: dict[str, Any], text: str) -> tuple[list[dict[str, Any]], str]:
+        answer = self._ask({**file, "ask": "steps", "text": text})
+        return answer.get("steps", []), answer.get("device", "cpu")
+
+    def _look(self, file: dict[str, Any], text: str) -> tuple[Looked, str, int]:
+        """What was looked at in a text, and why that can't be told, with the line that shows it."""
+        answer = self._ask({**file, "ask": "look", "text": text})
+        if "looks" not in answer:
+            if answer.get("error"):
+                return NOTHING, f"it can't be parsed: {answer['error']}", answer["row"]
+            reason = answer.get("failed") or "the worker gave no answer"
+            return NOTHING, f"looking for training steps failed: {reason}", 1
+        looks = [Look(name, row, Kind(kind), why) for name, row, kind, why in answer["looks"]]
+        return Looked(looks, answer["follow"], answer["read"], answer["unread"], answer["names_amp"]), "", 1
+
+    def _run(
+        self, file: dict[str, Any], text: str, step: dict[str, Any], number: int, answers: Sequence[dict[str, Any]] = ()
+    ) -> tuple[Judged, dict[str, Any]]:
+        wanted = {"ask": "run", "name": step["name"], "number": number, "answers": answers}
+        answer = self._ask({**file, "text": text, **wanted})
+        if "state" not in answer:
+            reason = answer.get("failed") or answer.get("error") or "the worker gave no answer"
+            return Judged(UNKNOWN, reason=f"the run failed: {reason}"), {"device": file["device"]}
+        faults = [Fault(*each) for each in answer["faults"]]
+        fields = ("state", "reason", "numbers", "dtypes", "paths", "answers", "warned", "parts")
+        known = {name: answer[name] for name in fields}
+        return Judged(**known, faults=faults), answer
+
+    def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
+        asked = {
+            "changes": self._changes,
+            "device": self._device,
+            "timeout": self._limits.timeout,
+            "memory": self._limits.memory,
+            **asked,
+        }
+        key = json.dumps(asked)
+        if self._remembered is not None and key in self._remembered:
+            return self._remembered[key]
+        try:
+            answer = self._runner.ask(asked)
+        except Lost as lost:
+            answer = {"failed": str(lost)}
+        if self._remembered is not None:
+            self._remembered[key] = answer
+        return answer
+
+
+def _framework(data: bytes) -> int:
+    """The line on which a file asks Lightning or transformers for mixed precision; 0: it doesn't."""
+    if not (_LIBRARIES.search(data) and _PRECISION.search(data)):
+        return 0
+    try:
+        calls = [each for each in ast.walk(ast.parse(data)) if isinstance(each, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return 0
+    for call in calls:
+        for each in call.keywords:
+            if each.arg in ("precision", "fp16", "bf16") and isinstance(each.value, ast.Constant):
+                if each.value.value is True or re.match(r"b?f?16", str(each.value.value)):
+                    return each.value.lineno
+    return 0
+
+
+def _asked_of(path: str, settings: Settings) -> dict[str, Any]:
+    """What is asked of a file, in any case."""
+    return {
+        "path": os.path.abspath(path),
+        "usual": settings.device,
+        "src": settings.src,
+        "start": settings.start,
+        "unavoidable": unavoidable(settings.target(path)),
+    }
+
+
+def _not_run(path: str, name: str, row: int, verdict: Verdict, cells: Sequence[tuple[int, int]] = ()) -> StepRow:
+    """The row of a function that has AMP and that is not run as a step."""
+    before = Judged(UNKNOWN, reason=verdict.reason)
+    return StepRow(path, name, row, *verdict, "", False, before, None, [], [], [], 0, 0.0, [], [*cells])
+
+
+def _broken(path: str, row: int, why: str) -> StepRow:
+    """The row of a file that is no program, or no notebook."""
+    return _not_run(path, MODULE, row, Verdict(NOT_CHECKABLE, f"it can't be parsed: {why}"))
+
+
+def _with_touched(step: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """The step with the functions and lines whose text its run has read: a constructor that makes the scaler."""
+    touched = told.get("touched", ())
+    return {
+        **step,
+        "functions": list(dict.fromkeys([*step["functions"], *(name for name, _ in touched)])),
+        "rows": [*step["rows"], *((row, row) for _, row in touched)],
+    }
+
+
+def _contains(step: dict[str, Any], row: int) -> bool:
+    return any(first <= row <= last for first, last in step["rows"])
+
+
+def _text_of(step: dict[str, Any], text: str) -> list[str]:
+    """The lines that a step consists of."""
+    lines = lines_of(text)
+    return [line for first, last in step["rows"] for line in lines[first - 1 : last]]
+
+
+def _gone(source: Source, before: Sequence[Finding], after_source: Source, after: Sequence[Finding]) -> list[Finding]:
+    """Those of a step's findings that the fixes have ended: others of the code, as many as are left, have not been.
+
+    Which those are, the text of their lines says, where no fix has changed it.
+    """
+    left = Counter(each.code for each in after)
+    lines = Counter((each.code, after_source.line(after_source.row(each.start)).strip()) for each in after)
+    kept = []
+    for each in before:
+        line = each.code, source.line(source.row(each.start)).strip()
+        if lines[line]:
+            lines[line] -= 1
+            left[each.code] -= 1
+            kept.append(each)
+    for each in before:
+        if each not in kept and left[each.code] > 0:
+            left[each.code] -= 1
+            kept.append(each)
+    return [each for each in before if each not in kept]
+
+
+@lru_cache(maxsize=4)
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def name_at(source: Source, offset: int) -> str:
+    """The qualified name of the innermost function around a place in a program."""
+    return _named(_tree(source.text).body, source.row(offset), ()) or MODULE
+
+
+def _named(body: Iterable[ast.AST], row: int, names: tuple[str, ...]) -> str:
+    for node in body:
+        first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
+        for each in getattr(node, "decorator_list", ()):
+            first = min(first, each.lineno)
+        if first <= row <= last:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                inside = (*names, node.name)
+                return _named(node.body, row, inside) or ".".join(inside)
+            inside = (*names, node.name) if isinstance(node, ast.ClassDef) else names
+            return _named(ast.iter_child_nodes(node), row, inside)
+    return ""
