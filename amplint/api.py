@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, overload
 from amplint.base.paths import TooLargeError, look_again
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Overrides, Resolver, Settings
-from amplint.engine.analysis import failure
-from amplint.engine.file import Result, check_bytes, check_text, fix_bytes, fix_text
+from amplint.engine.file import check_bytes, check_text, fix_bytes, fix_text
+from amplint.engine.reading import failure
+from amplint.engine.result import Result
 from amplint.registry import known
 from amplint.sources.source import Source
 

@@ -8,19 +8,18 @@ from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.base.about import REPORT
 from amplint.base.paths import TEMPORARY, contents, look_again
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Resolver, Settings
 from amplint.engine import prefilter
+from amplint.engine.result import Outcome
 
 if TYPE_CHECKING:
     from amplint.adoption.baseline import Baseline, Known
-    from amplint.engine.file import Result
-    from amplint.report import HeldBack
+    from amplint.engine.result import Result
 
 
-# What to do about a bug of ours.
-REPORT = "please report it, with the code that causes it: https://github.com/amplint/amplint/issues"
 # Files to parse, from which on several processes are faster than one.
 MANY = 16
 
@@ -42,32 +41,6 @@ class Job(NamedTuple):
     outside: bool = False  # it is a link to what the user hasn't named
     noqa: str | None = None  # comments are added, and not fixes made: the reason that they give
     known: Known | None = None  # findings that are held back, and not fixed
-
-
-class Outcome(NamedTuple):
-    """What became of a file. `result` is None where nothing is left to find; `error` is one line about what failed.
-
-    `output` is the fixed text, or the diff; `fixed` counts the findings that went with it, and `comments` the comments
-    that were added to silence them. `given_up` are the functions in which nothing could be found, a line each;
-    `warning` is one about a file that was written.
-    """
-
-    result: Result | None = None
-    error: str | None = None
-    output: bytes = b""
-    fixed: int = 0
-    given_up: tuple[str, ...] = ()
-    warning: str | None = None
-    comments: int = 0
-
-
-class Linted(NamedTuple):
-    """The files of a run, what became of each, and what kept it from others."""
-
-    names: list[str]
-    outcomes: list[Outcome]
-    errors: list[str]
-    held: HeldBack | None = None
 
 
 def run(
@@ -214,9 +187,9 @@ def _diff(old: bytes, new: bytes, path: str) -> bytes:
     if old == new:
         return b""
     from amplint.base.edits import unified_diff  # noqa: PLC0415 - only --diff makes one
-    from amplint.sources.source import Source  # noqa: PLC0415
+    from amplint.sources.load import load  # noqa: PLC0415
 
-    pairs = zip(Source.from_bytes(old, path).files(), Source.from_bytes(new, path).files(), strict=True)
+    pairs = zip(load(old, path).files(), load(new, path).files(), strict=True)
     return b"".join(unified_diff(before, after, name) for (name, before), (_, after) in pairs)
 
 

@@ -49,7 +49,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from amplint.base.paths import look_again
 from amplint.config.settings import Settings
 from amplint.config.toml_lines import parse_toml
-from amplint.engine.file import FixResult, Result, check_bytes, fix_bytes
+from amplint.engine.file import check_bytes, fix_bytes
+from amplint.engine.result import FixResult, Result
 from amplint.registry import all_rules, known
 from amplint.verify.fixtures.find import CPU, DEVICES, find_fixtures
 from amplint.verify.fixtures.proof import CONFIRMED, NOT_EXECUTED, SHOWS

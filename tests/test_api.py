@@ -22,7 +22,8 @@ import amplint
 import amplint.api
 import amplint.verify.fixtures.run
 from amplint.config.keys import KEYS
-from amplint.registry import Known, all_rules
+from amplint.registry import all_rules
+from amplint.registry.rule import Known
 from amplint.sources.parsing import with_room
 from tests.conftest import LEGACY, MODERN, UNSAFE, Ran
 

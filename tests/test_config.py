@@ -16,9 +16,10 @@ import pytest
 
 from amplint import check, fix
 from amplint.config import schema
+from amplint.config.defaults import DEFAULT_EXCLUDE, DEVICES
 from amplint.config.keys import KEYS
 from amplint.config.selection import SettingsError, enabled_codes
-from amplint.config.settings import DEFAULT_EXCLUDE, DEVICES, Overrides, Resolver, Settings
+from amplint.config.settings import Overrides, Resolver, Settings
 from amplint.config.toml_lines import parse_toml
 from amplint.engine.file import check_bytes, fix_bytes
 from amplint.registry import all_rules

@@ -110,7 +110,7 @@ def test_where_there_is_no_amp_libcst_is_not_imported(statement: str) -> None:
     code = (
         "import sys\n"
         "from amplint.engine.file import check_bytes\n"
-        "from amplint.rules import all_rules\n"
+        "from amplint.registry import all_rules\n"
         "from amplint.config.settings import Settings\n"
         f"s = Settings(frozenset(all_rules()), isolated=True)\n{statement}\n"
         "print([name for name in ('libcst', 'torch', 'rich', 'pathspec', 'packaging') if name in sys.modules])\n"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from amplint.base.target import nothing_declared
-from amplint.engine.analysis import read_alone
+from amplint.engine.reading import read_alone
 from amplint.model import Module
 from amplint.model.syntax import ir
 from amplint.sources.parsing import with_room

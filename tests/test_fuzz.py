@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from amplint.base.edits import apply
-from amplint.engine.file import Result
+from amplint.engine.result import Result
 from amplint.sources.source import Source
 from tests.fuzz import judging
 from tests.fuzz.__main__ import FIXED, FOLDED, judge_input, main

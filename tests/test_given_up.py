@@ -9,7 +9,7 @@ import pytest
 
 from amplint import check
 from amplint.base.target import nothing_declared
-from amplint.engine.analysis import read
+from amplint.engine.reading import read
 from amplint.model.flow.analysis import MUCH_LOST, flows
 from amplint.model.flow.eval_expressions import MAX_WORK
 from amplint.sources.parsing import with_room

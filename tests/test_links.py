@@ -18,9 +18,9 @@ from amplint.base.target import nothing_declared
 from amplint.config.selection import enabled_codes
 from amplint.config.settings import Settings
 from amplint.engine import prefilter
-from amplint.engine.analysis import read
 from amplint.engine.code_words import without_prose
 from amplint.engine.file import check_bytes, fix_bytes
+from amplint.engine.reading import read
 from amplint.model import CannotRead
 from amplint.model.syntax import ir, lazy_lowering
 from amplint.registry import all_rules

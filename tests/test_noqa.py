@@ -18,6 +18,7 @@ from amplint import cli
 from amplint.adoption.add_noqa import Silenced, refused, silence
 from amplint.config.selection import SettingsError
 from amplint.sources.comments import layout
+from amplint.sources.load import load
 from amplint.sources.source import LINE_END, Source
 from tests.conftest import LEGACY, MODERN, Ran
 from tests.test_suppress import EVERYTHING
@@ -172,7 +173,7 @@ def test_nothing_but_comments_differs_and_nothing_is_found(path: Path, seed: int
     if done.data == data:
         assert done.comments == 0
         return
-    before, after = Source.from_bytes(data, "a.py"), Source.from_bytes(done.data, "a.py")
+    before, after = load(data, "a.py"), load(done.data, "a.py")
     assert ast.dump(ast.parse(before.text)) == ast.dump(ast.parse(after.text))
     assert (before.encoding, before.bom) == (after.encoding, after.bom)
     assert without_comments(before) == without_comments(after)

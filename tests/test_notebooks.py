@@ -21,6 +21,7 @@ from amplint.config.settings import Settings
 from amplint.engine.file import check_bytes, fix_bytes
 from amplint.registry import all_rules
 from amplint.sources.ipython import as_program, restored
+from amplint.sources.load import load
 from amplint.sources.source import MARK, Source
 from tests.conftest import Ran
 
@@ -477,7 +478,7 @@ def test_nothing_is_found_where_the_program_is_not_the_notebooks(
 
 @pytest.mark.parametrize("command", ["result = %timeit -o f()", "result = %timeit \\\n -o f()", "result = !ls"])
 def test_no_comment_is_added_to_a_command(command: str) -> None:
-    source = Source.from_bytes(as_bytes(command, "x = 1"), "n.ipynb")
+    source = load(as_bytes(command, "x = 1"), "n.ipynb")
     places = (0, source.text.index("x = 1"))
     findings = [all_rules()["AMP101"].finding((at, at + 1), "") for at in places]
     assert [source.place(each.start) for each in comments_for(source, findings)] == [(2, 1, 6)]

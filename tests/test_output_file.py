@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from amplint.config.formats import FORMATS
 from amplint.files.atomic_write import put
-from amplint.report import FORMATS
 from tests.conftest import LEGACY, MODERN, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]

@@ -401,7 +401,7 @@ def test_a_run_without_plugins_does_not_search_for_long(tmp_path: Path) -> None:
     site = tmp_path / "site-packages"
     for number in range(200):
         install(site, f"other{number}", "[console_scripts]\nx = y:z\n", {})
-    code = "import sys; from amplint.rules import all_rules; all_rules(); print(*sys.modules)"
+    code = "import sys; from amplint.registry import all_rules; all_rules(); print(*sys.modules)"
     modules = set(run(site, cwd=tmp_path, before=("-c", code)).out.split())
     assert {name for name in modules if name.startswith("amplint")} == {
         "amplint",

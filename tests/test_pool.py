@@ -70,7 +70,7 @@ def test_a_process_that_dies_by_itself_costs_none(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="only Linux lists a process's children")
 def test_no_process_outlives_the_first_one(tmp_path: Path) -> None:
-    code = "from amplint import pool; import time; list(pool.in_processes(time.sleep, [60] * 9, 3, print))"
+    code = "from amplint.files import pool; import time; list(pool.in_processes(time.sleep, [60] * 9, 3, print))"
     first = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[1])
     children = Path(f"/proc/{first.pid}/task/{first.pid}/children")
     while len(others := children.read_text().split()) < 3:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.model.inference.devices import regions
 from amplint.model.inference.dtypes import region_dtypes
+from amplint.model.objects.autocast_objects import regions
 from amplint.sources.source import Source
 from amplint.verify.program.files import lowered
 

@@ -22,7 +22,7 @@ Write = Callable[[dict[str, str | bytes]], Path]
 # What counts as long is short here.
 SLOW = """
 import sys
-from amplint import progress
+from amplint.files import progress
 from amplint.cli import main
 progress._LONG, progress._PAUSE = {long}, 0.0
 sys.exit(main(["--jobs=1", *sys.argv[1:]]))

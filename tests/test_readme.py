@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from amplint.config.defaults import DEFAULT_EXCLUDE
 from amplint.config.keys import KEYS
-from amplint.config.settings import DEFAULT_EXCLUDE
 from amplint.registry import all_rules
 from tests.field.packages import read_packages
 from tests.picture import COMMANDS, PICTURE, printed, words

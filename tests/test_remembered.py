@@ -11,8 +11,8 @@ from amplint.base.paths import look_again
 from amplint.base.target import nothing_declared
 from amplint.config.selection import enabled_codes
 from amplint.config.settings import Settings
-from amplint.engine.analysis import read_alone
 from amplint.engine.file import check_bytes
+from amplint.engine.reading import read_alone
 from amplint.model.flow.analysis import flows
 from amplint.model.project import link, module_index
 from amplint.model.project.module_index import Place, find

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
-from amplint.engine.file import Result
+from amplint.engine.result import Result
 from amplint.report import Report, render
 from amplint.report.formats.diff import painted
 from amplint.report.summary import diff_summary, statistics, summary

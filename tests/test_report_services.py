@@ -17,9 +17,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
-from amplint.engine.file import Result
+from amplint.config.formats import FOR_PEOPLE, FORMATS
+from amplint.engine.result import Result
 from amplint.registry import all_rules
-from amplint.report import FOR_PEOPLE, FORMATS, Report, render
+from amplint.report import Report, render
 from amplint.report.formats.sarif import _rule
 from amplint.report.repository_paths import uri
 from amplint.sources.source import Source

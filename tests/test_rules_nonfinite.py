@@ -14,7 +14,7 @@ from amplint.model import Module
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned
+from amplint.model.syntax.ir import Assigned
 from amplint.rules.shared.finite_checks import aborts, gradients_in, made_of, not_finite
 from amplint.sources.source import Source
 from amplint.verify.program.files import lowered

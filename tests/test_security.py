@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
-from amplint.engine.file import Result
+from amplint.engine.result import Result
 from amplint.registry import all_rules
 from amplint.report import Report, render
 from amplint.sources.source import Source

@@ -8,9 +8,11 @@ import pytest
 
 import amplint.config.selection
 from amplint.base.findings import Severity
-from amplint.base.target import Target, from_option
+from amplint.base.target import Target
+from amplint.config.declared_target import from_option
+from amplint.config.defaults import DEFAULT_EXCLUDE
 from amplint.config.selection import Selection, SettingsError, enabled_codes
-from amplint.config.settings import DEFAULT_EXCLUDE, Overrides, Resolver, Settings
+from amplint.config.settings import Overrides, Resolver, Settings
 from amplint.registry.rule import Rule
 
 Write = Callable[[dict[str, str | bytes]], Path]

@@ -10,9 +10,9 @@ from amplint import check
 from amplint.base.findings import Severity
 from amplint.config.settings import Settings
 from amplint.engine.file import check_bytes, fix_bytes
-from amplint.engine.prefilter import names_codes
 from amplint.registry import all_rules
 from amplint.sources.source import Source
+from amplint.suppression.byte_scan import names_codes
 from amplint.suppression.suppressions import Suppressions
 
 EVERYTHING = Settings(frozenset(all_rules()), isolated=True)

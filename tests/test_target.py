@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.base.target import Target, declared, from_option
+from amplint.base.target import Target
+from amplint.config.declared_target import declared, from_option
 from amplint.config.requirements import declared_in, reading
 from amplint.config.specifiers import bounds
 

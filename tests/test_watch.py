@@ -18,8 +18,8 @@ import pytest
 from amplint.base.paths import look_again
 from amplint.cli.watch import Hands, Watch
 from amplint.config.settings import Overrides, Resolver
+from amplint.engine.result import Outcome
 from amplint.model.project.dependencies import Dependencies, modules
-from amplint.runner import Outcome
 from tests.conftest import LEGACY, MODERN, Ran
 
 Write = Callable[[dict[str, str | bytes]], Path]

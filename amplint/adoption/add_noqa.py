@@ -12,7 +12,8 @@ from amplint.base.findings import Applicability, Edit, Finding, Fix
 from amplint.base.paths import is_document
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Settings
-from amplint.engine.file import Result, check_bytes
+from amplint.engine.file import check_bytes
+from amplint.engine.result import Result
 from amplint.sources.comments import layout
 from amplint.sources.parsing import Refusal, python_tree, with_room
 from amplint.sources.source import Source, SourceError

@@ -21,7 +21,7 @@ from amplint.suppression.suppressions import UNSUPPRESSIBLE
 
 if TYPE_CHECKING:
     from amplint.base.findings import Finding
-    from amplint.runner import Outcome
+    from amplint.engine.result import Outcome
     from amplint.sources.source import Source
 
 _FORMAT = "amplint-baseline"

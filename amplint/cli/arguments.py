@@ -9,9 +9,10 @@ from typing import Any, NoReturn
 
 from amplint import __version__
 from amplint.base.paths import visible
+from amplint.config.defaults import DEVICES
+from amplint.config.formats import FORMATS
 from amplint.config.selection import SettingsError
-from amplint.config.settings import DEVICES, Overrides
-from amplint.report import FORMATS
+from amplint.config.settings import Overrides
 
 FAILED = 2
 
@@ -164,7 +165,7 @@ def _ignored(given: list[str]) -> dict[str, list[str]]:
 
 
 def _target(given: str) -> str:
-    from amplint.base.target import from_option  # noqa: PLC0415 - only to say here what is wrong with it
+    from amplint.config.declared_target import from_option  # noqa: PLC0415 - only to say here what is wrong with it
 
     try:
         from_option(given, "--target-torch")

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, TextIO
 from amplint.base.paths import LARGEST, absolute, visible
 from amplint.base.project_root import told
 from amplint.cli.arguments import FAILED, check_parser, overrides
+from amplint.config.formats import FOR_PEOPLE, STATISTICS
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Overrides, Resolver
+from amplint.engine.result import HeldBack, Linted, Outcome
 from amplint.files.discovery import discover
 from amplint.registry import known
-from amplint.report import FOR_PEOPLE, STATISTICS, HeldBack, Report, render
+from amplint.report import Report, render
 from amplint.report.summary import diff_summary, held_back, silenced, statistics, summary
-from amplint.runner import MANY, Job, Linted, Mode, Outcome, process, processors, run
+from amplint.runner import MANY, Job, Mode, process, processors, run
 
 if TYPE_CHECKING:
     from amplint.adoption.baseline import Baseline, Compared

@@ -18,9 +18,10 @@ from amplint.cli.arguments import Parser, add_settings, overrides
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Resolver
 from amplint.engine.file import Wanted
+from amplint.engine.result import Outcome
 from amplint.files.discovery import discover
 from amplint.files.progress import say
-from amplint.runner import Job, Mode, Outcome, reason, tidy, write
+from amplint.runner import Job, Mode, reason, tidy, write
 from amplint.verify.fixtures import output as proofs
 from amplint.verify.fixtures.find import DEVICES, Fixture, NotAFixture, has_fixtures
 from amplint.verify.fixtures.proof import REFUTED

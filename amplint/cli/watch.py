@@ -19,11 +19,11 @@ from amplint.config.requirements import reading
 from amplint.config.selection import SettingsError
 from amplint.config.settings import Resolver
 from amplint.engine.prefilter import opens, seen
+from amplint.engine.result import Linted, Outcome
 from amplint.files.discovery import Found, discover
 from amplint.model.project.dependencies import Dependencies
 from amplint.model.project.python_files import taken
 from amplint.model.project.resolve_import import look_in
-from amplint.runner import Linted, Outcome
 
 # What decides beside the programs, in any folder above them.
 _SETTINGS = ("amplint.toml", "pyproject.toml", "setup.cfg", "setup.py", "requirements.txt", ".gitignore")

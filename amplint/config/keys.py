@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from amplint.base.target import ASSUMED, from_option
+from amplint.base.target import ASSUMED
+from amplint.config.declared_target import from_option
+from amplint.config.defaults import DEFAULT_EXCLUDE, DEFAULT_SRC, DEVICES
+from amplint.config.formats import FORMATS
 from amplint.config.selection import SettingsError, codes_of, nearest
-from amplint.config.settings import DEFAULT_EXCLUDE, DEFAULT_SRC, DEVICES
 from amplint.config.toml_lines import Place
-from amplint.report import FORMATS
 
 Problem = tuple[Place, str]
 # What a schema calls a selector of rules (`amplint.config.schema` says what that is).

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplint.base.paths import LARGEST_CONFIG, absolute, contents, parents, shown
 from amplint.base.project_root import Project, Start, project_of, top_of
+from amplint.config.defaults import DEFAULT_EXCLUDE, DEFAULT_SRC
 from amplint.config.selection import Selection, SettingsError, codes_of, enabled_codes, fixable_codes
 from amplint.registry import all_rules
 
@@ -19,38 +20,6 @@ if TYPE_CHECKING:
     from amplint.base.target import Target
     from amplint.config.file import Config
 
-# What no project writes itself: version control, environments, caches, build products.
-DEFAULT_EXCLUDE = (
-    ".bzr",
-    ".direnv",
-    ".eggs",
-    ".git",
-    ".git-rewrite",
-    ".hg",
-    ".ipynb_checkpoints",
-    ".mypy_cache",
-    ".nox",
-    ".pants.d",
-    ".pyenv",
-    ".pytest_cache",
-    ".pytype",
-    ".ruff_cache",
-    ".svn",
-    ".tox",
-    ".venv",
-    ".vscode",
-    "__pypackages__",
-    "_build",
-    "buck-out",
-    "dist",
-    "node_modules",
-    "site-packages",
-    "venv",
-)
-# Where imports are looked for behind the folders of the file that has them.
-DEFAULT_SRC = (".", "src")
-# The device types that autocast knows.
-DEVICES = ("cpu", "cuda", "hpu", "ipu", "maia", "mlu", "mps", "mtia", "musa", "npu", "xla", "xpu")
 # Of two in one folder the first holds.
 _FILES = ("amplint.toml", "pyproject.toml")
 
@@ -81,7 +50,8 @@ class Settings(NamedTuple):
         """The releases of torch, or of a framework, that the project of `filename` admits."""
         from pathlib import Path  # noqa: PLC0415 - only a file that is parsed has a target
 
-        from amplint.base.target import declared, from_option, nothing_declared  # noqa: PLC0415
+        from amplint.base.target import nothing_declared  # noqa: PLC0415
+        from amplint.config.declared_target import declared, from_option  # noqa: PLC0415
 
         stated = self.target_torch if package == "torch" else dict(self.targets).get(package)
         if stated is not None:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
+from amplint.sources.source import lines
 
 if TYPE_CHECKING:
     from amplint.sources.source import Source
 
 _GRAVE = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
-_SHOWN = 4
 
 
 def one_per_cause(source: Source, findings: Iterable[Finding]) -> list[Finding]:
@@ -41,15 +41,3 @@ def _with_others(source: Source, finding: Finding, group: list[Finding]) -> Find
     said = [f"{code} on {lines(source, starts)}" for code, starts in codes.items()]
     message = f"{finding.message} (of the same cause: {', '.join(said)})" if said else finding.message
     return finding._replace(message=message, cause="")
-
-
-def lines(source: Source, offsets: Iterable[int]) -> str:
-    """The lines of some places: `line 3`, `lines 3, 5 and 9`, `lines 3, 5, 9, 12 and 4 more`."""
-    names = list(dict.fromkeys(source.named(each) for each in sorted(offsets)))
-    if len(names) == 1:
-        return names[0]
-    rows = [each.removeprefix("line ") for each in names]
-    more = len(rows) - _SHOWN
-    if more > 1:
-        return f"lines {', '.join(rows[:_SHOWN])} and {more} more"
-    return f"lines {', '.join(rows[:-1])} and {rows[-1]}"

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Finding
 from amplint.base.paths import contents, seen_from, version
+from amplint.engine.reading import UnfoldableError, UnreadableError, read
 from amplint.model.calls.call_graph import Calls
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.syntax import ir
-from amplint.sources.source import Source, SourceError
+from amplint.sources.load import load
+from amplint.sources.source import SourceError
 
 if TYPE_CHECKING:
     from amplint.base.target import Target
@@ -95,8 +97,6 @@ def _function(module: Module, start: int) -> ir.Function | None:
 
 def _told(path: str, place: tuple[str, int], rule: Rule, target: Target) -> bool:
     """Whether a rule finds something at a place, a file and line, in another file by itself, or from there."""
-    from amplint.engine.analysis import UnreadableError  # noqa: PLC0415 - it imports this module
-
     try:
         alone = _alone(path, place[0], target)
     except (OSError, SourceError, UnreadableError):
@@ -122,11 +122,9 @@ _known: dict[tuple[str, Target], _Alone] = {}  # the last asked for at the end
 
 def _alone(path: str, other: str, target: Target) -> _Alone:
     """What a file means by itself, with what it takes from `other`; read again where one of its files has changed."""
-    from amplint.engine.analysis import UnfoldableError, read  # noqa: PLC0415 - see above
-
     known = _known.pop((path, target), None)
     if known is None or other not in known.files or any(version(each) != was for each, was in known.files.items()):
-        source = Source.from_bytes(contents(path), path)
+        source = load(contents(path), path)
         try:
             module = read(source, target)
         except UnfoldableError:

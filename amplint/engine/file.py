@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from amplint.base.edits import apply
 from amplint.base.findings import Finding, Fix, Location, Severity, withhold
 from amplint.base.paths import is_always_utf8, is_document
-from amplint.engine import analysis, prefilter
-from amplint.engine.analysis import INTERNAL_ERROR, UnreadableError
+from amplint.engine import analysis, prefilter, reading
 from amplint.engine.causes import one_per_cause
 from amplint.engine.code_words import without_prose
+from amplint.engine.reading import INTERNAL_ERROR, UnreadableError
+from amplint.engine.result import FixResult, Result
 from amplint.engine.trial import try_out
 from amplint.registry import all_rules
+from amplint.sources.load import load
 from amplint.sources.parsing import refusal, require_size, with_room
 from amplint.sources.source import Source, SourceError
+from amplint.suppression.byte_scan import UNUSED
 from amplint.suppression.suppressions import Suppressions
 
 if TYPE_CHECKING:
@@ -35,25 +38,6 @@ ROUNDS = 100
 _FEW = 3  # rules
 
 
-class Result(NamedTuple):
-    """What was found in a file. `source` is None where the bytes alone said that there is nothing to find."""
-
-    filename: str
-    source: Source | None
-    findings: tuple[Finding, ...]
-    given_up: tuple[str, ...] = ()  # functions in which nothing could be found, a line each
-    unsafe: bool = False  # the file's settings ask for unsafe fixes
-
-
-class FixResult(NamedTuple):
-    """A file's new bytes, how many findings of each code were fixed, what is left to find, and what was `before`."""
-
-    data: bytes
-    applied: Counter[str]
-    result: Result
-    before: Result
-
-
 def _forgets(work: Callable[P, T]) -> Callable[P, T]:
     """Keep nothing, when it is done, of what is only of use for the same file once more."""
 
@@ -62,7 +46,7 @@ def _forgets(work: Callable[P, T]) -> Callable[P, T]:
         try:
             return work(*args, **kwargs)
         finally:
-            analysis.forget()
+            reading.forget()
 
     return done
 
@@ -108,13 +92,13 @@ def check_bytes(data: bytes, filename: str, settings: Settings, *, noqa: bool = 
     if not matters and prefilter.is_text(seen):
         return Result(filename, None, ())
     try:
-        source = Source.from_bytes(data, filename)
+        source = load(data, filename)
     except SourceError as error:
         if settings.docs and is_document(filename):
             return Result(filename, None, ())
         # Bytes that are no text become U+FFFD, so that the place can be shown.
         source = Source(filename, data.decode("utf-8", "replace"))
-        found = [analysis.invalid_syntax(source, error.row, str(error), error.column)]
+        found = [reading.invalid_syntax(source, error.row, str(error), error.column)]
         return _result(source, Suppressions(source).keep(found), settings)
     return _check(source, settings, noqa=noqa) if matters else Result(filename, None, ())
 
@@ -158,7 +142,7 @@ def _check_program(source: Source, settings: Settings, inside: Iterable[Finding]
     require_size(source)
     within = comments.keep(inside)  # first, so that what these comments are for is known
     findings, given_up = with_room(lambda: _folded(lambda fold: _find(source, settings, comments, fold)))
-    findings += (*within, *comments.keep(analysis.refused(source)))
+    findings += (*within, *comments.keep(reading.refused(source)))
     return _result(source, findings, settings)._replace(given_up=given_up)
 
 
@@ -190,7 +174,7 @@ def _folded(work: Callable[[bool], T]) -> T:
     """
     try:
         return work(True)
-    except analysis.UnfoldableError:
+    except reading.UnfoldableError:
         return work(False)
 
 
@@ -223,7 +207,7 @@ def _find(
             lambda text: _fixable(source.like(text), settings),
         )
         kept = [each for each in kept if each not in to_try] + tried
-    if prefilter.UNUSED in settings.codes:
+    if UNUSED in settings.codes:
         kept += comments.keep(list(comments.unused(settings.codes - failed)))
     return kept, given_up
 
@@ -238,7 +222,7 @@ def _read(source: Source, settings: Settings, codes: frozenset[str], fold: bool)
     Raises:
         UnreadableError: it can't be read.
     """
-    tree = analysis.check_syntax(source)
+    tree = reading.check_syntax(source)
     opening = prefilter.opening(codes)
     opened = _touched([without_prose(source.text, tree, prefilter.roots(opening))], opening)
     if opened and len(opened) <= _FEW:
@@ -253,7 +237,7 @@ def _read(source: Source, settings: Settings, codes: frozenset[str], fold: bool)
     def frameworks(name: str) -> Target:
         return settings.target(source.filename, name)
 
-    module = analysis.read(
+    module = reading.read(
         source,
         target,
         frameworks,
@@ -325,7 +309,7 @@ def _fix(
         source = source.like(text)
         result = _check(source, settings)
     error = RuntimeError(f"after {ROUNDS} rounds there is still something to fix")
-    failure = analysis.internal_error(source, "fixing the file", error)
+    failure = reading.internal_error(source, "fixing the file", error)
     return source, applied, _result(source, (*result.findings, failure), settings)
 
 
@@ -365,7 +349,7 @@ def _with_broken(result: Result, broken: dict[Fix, str], settings: Settings) -> 
     for each in result.findings:
         if each.fix in broken and result.source:
             error = ValueError(broken[each.fix])
-            findings.append(analysis.internal_error(result.source, f"the fix of {each.code}", error))
+            findings.append(reading.internal_error(result.source, f"the fix of {each.code}", error))
             findings.append(each._replace(fix=None, withheld="the fixed code could not be parsed"))
         else:
             findings.append(each)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from amplint.base.paths import NOTEBOOK
 from amplint.config.selection import SettingsError
-from amplint.registry import all_rules, known
+from amplint.registry import all_rules
+from amplint.suppression.byte_scan import UNUSED, names_codes
 
 if TYPE_CHECKING:
     from amplint.registry.rule import Rule
 
-UNUSED = "AMP002"
 FOLLOWING = "AMP2"  # from this on rules look at what a file takes from others
 # Each alternative of each of our rules' trigger words has one of these in it: what has none of them needs no closer
 # look. They are few, and rare in code that has nothing to do with AMP.
@@ -27,8 +27,6 @@ ROOTS = (
     b"clip_grad", b"ightning", b"TrainingArguments", b"32=self.training", b"32 = self.training",
     b"upcast=self.training",
 )  # fmt: skip
-# As people write it: a search without regard to case is slow.
-_NOQA = (b"noqa", b"NOQA", b"NoQA")
 _SPECIAL = set(b'"\\/')
 _WORD = re.compile(r"\w+")
 _ESCAPE = re.compile(rb"\\u00([2-7][0-9A-Fa-f])")
@@ -135,16 +133,6 @@ def _roots(triggers: Iterable[tuple[bytes, ...]]) -> tuple[bytes, ...]:
 def _parts(words: frozenset[bytes]) -> dict[bytes, list[bytes]]:
     """For each word the others that it contains: where one of them is missing, so is the word."""
     return {word: sorted((part for part in words if part in word and part != word), key=len) for word in words}
-
-
-def names_codes(data: bytes) -> bool:
-    """Whether a file's bytes may hold a comment that AMP002 judges."""
-    return b"amplint:" in data or any(word in data and _names_ours(word, data) for word in _NOQA)
-
-
-def _names_ours(word: bytes, data: bytes) -> bool:
-    prefixes = "|".join(known().prefixes).encode()
-    return re.search(word + rb"[^\r\n]*?(?i:" + prefixes + rb")", data) is not None
 
 
 def is_text(data: bytes) -> bool:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from amplint.base.paths import contents, shown
 from amplint.config.selection import ALWAYS, SettingsError
 from amplint.config.settings import Overrides, Resolver
-from amplint.engine.file import Result, check_bytes
+from amplint.engine.file import check_bytes
+from amplint.engine.result import Result
 from amplint.explain.log_reader import Frame
 from amplint.registry import all_rules
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability
-from amplint.model.inference.devices import devices, is_old_first, region_devices, regions
+from amplint.model.inference.devices import devices, is_old_first, region_devices
 from amplint.model.names.reaching_definitions import comes_first, is_bound
+from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Scope, owner_class
+from amplint.model.syntax.ir import Scope
+from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.device_evidence import evidence
 
 if TYPE_CHECKING:

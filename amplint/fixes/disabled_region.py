@@ -11,9 +11,10 @@ from amplint.fixes.edits import indentation, insert, line_end, line_start
 from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.region_end import last_offset, shift
 from amplint.fixes.statements import stands_alone
-from amplint.model.inference.devices import AUTOCAST, Region
+from amplint.model.objects.autocast_objects import Region
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.deprecated_names import autocast_for
+from amplint.model.torch_facts.names import AUTOCAST
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.inference.devices import DEFAULT_DTYPE, Region, is_false, region_devices, region_of
+from amplint.model.inference.devices import region_devices
+from amplint.model.objects.autocast_objects import Region, region_of
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Imported
+from amplint.model.syntax.ir import Imported
+from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.deprecated_names import Legacy
+from amplint.model.torch_facts.names import DEFAULT_DTYPE
 from amplint.model.usage.mentions_of import near_regions
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Imported, canonical
+from amplint.model.syntax.ir import Imported
+from amplint.model.syntax.scopes import canonical
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -23,7 +23,8 @@ from amplint.fixes.rename_use import Rewrite, follows, in_fstring, is_class_test
 from amplint.model.names.version_guards import guarded
 from amplint.model.project.python_files import importer_of
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import LOCAL, NOTHING, STAR_EXPORTS, Imported, Scope, canonical
+from amplint.model.syntax.ir import Imported, Scope
+from amplint.model.syntax.scopes import LOCAL, NOTHING, STAR_EXPORTS, canonical
 from amplint.model.torch_facts.deprecated_names import LEGACY, LEGACY_MODULES, Legacy
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from amplint.base.findings import Edit
 from amplint.fixes.edits import add_first_argument, add_last_argument, insert
 from amplint.fixes.inherited_arguments import pins
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned
+from amplint.model.syntax.ir import Assigned
 from amplint.model.torch_facts.deprecated_names import Legacy
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from amplint.fixes.edits import indentation, insert, line_end, line_start
 from amplint.fixes.region_end import last_offset
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import node_of
+from amplint.model.syntax.ir import node_of
 
 if TYPE_CHECKING:
     from amplint.model import Module

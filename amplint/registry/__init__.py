@@ -9,27 +9,17 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from amplint.registry.rule import OURS, Rule
+from amplint.registry.rule import GROUP, Known, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GROUP = b"[amplint.rules]"
 _RULES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "rules")
 # Where installers put distributions. What else may be on sys.path, the current directory first of all, can be what is
 # linted, and nothing of that is ever imported.
 _INSTALLED = ("site-packages", "dist-packages")
-
-
-class Known(NamedTuple):
-    """All rules by their codes, in order; the prefixes that codes have, those of broken plugins too; what is wrong."""
-
-    rules: dict[str, Rule]
-    prefixes: tuple[str, ...] = (OURS,)
-    broken: tuple[str, ...] = ()
-    errors: tuple[str, ...] = ()
 
 
 def all_rules() -> dict[str, Rule]:

@@ -19,8 +19,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import NamedTuple
 
-from amplint.registry import GROUP, Known
-from amplint.registry.rule import OURS, PluginError, Rule, header_of, reason
+from amplint.registry.rule import GROUP, OURS, Known, PluginError, Rule, header_of, reason
 
 _PREFIX = re.compile(r"[A-Z]{3}")
 _MODULE = re.compile(r"(?!\d)\w+(?:\.(?!\d)\w+)*")

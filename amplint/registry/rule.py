@@ -1,6 +1,6 @@
 """The shape of a rule: metadata and documentation taken from its module, and one function that finds.
 
-A rule is one module `ampNNN_its_name.py` in this package. The module's name gives the code and the name,
+A rule is one module `ampNNN_its_name.py` in a folder of `amplint/rules`. The module's name gives the code and the name,
 its docstring the documentation (`DOC_HEADINGS`), and its `rule` everything else:
 
     rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("clip_grad & scaler",))
@@ -9,27 +9,14 @@ its docstring the documentation (`DOC_HEADINGS`), and its `rule` everything else
     def check(module: Module) -> Iterator[Finding]: ...
 
 Nothing else has to be touched: the registry, `amplint rule`, the README's table and the tests read it from here.
-Other distributions add rules of the same shape (`amplint.registry.plugins`), which `amplint.testing` tests. They can
-rely on these names; everything else may change with any release:
-
-- here `Rule`, and its `check` and `finding`; from `amplint.base.findings` `Finding`, `Fix`, `Edit`, `Severity` and
-  `Applicability`;
-- of a `Module` (`amplint.model`): `source`, `target`; `calls_of(*names)`, `references(*names)`; `whole` and `own`, with
-  the `calls`, `statements`, `values` and `functions` of `near(*words)`; `names.of(value)`, the qualified names that a
-  value can stand for; `is_own(node)`; `span(node)`, `text(node)`, `on_one_line(node)`, `line(node)`, `row(node)`, and
-  `layout.inside_parens(call)`, `layout.outer(value)`; `once(make)`, for what several rules ask;
-- the nodes of `amplint.model.syntax.ir`, with `statement_of`, `function_of`, `last_name`, `walk_values`,
-`walk_statements`;
-- the readers: `events(module).of(call)` (`amplint.model.calls.events`: what a call does to the scaler, the gradients or
-  an optimizer, and to which), `regions(module)` (`amplint.model.inference.devices`: each autocast object that is made),
-  and `number(module, value)` (`amplint.model.inference.numbers`);
-- the edits of `amplint.fixes.edits`.
+Other distributions add rules of the same shape (`amplint.registry.plugins`), which `amplint.testing` tests. What they
+can rely on is in `amplint.plugin_api`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -221,3 +208,15 @@ def reason(error: BaseException) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(each.strip() for each in text.splitlines())
+
+
+GROUP = b"[amplint.rules]"
+
+
+class Known(NamedTuple):
+    """All rules by their codes, in order; the prefixes that codes have, those of broken plugins too; what is wrong."""
+
+    rules: dict[str, Rule]
+    prefixes: tuple[str, ...] = (OURS,)
+    broken: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.config.formats import FOR_PEOPLE
+from amplint.engine.result import HeldBack
+
 if TYPE_CHECKING:
     from amplint.base.findings import Finding
-    from amplint.engine.file import Result
+    from amplint.engine.result import Result
     from amplint.sources.source import Source
 
-# One module each, of the same name, with a function `render`.
-FORMATS = ("full", "concise", "grouped", "json", "json-lines", "github", "gitlab", "junit", "pylint", "rdjson", "sarif")
-FOR_PEOPLE = ("full", "concise", "grouped")
-# What counts by rule can be printed as.
-STATISTICS = (*FOR_PEOPLE, "json", "json-lines")
 # Those that say nothing where nothing is found; the others write a document that is empty.
 _LINES = (*FOR_PEOPLE, "json-lines", "github", "pylint")
 
@@ -74,18 +72,6 @@ class Place(NamedTuple):
     def hidden(self) -> bool:
         """Whether it has a fix that `--unsafe-fixes` would apply, which isn't asked for."""
         return _applicability(self.finding) == "unsafe" and not self.unsafe
-
-
-class HeldBack(NamedTuple):
-    """What a baseline file has done: how many findings it holds back, and how many of its entries no longer occur.
-
-    `written` is where it was made anew: how many findings it holds, of how many files, how many are new, and gone.
-    """
-
-    path: str
-    held: int
-    stale: int
-    written: tuple[int, int, int, int] | None
 
 
 class Report(NamedTuple):

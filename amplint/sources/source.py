@@ -9,11 +9,11 @@ from __future__ import annotations
 import codecs
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import accumulate
 
-from amplint.base.paths import NOTEBOOK, is_document
+from amplint.base.paths import is_document
 
 # Stands in the text of a notebook where a cell ends, or in place of what is no Python; no fix touches it.
 MARK = "\x02"
@@ -114,15 +114,11 @@ class Source:
 
     @classmethod
     def from_bytes(cls, data: bytes, filename: str) -> Source:
-        """Decode a file as Python would, or, by its name, as Jupyter would.
+        """Decode the text of a file as Python would.
 
         Raises:
-            SourceError: the bytes are not in the encoding they declare, or hold a NUL, or are no notebook.
+            SourceError: the bytes are not in the encoding they declare, or hold a NUL.
         """
-        if filename.endswith(NOTEBOOK):
-            from amplint.sources.notebook import Notebook  # noqa: PLC0415 - which builds on this module
-
-            return Notebook.from_bytes(data, filename)
         encoding = "utf-8" if is_document(filename) else declared_encoding(data)
         bom = data.startswith(codecs.BOM_UTF8)
         body = data[3:] if bom else data
@@ -248,3 +244,18 @@ class Joined(Source):
     def replaced(self, offset: int) -> bool:
         """As in the file's own text."""
         return self._parts[0].replaced(offset)
+
+
+_SHOWN = 4
+
+
+def lines(source: Source, offsets: Iterable[int]) -> str:
+    """The lines of some places: `line 3`, `lines 3, 5 and 9`, `lines 3, 5, 9, 12 and 4 more`."""
+    names = list(dict.fromkeys(source.named(each) for each in sorted(offsets)))
+    if len(names) == 1:
+        return names[0]
+    rows = [each.removeprefix("line ") for each in names]
+    more = len(rows) - _SHOWN
+    if more > 1:
+        return f"lines {', '.join(rows[:_SHOWN])} and {more} more"
+    return f"lines {', '.join(rows[:-1])} and {rows[-1]}"

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, withhold
-from amplint.engine.prefilter import UNUSED, names_codes
 from amplint.registry import all_rules, known
 from amplint.sources.comments import Layout, layout
 from amplint.sources.source import LINE_END, Source
+from amplint.suppression.byte_scan import UNUSED, names_codes
 from amplint.suppression.directives import Code, Directive, Range, Ranges, directives, hinted
 
 _INTERNAL_ERROR, _UNREADABLE = UNSUPPRESSIBLE = ("AMP000", "AMP001")

@@ -11,7 +11,7 @@ from tests.benchmarks.measure import CHECK, Bench, Row, compared
 from tests.shapes import files
 
 COUNTS = (MANY // 4, MANY // 2, MANY, 2 * MANY, 4 * MANY)
-START = "import amplint.run as run, sys; from amplint.cli import main; run.MANY = 1; sys.exit(main(sys.argv[1:]))"
+START = "import amplint.runner as run, sys; from amplint.cli import main; run.MANY = 1; sys.exit(main(sys.argv[1:]))"
 
 
 def rows(bench: Bench) -> Iterator[Row]:

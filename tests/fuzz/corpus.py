@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from amplint.engine import prefilter
 from amplint.registry import all_rules
-from amplint.sources.source import LINE_END, Source, SourceError
+from amplint.sources.load import load
+from amplint.sources.source import LINE_END, SourceError
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 # Characters of a program that is mutated: what is longer has no more to show, and takes longer.
@@ -31,7 +32,7 @@ def programs(folders: Iterable[Path] = ()) -> list[Program]:
         if len(data) > LONGEST or not prefilter.matters(data, codes):
             continue
         try:
-            found.append(Program(str(path), LINE_END.sub("\n", Source.from_bytes(data, str(path)).text)))
+            found.append(Program(str(path), LINE_END.sub("\n", load(data, str(path)).text)))
         except SourceError:
             continue
     return found

@@ -18,14 +18,17 @@ from unittest import mock
 from amplint.base.edits import apply
 from amplint.base.findings import Applicability, Finding, Fix
 from amplint.base.paths import TooLargeError
+from amplint.config.formats import FORMATS
 from amplint.config.settings import Settings
 from amplint.engine import analysis
 from amplint.engine import file as engine
-from amplint.engine.analysis import read_alone
-from amplint.engine.file import Result, check_bytes, fix_bytes
+from amplint.engine.file import check_bytes, fix_bytes
+from amplint.engine.reading import read_alone
+from amplint.engine.result import Result
 from amplint.model import Module
 from amplint.registry import all_rules
-from amplint.report import FORMATS, Report, render
+from amplint.report import Report, render
+from amplint.sources.load import load
 from amplint.sources.source import LINE_END, Source
 
 T = TypeVar("T")
@@ -258,7 +261,7 @@ def _fixing(result: Result, data: bytes, path: str) -> Iterator[Problem]:
         yield Problem("a second run changes more", str(dict(again.applied)))
     if again.result.findings != fixed.result.findings:
         yield Problem("another result after fixing than when checking what was written")
-    after = Source.from_bytes(fixed.data, path)
+    after = load(fixed.data, path)
     if (after.bom, after.encoding) != (source.bom, source.encoding):
         yield Problem("the encoding changed", f"{source.encoding} to {after.encoding}")
     if new := set(LINE_END.findall(after.text)) - (set(LINE_END.findall(source.text)) or {"\n"}):

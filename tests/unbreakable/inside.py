@@ -12,6 +12,7 @@ from unittest.mock import patch
 from amplint.base.findings import Fix
 from amplint.engine import file as engine
 from amplint.engine.file import check_bytes, fix_bytes
+from amplint.sources.load import load
 from amplint.sources.source import Source
 from tests.unbreakable.tree import DEFAULT, ROOT
 
@@ -95,7 +96,7 @@ def _check(name: str, data: bytes, rounds: list[_Round]) -> None:
             added = "".join(edit.content for edit in fix.edits)
             gone = "".join(f"{old[edit.start : edit.end]}\n" for edit in fix.edits)
             assert not added or all(comment in added for comment in re.findall(r"#[^\r\n]*", gone)), fix
-    assert (Source.from_bytes(fixed.data, "file.py").text == rounds[-1][2]) if rounds else fixed.data == data
+    assert (load(fixed.data, "file.py").text == rounds[-1][2]) if rounds else fixed.data == data
     ast.parse(fixed.data)
     again = fix_bytes(fixed.data, "file.py", DEFAULT, unsafe=True)
     assert again.data == fixed.data, "a second run changes more"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_sites import Sites
 from amplint.model.calls.events import Events
 from amplint.model.calls.external_calls import bases_in_sight, local_callable, local_class, local_function, method
 from amplint.model.calls.relevant_variables import is_asked_attribute
-from amplint.model.inference.devices import region_of
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import given, objects
-from amplint.model.objects.call_context import Frame
+from amplint.model.objects.autocast_objects import region_of
+from amplint.model.objects.call_context import Callee
 from amplint.model.objects.kept_arguments import MADE_HERE
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
@@ -38,21 +37,6 @@ _WORDS = {
 }  # fmt: skip
 
 
-class Callee(NamedTuple):
-    """A function of this file that a call runs; for a method the key of its `self` and that one's class.
-
-    `made`: the call that made what is called, `partial(function, ...)` or one of `maker`, a function of this file whose
-    parameters the nested function that it returns sees.
-    """
-
-    function: ir.Function
-    instance: str | None = None
-    cls: ir.Class | None = None
-    bound: bool = False  # the first parameter isn't among the arguments
-    made: ir.Call | None = None
-    maker: Callee | None = None
-
-
 class Calls:
     """Finds the callees of one module."""
 
@@ -62,7 +46,6 @@ class Calls:
         self._matters: dict[int, bool] = {}
         self._trains: dict[int, bool] = {}
         self._reached: dict[ir.Block, set[int]] = {}
-        self.sites = Sites(module, self)
 
     def callee(self, call: ir.Call) -> Callee | None:
         """What a call runs, where that is certain and matters; an optimizer's own methods are no calls but events."""
@@ -354,27 +337,6 @@ def parameter_for(module: Module, value: ir.Value) -> tuple[ir.Function, str] | 
         return None
     arguments = calls.arguments(call, callee) or {}
     return next(((callee.function, name) for name, each in arguments.items() if each is value), None)
-
-
-def callers(module: Module, function: ir.Function | None) -> list[ir.Call]:
-    """The file's calls that surely run a function."""
-    return module.once(_callers, function) if function is not None else []
-
-
-def _callers(module: Module, function: ir.Function) -> list[ir.Call]:
-    calls = module.once(Calls)
-    with objects(module).within(Frame()):  # the same for whoever asks
-        return [each for each in calls.sites.of(function) if calls.run_by(each) is function]
-
-
-def passed(module: Module, function: ir.Function, name: str) -> list[ir.Value | None]:
-    """What each of the file's calls of a function gives for a parameter, or its default; None: that can't be told."""
-    calls, found = module.once(Calls), list[ir.Value | None]()
-    for call in callers(module, function):
-        callee = calls.find(call)
-        given = calls.arguments(call, callee) if callee is not None else None
-        found.append(given.get(name) if given is not None else None)
-    return found
 
 
 def _stored(statement: ir.Statement) -> set[str]:

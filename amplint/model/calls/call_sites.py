@@ -10,15 +10,18 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from amplint.model.calls.call_graph import Calls
 from amplint.model.calls.external_calls import local_class
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.call_context import Frame
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Imported, Scope
 from amplint.model.syntax.lazy_lowering import values_of
 from amplint.model.syntax.queries import IMPORTS, word_of
-from amplint.model.syntax.scopes import Imported, Scope, owner_class
+from amplint.model.syntax.scopes import owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
-    from amplint.model.calls.call_graph import Calls
 
     # What can hold an object: a variable of a scope; an attribute, of a class's `self` or (None) of anything.
     _Holder = tuple[Scope | ir.Class | None, str]
@@ -37,9 +40,9 @@ _INSTANCE = ("__call__", "forward")
 class Sites:
     """Finds the calls that may run functions of one module."""
 
-    def __init__(self, module: Module, calls: Calls) -> None:
+    def __init__(self, module: Module) -> None:
         self._module = module
-        self._calls = calls
+        self._calls = module.once(Calls)
         self._known: dict[int, list[ir.Call]] = {}
         self._uses: dict[_Holder, list[ir.Value]] = {}
 
@@ -221,3 +224,24 @@ def _scope_of(statement: ir.Statement) -> Scope:
         assert up is not None
         up = up.parent
     return up.scope
+
+
+def callers(module: Module, function: ir.Function | None) -> list[ir.Call]:
+    """The file's calls that surely run a function."""
+    return module.once(_callers, function) if function is not None else []
+
+
+def _callers(module: Module, function: ir.Function) -> list[ir.Call]:
+    calls, sites = module.once(Calls), module.once(Sites)
+    with objects(module).within(Frame()):  # the same for whoever asks
+        return [each for each in sites.of(function) if calls.run_by(each) is function]
+
+
+def passed(module: Module, function: ir.Function, name: str) -> list[ir.Value | None]:
+    """What each of the file's calls of a function gives for a parameter, or its default; None: that can't be told."""
+    calls, found = module.once(Calls), list[ir.Value | None]()
+    for call in callers(module, function):
+        callee = calls.find(call)
+        given = calls.arguments(call, callee) if callee is not None else None
+        found.append(given.get(name) if given is not None else None)
+    return found

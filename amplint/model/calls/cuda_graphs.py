@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.events import Event, events
+from amplint.model.calls.events import events
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ A view of the IR: nothing is copied, an event names its call and what takes part
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from amplint.model.calls.external_calls import Unseen
 from amplint.model.objects.amp_objects import Objects, objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
@@ -31,30 +32,13 @@ _INFINITE = {"math.inf", "torch.inf", "numpy.inf"}
 _FRAMEWORKS = ("accelerator", "fabric", "engine", "self", "strategy", "deepspeed", "trainer", "booster", "plugin")
 
 
-class Event(NamedTuple):
-    """One event. `kind`:
-
-    scale, unscale_, step, update (a scaler's), backward, optimizer_step, zero_grad, clip (`how`: the function,
-    "measure" where its bound is infinity, "clamp" or "norm" where it is written by hand), read (of the gradients' size;
-    `how`: "read", or "change" where they are changed by what has no scale), opaque (a call that can't be seen
-    and may do any of these).
-    """
-
-    kind: str
-    call: ir.Value
-    scaler: str | None = None
-    optimizer: str | None = None
-    subject: ir.Value | None = None  # the tensor of scale and backward; what clip works on
-    how: str = ""
-
-
 class Events:
     """Recognises the events of one module."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
         self._objects: Objects = objects(module)
-        self.unseen = Unseen(module, self)
+        self.unseen = Unseen(module, self.below)
 
     def of(self, call: ir.Call) -> Event | None:
         """The event that a call is, if it is one."""

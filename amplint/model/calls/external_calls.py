@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import LOCAL, NOTHING, UNBOUND, UNKNOWN, Defined, owner_class
+from amplint.model.syntax.ir import Defined
+from amplint.model.syntax.scopes import LOCAL, NOTHING, UNBOUND, UNKNOWN, owner_class
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from amplint.model import Module
-    from amplint.model.calls.events import Events
+    from amplint.model.objects.event import Event
 
 # Methods of common base classes, and of tensors, that leave gradients and scaler alone.
 _HARMLESS = {
@@ -45,9 +48,9 @@ _Called = tuple[str, bool]
 class Unseen:
     """Judges the calls of one module that are no events themselves."""
 
-    def __init__(self, module: Module, events: Events) -> None:
+    def __init__(self, module: Module, events_below: Callable[[ir.Block], Iterable[Event]]) -> None:
         self._module = module
-        self._events = events
+        self._events_below = events_below  # an event may be a call out of sight, which is for this class to say
         self._objects = objects(module)
         self._holders = holders(module)
         self._effects: dict[int, bool] = {}
@@ -178,7 +181,7 @@ class Unseen:
         """Whether a function of this file, or one that it calls, contains an event."""
         if function.id not in self._effects:
             self._effects[function.id] = False  # a recursive call adds nothing
-            self._effects[function.id] = any(event.kind != "scale" for event in self._events.below(function.body))
+            self._effects[function.id] = any(event.kind != "scale" for event in self._events_below(function.body))
         return self._effects[function.id]
 
     # --- functions that unscale or step, and run from where that can't be seen ---------------------------------------

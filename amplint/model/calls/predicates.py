@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Callee, Calls
+from amplint.model.calls.call_graph import Calls
 from amplint.model.calls.events import events
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.call_context import Frame
+from amplint.model.objects.call_context import Callee, Frame
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:

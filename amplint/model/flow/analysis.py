@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import Calls
-from amplint.model.calls.events import CLIPS, Event, events
+from amplint.model.calls.events import CLIPS, events
 from amplint.model.flow.eval_expressions import MAX_WORK
 from amplint.model.flow.eval_statements import Statements
 from amplint.model.flow.guessed_branches import OF_WHAT_IS_MISSING
@@ -23,11 +23,13 @@ from amplint.model.flow.open_regions import Regions
 from amplint.model.flow.state import State
 from amplint.model.flow.unreached_events import Unmet
 from amplint.model.flow.visits import Issue, SeveralOptimizersError, TooManyPathsError, Visit
-from amplint.model.inference.devices import AUTOCAST, OLD_AUTOCAST, region_of
 from amplint.model.inference.value_sets import is_off
 from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import region_of
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
 
 if TYPE_CHECKING:
     from amplint.model import Module

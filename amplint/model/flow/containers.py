@@ -9,7 +9,7 @@ from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import Frame
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned
+from amplint.model.syntax.ir import Assigned
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Callee, Calls
+from amplint.model.calls.call_graph import Calls
 from amplint.model.calls.cuda_graphs import Graphs
 from amplint.model.calls.events import events
 from amplint.model.calls.predicates import Predicates
@@ -25,7 +25,7 @@ from amplint.model.flow.transfer import Transfer
 from amplint.model.flow.visits import TooManyPathsError
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.call_context import Frame
+from amplint.model.objects.call_context import Callee, Frame
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:

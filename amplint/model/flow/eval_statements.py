@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.events import Event, events, is_grad
+from amplint.model.calls.events import events, is_grad
 from amplint.model.flow.branch_effects import Arms
 from amplint.model.flow.eval_expressions import Expressions
 from amplint.model.flow.eval_loops import Loops
@@ -13,6 +13,7 @@ from amplint.model.flow.gradient_reads import reads_of_statement
 from amplint.model.flow.path_sets import Paths, joined, without_complements, without_idle_facts
 from amplint.model.flow.state import Abstract, State
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves, equality
 

@@ -9,13 +9,15 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.events import Event, events, is_grad
+from amplint.model.calls.events import events, is_grad
 from amplint.model.calls.external_calls import local_function
 from amplint.model.flow.value_uses import Sinks, is_bound, meets_scale, mentions_gradients
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.queries import calls_in
-from amplint.model.syntax.scopes import NOTHING, UNKNOWN, Assigned, Other
+from amplint.model.syntax.scopes import NOTHING, UNKNOWN
 
 if TYPE_CHECKING:
     from amplint.model import Module

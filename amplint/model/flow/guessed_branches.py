@@ -14,7 +14,7 @@ from amplint.model.flow.path_sets import Outcome
 from amplint.model.flow.state import GUESS, State
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned, Other
+from amplint.model.syntax.ir import Assigned, Other
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from amplint.model.calls.external_calls import local_function
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.state import Abstract, Opened, State
-from amplint.model.inference.devices import AUTOCAST, OLD_AUTOCAST, is_false, region_of
 from amplint.model.names.tables import Taken, taken
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import region_of
 from amplint.model.syntax import ir
+from amplint.model.syntax.queries import is_false
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
 
 if TYPE_CHECKING:
     from amplint.model import Module

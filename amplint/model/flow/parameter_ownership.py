@@ -13,7 +13,8 @@ from amplint.model.flow.state import Abstract, State, is_part
 from amplint.model.names.reaching_definitions import only_assignment, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import UNKNOWN, Other
+from amplint.model.syntax.ir import Other
+from amplint.model.syntax.scopes import UNKNOWN
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -11,8 +11,8 @@ from amplint.model.calls.predicates import Predicates
 from amplint.model.flow.state import Abstract, State
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.operators import COMPARES, COMPUTES, ORDERS, ordered
-from amplint.model.syntax.scopes import Assigned
 
 if TYPE_CHECKING:
     from amplint.model import Module

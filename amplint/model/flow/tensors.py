@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.events import Event, is_grad
+from amplint.model.calls.events import is_grad
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.state import Abstract, State
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:

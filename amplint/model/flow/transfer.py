@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.events import Event
 from amplint.model.flow.gradients import ENTRY, Gradients, after_clear, after_plain, after_scaled, after_unscale
 from amplint.model.flow.parameter_ownership import Ownership
 from amplint.model.flow.path_conditions import Conditions
@@ -14,6 +13,7 @@ from amplint.model.flow.state import Clipped, State
 from amplint.model.flow.tensors import Tensors
 from amplint.model.flow.visits import MAX_VISITS, Followed, Issue, SeveralOptimizersError, TooManyPathsError, Visit
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.torch_facts import grad_scaler
 from amplint.model.torch_facts.grad_scaler import TABLE, Call, Error, Stage

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Callee, Calls
-from amplint.model.calls.events import Event, events
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.events import events
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.call_context import Frame
+from amplint.model.objects.call_context import Callee, Frame
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import Frame
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import node_of
+from amplint.model.syntax.ir import node_of
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from amplint.model.calls.events import Event
 from amplint.model.flow.state import State
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 
 MAX_STATES = 128

@@ -32,7 +32,8 @@ from amplint.model.inference.tensor_types import (
 from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.context_at import Where, where
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Other, owner_class
+from amplint.model.syntax.ir import Other
+from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.op_spellings import OPERATORS
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import passed
+from amplint.model.calls.call_sites import passed
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned, Other
+from amplint.model.syntax.ir import Assigned, Other
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -10,25 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.inference.argparse_options import option
 from amplint.model.names.reaching_definitions import function_named, reaching, returned
 from amplint.model.names.tables import items_at
+from amplint.model.objects.autocast_objects import Region
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import NOTHING, Assigned, Defined, Other, owner_class
+from amplint.model.syntax.ir import Assigned, Defined, Other
+from amplint.model.syntax.scopes import owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-AUTOCAST = "torch.amp.autocast"
-OLD_AUTOCAST = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
-SCALER = "torch.amp.GradScaler"
-OLD_SCALER = {"torch.cuda.amp.GradScaler": "cuda", "torch.cpu.amp.GradScaler": "cpu"}
-# autocast's dtype where none is given (torch/amp/autocast_mode.py; AMP facts measured with torch 2.13).
-DEFAULT_DTYPE = {
-    "cuda": "float16",
-    "xpu": "float16",
-    "mps": "float16",
-    "cpu": "bfloat16",
-    "hpu": "bfloat16",
-    "xla": "bfloat16",
-}
 
 _FOLLOW = 6
 _DTYPES = {f"torch.{name}" for name in ("float16", "half", "bfloat16", "float32", "float", "float64", "double")}
@@ -45,61 +34,6 @@ class Device(NamedTuple):
     def type(self) -> str | None:
         """The name without an index."""
         return self.name.partition(":")[0] if self.name is not None else None
-
-
-class Region(NamedTuple):
-    """An autocast object under construction. None for what is not given."""
-
-    call: ir.Call
-    device_type: ir.Value | None
-    dtype: ir.Value | None
-    enabled: ir.Value | None
-    cache_enabled: ir.Value | None
-    device: str | None  # the old classes' own device
-    opaque: bool  # some arguments are unpacked and can't be seen
-
-
-def regions(module: Module) -> list[Region]:
-    """Every construction of an autocast object whose class is certain."""
-    return module.once(_regions)
-
-
-def _regions(module: Module) -> list[Region]:
-    made = (region_of(module, call) for call in module.calls_of(AUTOCAST, *OLD_AUTOCAST))
-    return [each for each in made if each is not None]
-
-
-def region_of(module: Module, call: ir.Call) -> Region | None:
-    """The autocast object that a call makes, if it makes one."""
-    name = module.names.only(call.func)
-    order: tuple[str, ...]
-    if name == AUTOCAST:
-        order, device = ("device_type", "dtype", "enabled", "cache_enabled"), None
-    elif name is not None and name in OLD_AUTOCAST:
-        order, device = ("enabled", "dtype", "cache_enabled"), OLD_AUTOCAST[name]
-    elif name is None and module.names.of(call.func) - {NOTHING} <= {AUTOCAST, *OLD_AUTOCAST}:
-        # The new class where torch has it, else the old one: a region, whose arguments mean one thing or another.
-        return Region(call, None, None, None, None, None, opaque=True)
-    else:
-        return None
-    given = dict(zip(order, call.positional, strict=False))
-    given |= {arg.keyword: arg.value for arg in call.args if arg.keyword is not None}
-    opaque = call.unpacks("*") or call.unpacks("**")
-    return Region(
-        call,
-        given.get("device_type"),
-        given.get("dtype"),
-        given.get("enabled"),
-        given.get("cache_enabled"),
-        device,
-        opaque,
-    )
-
-
-def opened_by(module: Module, statement: ir.With) -> list[Region]:
-    """The regions that a `with` makes in its own items, in their order."""
-    made = [region_of(module, item.context) for item in statement.items if isinstance(item.context, ir.Call)]
-    return [each for each in made if each is not None]
 
 
 def region_devices(module: Module, region: Region) -> list[Device]:
@@ -241,11 +175,6 @@ def is_old_first(module: Module, value: ir.Value) -> bool:
     if isinstance(value, ir.Constant):
         return isinstance(value.value, bool)
     return bool(module.names.of(value) & _DTYPES)
-
-
-def is_false(value: ir.Value | None) -> bool:
-    """Whether a value is the literal False."""
-    return isinstance(value, ir.Constant) and value.value is False
 
 
 def is_bool(module: Module, value: ir.Value, depth: int = _FOLLOW) -> bool:

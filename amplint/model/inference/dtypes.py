@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.inference.devices import DEFAULT_DTYPE, OLD_AUTOCAST, Region, region_devices, region_of
+from amplint.model.inference.devices import region_devices
 from amplint.model.names.reaching_definitions import function_named, reaching, returned
 from amplint.model.names.tables import items_at, sources, tells
+from amplint.model.objects.autocast_objects import Region, region_of
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned, Imported, Other, owner_class
+from amplint.model.syntax.ir import Assigned, Imported, Other
+from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.names import DEFAULT_DTYPE, OLD_AUTOCAST
 
 if TYPE_CHECKING:
     from amplint.model import Module

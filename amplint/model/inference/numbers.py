@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from amplint.model.inference.tensor_types import A_NUMBER, NUMBER, Kind, join
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.operators import COMPUTES
 from amplint.model.syntax.queries import calls_in
-from amplint.model.syntax.scopes import Assigned, Other, owner_class
+from amplint.model.syntax.scopes import owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module

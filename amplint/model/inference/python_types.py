@@ -10,13 +10,13 @@ from operator import truediv
 from typing import TYPE_CHECKING
 
 from amplint.model.inference.argparse_options import Options
-from amplint.model.inference.devices import SCALER
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.reaching_definitions import only_assignment, reaching
-from amplint.model.objects.amp_objects import SCALERS
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.operators import COMPUTES
-from amplint.model.syntax.scopes import Assigned, Other, owner_class
+from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.names import SCALER, SCALERS
 
 if TYPE_CHECKING:
     from amplint.model import Module

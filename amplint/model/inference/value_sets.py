@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import Calls, callers, passed
-from amplint.model.inference.devices import Region, is_false, region_devices
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_sites import Sites, callers, passed
+from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import BY_QUALIFIED, Dtype, dtypes, region_dtypes
 from amplint.model.inference.formulas import (
     FALSE,
@@ -27,11 +28,15 @@ from amplint.model.inference.formulas import (
 )
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.names.tables import Taken, taken, tells
-from amplint.model.objects.amp_objects import SCALERS, objects
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import asks_for_itself, conditions_round, is_changed
+from amplint.model.syntax.ir import Assigned, Binding, Other
 from amplint.model.syntax.operators import ORDERS, ordered
-from amplint.model.syntax.scopes import Assigned, Binding, Other, owner_class
+from amplint.model.syntax.queries import is_false
+from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.names import SCALERS
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -473,7 +478,7 @@ def is_off(module: Module, region: Region) -> bool:
     if len(bindings) != 1 or not isinstance(bindings[0], Other) or bindings[0].node is not function:
         return False
     known = {each.id for each in callers(module, function)}
-    for each in module.once(Calls).sites.mentions(function):
+    for each in module.once(Sites).mentions(function):
         if not isinstance(each.parent, ir.Call) or each.parent.func is not each or each.parent.id not in known:
             return False
     return bool(known) and all(map(is_false, passed(module, function, enabled.name)))

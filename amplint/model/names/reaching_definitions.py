@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves, may_suppress
-from amplint.model.syntax.scopes import Assigned, Binding, Defined, Names, Scope, node_of
+from amplint.model.syntax.ir import Assigned, Binding, Defined, Scope, node_of
+from amplint.model.syntax.scopes import Names
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned, Other, owner_class
+from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.syntax.scopes import owner_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

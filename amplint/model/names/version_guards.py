@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_between
-from amplint.model.syntax.scopes import Assigned, Imported, Names
+from amplint.model.syntax.ir import Assigned, Imported
+from amplint.model.syntax.scopes import Names
 
 # TORCH_2_4, is_torch_greater_equal_than_2_4, _torch_ge_2_4, pt24, digit_version, LooseVersion ...
 _VERSION_NAME = re.compile(

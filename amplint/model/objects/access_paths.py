@@ -17,7 +17,8 @@ from amplint.model.names.tables import item_at
 from amplint.model.objects.call_context import Frame, Recognised
 from amplint.model.objects.kept_arguments import Kept, kept_parameters
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned, Binding, Imported, Other, Scope, class_of_self, owner_class
+from amplint.model.syntax.ir import Assigned, Binding, Imported, Other, Scope
+from amplint.model.syntax.scopes import class_of_self, owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.inference.devices import OLD_SCALER, SCALER
 from amplint.model.objects.access_paths import Keys, word_of
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import NOTHING, UNKNOWN, Assigned, Other, node_of
+from amplint.model.syntax.ir import Assigned, Other, node_of
+from amplint.model.syntax.scopes import NOTHING, UNKNOWN
+from amplint.model.torch_facts.names import SCALERS
 
 if TYPE_CHECKING:
     from amplint.model import Module
     from amplint.model.syntax.lazy_lowering import Piece
 
-SCALERS = {SCALER, *OLD_SCALER, "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
 _OPTIMIZER_NAME = re.compile(r"(?i)optim|^opt$|^opt_|_opt$")
 # What is written where such a name is, where a scaler scales, and where something steps.
 # Texts are searched for them: what starts with letters, and minds their case, is found ten times as fast.

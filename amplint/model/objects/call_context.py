@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from amplint.model.calls.call_graph import Callee
-    from amplint.model.calls.events import Event
+    from amplint.model.objects.event import Event
     from amplint.model.syntax import ir
 
 # The root of a key: a variable of a numbered scope, or the `self` of a class.
@@ -59,3 +58,18 @@ class Frame:
         if key not in self._pool:
             self._pool[key] = Frame(aliases, classes, _pool=self._pool)
         return self._pool[key]
+
+
+class Callee(NamedTuple):
+    """A function of this file that a call runs; for a method the key of its `self` and that one's class.
+
+    `made`: the call that made what is called, `partial(function, ...)` or one of `maker`, a function of this file whose
+    parameters the nested function that it returns sees.
+    """
+
+    function: ir.Function
+    instance: str | None = None
+    cls: ir.Class | None = None
+    bound: bool = False  # the first parameter isn't among the arguments
+    made: ir.Call | None = None
+    maker: Callee | None = None

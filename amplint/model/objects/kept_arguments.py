@@ -5,18 +5,18 @@ Only objects that are bound once count, and arguments that the constructor keeps
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import libcst as cst
 
 from amplint.model.objects.call_context import Frame
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
-from amplint.model.syntax.scopes import Assigned, owner_class
+from amplint.model.syntax.ir import Assigned, Scope
+from amplint.model.syntax.scopes import owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
-    from amplint.model.objects.access_paths import Keys
 
 # How the keys of objects begin that are assigned to nothing: the call's id follows.
 MADE_HERE = "new"
@@ -32,10 +32,23 @@ class _Making(NamedTuple):
     around: Frame
 
 
+class _Keys(Protocol):
+    """The keys of a module's values, whatever the frame."""
+
+    def raw(self, value: ir.Value) -> str | None:
+        """The key of a value."""
+
+    def scope(self, number: str) -> Scope:
+        """The scope with which the keys of variables begin."""
+
+    def prefix(self, scope: Scope) -> str:
+        """How the keys of a scope's own variables begin."""
+
+
 class Kept:
     """The attributes of one module's objects that are what the constructor was given."""
 
-    def __init__(self, module: Module, keys: Keys) -> None:
+    def __init__(self, module: Module, keys: _Keys) -> None:
         self._module = module
         self._keys = keys
         self._resolved: dict[str, str] = {}

@@ -11,7 +11,8 @@ from contextlib import suppress
 
 from amplint.base.paths import contents, version
 from amplint.model.project.resolve_import import module_file
-from amplint.sources.source import Source, SourceError
+from amplint.sources.load import load
+from amplint.sources.source import SourceError
 
 _STATEMENT = re.compile(
     r"(?:^|[;:])[ \t]*(?:from[ \t]*([.\w \t]+?)[ \t]*\bimport\b[ \t]*(\([^)]*\)|(?:[^\r\n#;\\]|\\\r?\n)*)"
@@ -54,7 +55,7 @@ class Dependencies:
 def _text(path: str) -> str:
     data = contents(path)
     with suppress(SourceError):
-        return Source.from_bytes(data, path).text  # of a notebook its code
+        return load(data, path).text  # of a notebook its code
     return data.decode("utf-8", "replace")
 
 

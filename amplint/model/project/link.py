@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from amplint.model.project import module_index
 from amplint.model.project.module_index import Place
 from amplint.model.syntax import ir, text_scan
+from amplint.model.syntax.ir import Imported, Scope
 from amplint.model.syntax.lazy_lowering import CannotRead, Folded
-from amplint.model.syntax.scopes import Imported, Scope
 from amplint.sources.source import Source, lines_of
 
 if TYPE_CHECKING:

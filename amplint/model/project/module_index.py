@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from amplint.base.paths import contents, remembered, version
 from amplint.model.project.resolve_import import module_file
-from amplint.model.syntax.text_scan import MAY_BE_HANDED, handed_to, has, has_global, last_word, mentions
+from amplint.model.syntax.text_scan import MAY_BE_HANDED, Gap, handed_to, has, has_global, last_word, mentions
+from amplint.sources.load import load
 from amplint.sources.parsing import python_tree, too_deep
 from amplint.sources.source import Source, SourceError, has_lone_backslash, lines_of
 
@@ -41,10 +42,6 @@ _WORDS = re.compile(rb"[\w\x80-\xff]+")
 _PARTS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 # The expressions in which names are assigned to without a walrus.
 _TARGETS = (ast.Name, ast.Tuple, ast.List, ast.Starred)
-
-
-class Gap(ast.Pass):
-    """Stands where a statement is left out."""
 
 
 class Unit:
@@ -318,7 +315,7 @@ def _outline(path: str, _version: tuple[int, int, int]) -> Outline | None:
     if b"\f" in data:
         return None
     try:
-        source = Source.from_bytes(data, path)
+        source = load(data, path)
     except SourceError:
         return None
     if has_lone_backslash(source.text):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.inference.devices import Region, is_false, region_devices, region_of
+from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import HALF, region_dtypes
+from amplint.model.objects.autocast_objects import Region, region_of
 from amplint.model.regions.cpu_training import does_nothing
 from amplint.model.syntax import ir
+from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.autocast_ops import OP_LISTS, Cast
 
 if TYPE_CHECKING:

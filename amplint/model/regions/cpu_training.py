@@ -6,19 +6,21 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import parameter_for, passed
+from amplint.model.calls.call_graph import parameter_for
+from amplint.model.calls.call_sites import passed
 from amplint.model.calls.external_calls import bases_in_sight, local_class, local_function, method
-from amplint.model.inference.devices import Region, devices, region_devices
+from amplint.model.inference.devices import devices, region_devices
 from amplint.model.objects.amp_objects import given, objects
+from amplint.model.objects.autocast_objects import Region
 from amplint.model.project.importers import importers
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned, Other
+from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.usage.device_evidence import ACCELERATORS, evidence
 
 if TYPE_CHECKING:
     from amplint.model import Module
-    from amplint.model.syntax.scopes import Binding
+    from amplint.model.syntax.ir import Binding
 
 # What makes a model's weights on the CPU, and what leaves a model that it is given where it is.
 _MAKES = re.compile(r"torch\.nn\.(?!parallel\.|DataParallel)|torchvision\.models\.")

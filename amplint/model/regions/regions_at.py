@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import callers
+from amplint.model.calls.call_sites import callers
 from amplint.model.flow.open_regions import Regions
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.state import State
-from amplint.model.inference.devices import Region, region_of
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region, region_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_between
 

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_graph import Calls
-from amplint.model.calls.events import Event, Events, events
-from amplint.model.inference.devices import Region, region_of
+from amplint.model.calls.events import Events, events
 from amplint.model.inference.formulas import Formula, both
 from amplint.model.inference.value_sets import Decided, decided
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region, region_of
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import taken_from
-from amplint.model.syntax.scopes import Assigned, Other
+from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.usage.frozen_models import frozen
 
 if TYPE_CHECKING:

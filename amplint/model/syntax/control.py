@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned
+from amplint.model.syntax.ir import Assigned
 
 # What ends the program.
 EXITS = {"builtins.exit", "builtins.quit", "sys.exit", "os._exit", "os.abort"}

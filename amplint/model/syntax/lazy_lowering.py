@@ -19,11 +19,10 @@ from functools import cached_property, lru_cache
 
 import libcst as cst
 
-from amplint.model.project.module_index import Gap
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Defined, Scope
 from amplint.model.syntax.lower_statements import Lowering
-from amplint.model.syntax.scopes import Defined, Scope
-from amplint.model.syntax.text_scan import has_global
+from amplint.model.syntax.text_scan import Gap, has_global
 from amplint.sources.source import starts_of_lines
 
 # Ids are handed out by where a piece stands, so that they grow with the text in whatever order the pieces are read.

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import libcst as cst
 
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned, Other, Scope
+from amplint.model.syntax.ir import Assigned, Other, Scope
 
 V = TypeVar("V", bound=ir.Value)
 # A quoted annotation is looked into only where it can name something of AMP.

@@ -12,8 +12,8 @@ from typing import cast
 import libcst as cst
 
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned, Defined, Imported, Other, Scope
 from amplint.model.syntax.lower_expressions import ValueLowering, dotted
-from amplint.model.syntax.scopes import Assigned, Defined, Imported, Other, Scope
 
 
 class Lowering(ValueLowering, cst.CSTVisitor):

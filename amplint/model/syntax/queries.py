@@ -178,3 +178,8 @@ def assigned(value: ir.Value) -> Iterator[str]:
         for target in up.targets:
             items = target.items if isinstance(target, ir.Sequence) else (target,)
             yield from (ir.last_name(each) for each in items if isinstance(each, (ir.Name, ir.Attribute)))
+
+
+def is_false(value: ir.Value | None) -> bool:
+    """Whether a value is the literal False."""
+    return isinstance(value, ir.Constant) and value.value is False

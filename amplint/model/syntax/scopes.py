@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned, Binding, Defined, Imported, Scope
 
 UNKNOWN = "?"
 NOTHING = "None"
@@ -46,107 +45,6 @@ STAR_EXPORTS = {
     "torch.amp": ("GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"),
     **DEFINED_IN,
 }
-
-
-@dataclass(eq=False, slots=True)
-class Imported:
-    """Bound by an import to the qualified name.
-
-    Of another file of the project: `what` is the function or class that it is, `members` are those of a module that are
-    asked for (`amplint.model.project.link`).
-    """
-
-    name: str
-    statement: ir.Import
-    alias: ir.Alias
-    what: ir.Function | ir.Class | None = None
-    members: dict[str, ir.Function | ir.Class] = field(default_factory=dict)
-
-
-@dataclass(eq=False, slots=True)
-class Assigned:
-    """Bound by `name = value`."""
-
-    value: ir.Value
-    target: ir.Name
-
-
-@dataclass(eq=False, slots=True)
-class Defined:
-    """Bound by def or class."""
-
-    what: ir.Function | ir.Class
-
-
-@dataclass(eq=False, slots=True)
-class Other:
-    """Bound in a way that isn't followed: a parameter, a loop's target, unpacking, del ... `why` says which."""
-
-    why: str
-    node: ir.Node | None
-
-
-Binding: TypeAlias = Imported | Assigned | Defined | Other
-
-
-def node_of(binding: Binding) -> ir.Node | None:
-    """Where a binding stands; a parameter's is its function."""
-    if isinstance(binding, Assigned):
-        return binding.target
-    if isinstance(binding, Imported):
-        return binding.statement
-    return binding.what if isinstance(binding, Defined) else binding.node
-
-
-@dataclass(eq=False, slots=True)
-class Scope:
-    """A scope of Python: module, class, function (lambdas too) or comprehension."""
-
-    kind: str
-    parent: Scope | None
-    bindings: dict[str, list[Binding]] = field(default_factory=dict)
-    outside: dict[str, str] = field(default_factory=dict)  # name -> "global" or "nonlocal"
-    stars: list[ir.Import] = field(default_factory=list)
-
-    @property
-    def module(self) -> Scope:
-        """The module's scope."""
-        scope = self
-        while scope.parent is not None:
-            scope = scope.parent
-        return scope
-
-    def bind(self, name: str, binding: Binding) -> None:
-        """Record that `name` is bound here, or where a global or nonlocal statement puts it."""
-        home = self
-        if name in self.outside:
-            home = self._outer(name)
-        home.bindings.setdefault(name, []).append(binding)
-
-    def _outer(self, name: str) -> Scope:
-        if self.outside[name] == "global":
-            return self.module
-        functions = [scope for scope in self._above() if scope.kind == "function"]
-        # The function may bind it further down than the one nested in it.
-        return next((scope for scope in functions if name in scope.bindings), (*functions, self.module)[0])
-
-    def _above(self) -> Iterator[Scope]:
-        scope = self.parent
-        while scope is not None:
-            yield scope
-            scope = scope.parent
-
-    def home(self, name: str) -> Scope | None:
-        """The scope that a read of `name` from here finds it in; None: in none (a builtin, or unbound)."""
-        scope: Scope | None = self._outer(name) if name in self.outside else self
-        first = True
-        while scope is not None:
-            if name in scope.bindings and (first or scope.kind != "class"):
-                return scope
-            # A comprehension in a class body sees the class only through its first iterable; being lenient is harmless.
-            first = scope.kind == "comprehension"
-            scope = scope.parent
-        return None
 
 
 def canonical(name: str) -> str:

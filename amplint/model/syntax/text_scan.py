@@ -98,3 +98,7 @@ def is_handed(call: ast.Call) -> bool:
 def last_word(value: ast.AST) -> str:
     """The last word of a name or dotted name."""
     return value.attr if isinstance(value, ast.Attribute) else value.id if isinstance(value, ast.Name) else ""
+
+
+class Gap(ast.Pass):
+    """Stands where a statement is left out."""

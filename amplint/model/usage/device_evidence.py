@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.inference.devices import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, devices
+from amplint.model.inference.devices import devices
 from amplint.model.names.reaching_definitions import function_named, reaching, returned
 from amplint.model.names.version_guards import tests_of
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.queries import call_of
-from amplint.model.syntax.scopes import NOTHING, UNKNOWN, Assigned, owner_class
+from amplint.model.syntax.scopes import NOTHING, UNKNOWN, owner_class
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER
 
 if TYPE_CHECKING:
     from amplint.model import Module

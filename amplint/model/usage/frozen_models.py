@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint.model.inference.devices import is_false
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.queries import is_false
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_sites import names_of
-from amplint.model.inference.devices import AUTOCAST, OLD_AUTOCAST
 from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import Nodes, assigned
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
 
 if TYPE_CHECKING:
     from amplint.model import Module

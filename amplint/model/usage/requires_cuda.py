@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Calls, callers
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_sites import callers
 from amplint.model.inference.formulas import negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.project.importers import importers

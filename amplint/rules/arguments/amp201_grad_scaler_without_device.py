@@ -59,21 +59,25 @@ from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.base.paths import contents, remembered
 from amplint.fixes.device_choice import choose
 from amplint.fixes.edits import add_first_argument
-from amplint.model.inference.devices import DEFAULT_DTYPE, SCALER, Region, is_false, region_devices, regions
+from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.formulas import TRUE, both, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.module import build
 from amplint.model.names.version_guards import tests_of
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.project.importers import in_reach
 from amplint.model.syntax import ir
 from amplint.model.syntax.lazy_lowering import CannotRead
+from amplint.model.syntax.queries import is_false
+from amplint.model.torch_facts.names import DEFAULT_DTYPE, SCALER
 from amplint.model.usage.device_evidence import asks_for_device, device_is_asked, evidence
 from amplint.model.usage.requires_cuda import needs_cuda
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import scaled_by
-from amplint.sources.source import Source, SourceError
+from amplint.sources.load import load
+from amplint.sources.source import SourceError
 
 if TYPE_CHECKING:
     from amplint.base.target import Target
@@ -168,7 +172,7 @@ def _project_is_on_cuda(module: Module) -> bool:
 def _opens_on_cuda(path: str, target: Target) -> bool | None:
     """Whether all regions of a file are on cuda alone; None where it has none that can be on."""
     try:
-        other = build(Source.from_bytes(contents(path), path), target)
+        other = build(load(contents(path), path), target)
     except (OSError, SourceError, CannotRead):
         return False
     on = [each for each in regions(other) if not is_false(each.enabled)]

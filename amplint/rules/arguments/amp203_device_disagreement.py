@@ -56,22 +56,16 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.device_choice import choose
-from amplint.model.calls.call_graph import callers
-from amplint.model.inference.devices import (
-    DEFAULT_DTYPE,
-    OLD_SCALER,
-    SCALER,
-    Region,
-    devices,
-    is_false,
-    region_devices,
-    regions,
-)
+from amplint.model.calls.call_sites import callers
+from amplint.model.inference.devices import devices, region_devices
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.version_guards import conditions_of, tests_of
+from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.regions.cpu_training import does_nothing, named_cpu, trains_on_cpu
 from amplint.model.syntax import ir
+from amplint.model.syntax.queries import is_false
+from amplint.model.torch_facts.names import DEFAULT_DTYPE, OLD_SCALER, SCALER
 from amplint.model.usage.device_evidence import ACCELERATORS, Evidence, asks_for_device, device_is_asked, evidence
 from amplint.model.usage.requires_cuda import needs_cuda
 from amplint.registry.rule import Rule

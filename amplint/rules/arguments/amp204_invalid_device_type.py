@@ -43,9 +43,11 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.inherited_arguments import module_name
-from amplint.model.inference.devices import AUTOCAST, Device, devices, region_of
+from amplint.model.inference.devices import Device, devices
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import region_of
 from amplint.model.syntax import ir
+from amplint.model.torch_facts.names import AUTOCAST
 from amplint.registry.rule import Rule
 
 if TYPE_CHECKING:

@@ -43,11 +43,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
-from amplint.model.inference.devices import Region, is_false, region_devices, regions
+from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import HALF, Dtype
 from amplint.model.inference.formulas import TRUE, both, likely, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.syntax import ir
+from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import said
 

@@ -51,13 +51,15 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.inherited_arguments import module_name
-from amplint.model.inference.devices import Region, is_false, regions
 from amplint.model.inference.formulas import Formula, both, possible
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.regions.training_regions import Entered, runs_in, trained
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned, owner_class
+from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.queries import is_false
+from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.module_casts import Cast, casts
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import constructions, is_bfloat16, set_enabled

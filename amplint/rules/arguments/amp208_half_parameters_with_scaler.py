@@ -47,13 +47,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
-from amplint.model.calls.events import Event, events
-from amplint.model.inference.devices import OLD_SCALER, SCALER
+from amplint.model.calls.events import events
 from amplint.model.inference.formulas import TRUE, both, possible
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round
+from amplint.model.torch_facts.names import OLD_SCALER, SCALER
 from amplint.model.usage.mentions_of import near_kept
 from amplint.model.usage.module_casts import Cast, cast_to, casts
 from amplint.registry.rule import Rule

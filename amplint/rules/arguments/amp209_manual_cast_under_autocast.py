@@ -42,12 +42,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
-from amplint.model.inference.devices import is_false, opened_by, regions
 from amplint.model.inference.dtypes import HALF
 from amplint.model.inference.formulas import possible
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import opened_by, regions
 from amplint.model.syntax import ir
+from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
 from amplint.model.torch_facts.autocast_ops import OP_LISTS
 from amplint.model.torch_facts.autocast_ops import Cast as Casting

@@ -52,11 +52,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
-from amplint.model.calls.call_graph import passed
+from amplint.model.calls.call_sites import passed
 from amplint.model.calls.external_calls import bases_in_sight
-from amplint.model.inference.devices import Region
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, likely, negated, possible, present
 from amplint.model.inference.value_sets import decided, is_vague
+from amplint.model.objects.autocast_objects import Region
 from amplint.model.regions.regions_at import around
 from amplint.model.regions.training_regions import Entered, Trained, may_be_region, runs_in, trained
 from amplint.model.syntax import ir

@@ -40,9 +40,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
-from amplint.model.inference.devices import SCALER, regions
 from amplint.model.inference.python_types import OPEN, kinds
+from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
+from amplint.model.torch_facts.names import SCALER
 from amplint.registry.rule import Rule
 
 if TYPE_CHECKING:

@@ -55,14 +55,17 @@ from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.edits import add_last_argument
 from amplint.fixes.inherited_arguments import module_name
-from amplint.model.inference.devices import AUTOCAST, Region, is_false, region_devices, regions
+from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import Dtype, dtypes, region_round
 from amplint.model.inference.formulas import TRUE, both, possible
 from amplint.model.inference.value_sets import decided
-from amplint.model.objects.amp_objects import SCALERS, objects
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
-from amplint.model.syntax.scopes import Assigned
+from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.queries import is_false
+from amplint.model.torch_facts.names import AUTOCAST, SCALERS
 from amplint.model.usage.module_casts import casts
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import can_be_float16, is_bfloat16

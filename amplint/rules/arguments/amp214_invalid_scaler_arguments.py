@@ -44,10 +44,11 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.device_choice import choose
 from amplint.fixes.edits import insert, written
-from amplint.model.inference.devices import SCALER, is_false
 from amplint.model.inference.python_types import kinds, number
-from amplint.model.objects.amp_objects import SCALERS, objects
+from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.queries import is_false
+from amplint.model.torch_facts.names import SCALER, SCALERS
 from amplint.model.usage.mentions_of import near_scalers
 from amplint.registry.rule import Rule
 

@@ -45,10 +45,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
-from amplint.engine.causes import lines
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.deprecated_names import FIRST, autocast_for, scaler_for
 from amplint.registry.rule import Rule
+from amplint.sources.source import lines
 
 if TYPE_CHECKING:
     from amplint.model import Module

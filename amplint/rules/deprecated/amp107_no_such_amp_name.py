@@ -46,12 +46,12 @@ from amplint.fixes.device_choice import Choice, choose
 from amplint.fixes.edits import add_last_argument, insert, line_end
 from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.rename_use import rewrite_use
-from amplint.model.inference.devices import AUTOCAST, SCALER
 from amplint.model.names.version_guards import guarded, may_be_missing
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import IMPORTS
 from amplint.model.syntax.scopes import UNBOUND
 from amplint.model.torch_facts.deprecated_names import LEGACY, OLD_ORDER
+from amplint.model.torch_facts.names import AUTOCAST, SCALER
 from amplint.registry.rule import Rule
 
 if TYPE_CHECKING:

@@ -62,7 +62,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned
+from amplint.model.syntax.ir import Assigned
 from amplint.registry.rule import Rule
 from amplint.rules.shared.framework_releases import depends_on_release, is_for_older
 from amplint.rules.shared.lightning import Setup, setups

@@ -49,15 +49,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.model.calls.call_graph import Calls
 from amplint.model.calls.external_calls import bases_in_sight
-from amplint.model.inference.devices import is_false, opened_by, regions
 from amplint.model.inference.dtypes import HALF, Test, dtypes
 from amplint.model.inference.value_sets import decided, is_off
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import opened_by, regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves
 from amplint.model.syntax.nesting import upwards
-from amplint.model.syntax.queries import Nodes
+from amplint.model.syntax.queries import Nodes, is_false
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.module_casts import cast_to
 from amplint.registry.rule import Rule

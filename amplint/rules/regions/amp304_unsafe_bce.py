@@ -47,14 +47,16 @@ from amplint.fixes.disabled_region import island
 from amplint.fixes.edits import written
 from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.statements import says_the_same
-from amplint.model.inference.devices import is_false, region_devices
+from amplint.model.inference.devices import region_devices
 from amplint.model.names.reaching_definitions import only_assignment, reaching
 from amplint.model.names.version_guards import tests_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.cpu_training import does_nothing
 from amplint.model.regions.regions_at import Inside, around
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned, Other, owner_class
+from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.syntax.queries import is_false
+from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.autocast_ops import OP_LISTS, Cast
 from amplint.model.usage.mentions_of import keys_made_by, near_kept, words_of
 from amplint.registry.rule import Rule

@@ -47,12 +47,13 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import removed
-from amplint.model.inference.devices import is_false, region_of, regions
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import region_of, regions
 from amplint.model.regions.regions_at import around
 from amplint.model.regions.training_regions import Trained, trained
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned
+from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.queries import is_false
 from amplint.model.usage.mentions_of import near_regions
 from amplint.registry.rule import Rule
 

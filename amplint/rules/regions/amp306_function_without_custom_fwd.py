@@ -66,12 +66,13 @@ from amplint.fixes.device_choice import choose
 from amplint.fixes.edits import insert, line_start
 from amplint.fixes.inherited_arguments import module_name
 from amplint.model.calls.external_calls import local_class
-from amplint.model.inference.devices import region_of
 from amplint.model.names.reaching_definitions import only_assignment
+from amplint.model.objects.autocast_objects import region_of
 from amplint.model.regions.regions_at import Inside, around
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.queries import assigned
-from amplint.model.syntax.scopes import Assigned, Other, owner_class
+from amplint.model.syntax.scopes import owner_class
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import AUTOGRAD_FUNCTIONS, is_product
 

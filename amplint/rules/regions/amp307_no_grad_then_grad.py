@@ -56,13 +56,14 @@ from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.statements import line_behind, says_the_same
 from amplint.model.calls.call_graph import Calls
 from amplint.model.calls.events import CLIPS, events
-from amplint.model.inference.devices import Region, is_false, opened_by, region_of
 from amplint.model.inference.formulas import contradict
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region, opened_by, region_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import exclusive, loops_round, upwards
+from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.frozen_models import frozen
 from amplint.model.usage.mentions_of import near_regions

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
 from amplint.model.calls.external_calls import local_class, local_function
-from amplint.model.inference.devices import region_of
+from amplint.model.objects.autocast_objects import region_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.mentions_of import near_regions

@@ -55,11 +55,12 @@ from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.edits import add_last_argument
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.state import Opened
-from amplint.model.inference.devices import is_false, region_of, regions
 from amplint.model.inference.iterations import runs_once
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import region_of, regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round
+from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import cause
 from amplint.rules.shared.loop_rounds import is_brief

@@ -51,11 +51,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Finding, Severity
 from amplint.model.calls.external_calls import local_class, local_function
-from amplint.model.inference.devices import Region, is_false, opened_by, region_devices, region_of
+from amplint.model.inference.devices import region_devices
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region, opened_by, region_of
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import upwards
-from amplint.model.syntax.scopes import LOCAL, Assigned
+from amplint.model.syntax.queries import is_false
+from amplint.model.syntax.scopes import LOCAL
 from amplint.model.usage.mentions_of import near_regions
 from amplint.registry.rule import Rule
 

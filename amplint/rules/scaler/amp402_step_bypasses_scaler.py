@@ -51,15 +51,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same
-from amplint.model.calls.events import Event
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.state import State
 from amplint.model.flow.visits import Visit
-from amplint.model.inference.devices import SCALER
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, exclusive, independent, skipping, upwards
+from amplint.model.torch_facts.names import SCALER
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import FINITE, reads_scale
 from amplint.rules.shared.scaler_order import (

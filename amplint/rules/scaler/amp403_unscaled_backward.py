@@ -50,12 +50,12 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed, own_statement, says_the_same
-from amplint.model.calls.events import Event
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.visits import Visit
-from amplint.model.inference.devices import is_false
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, dominates
+from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
 from amplint.rules.shared.loss_origin import surely_plain
 from amplint.rules.shared.scaler_order import (

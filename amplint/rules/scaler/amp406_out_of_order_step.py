@@ -47,9 +47,9 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed
-from amplint.model.calls.events import Event
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.visits import Visit
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, dominates
 from amplint.registry.rule import Rule

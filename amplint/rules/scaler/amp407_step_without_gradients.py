@@ -55,10 +55,11 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.edits import add_last_argument
 from amplint.fixes.statements import line_behind, own_statement, removed, text_with_comment
-from amplint.model.calls.events import Event, is_grad
+from amplint.model.calls.events import is_grad
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.visits import Visit
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule

@@ -49,14 +49,15 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import indentation, insert, line_start
 from amplint.fixes.statements import removed, stands_alone, text_with_comment
-from amplint.model.calls.events import Event, events
+from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import function_named, local_function
 from amplint.model.flow.analysis import flows
 from amplint.model.flow.state import is_part
-from amplint.model.inference.devices import is_false
 from amplint.model.objects.amp_objects import Made, objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, loop_of, loops_round, upwards
+from amplint.model.syntax.queries import is_false
 from amplint.model.usage.mentions_of import near_definition, near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.scaler_order import calls_of, methods_used

@@ -56,10 +56,10 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed, line_behind, own_statement, says_the_same, text_with_comment
-from amplint.model.calls.events import Event
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.visits import Visit
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import conditions, dominates, exclusive, loop_of, upwards

@@ -44,7 +44,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
-from amplint.model.calls.call_graph import Calls, callers
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import is_grad
 from amplint.model.calls.external_calls import QUIET
 from amplint.model.flow.analysis import Flow

@@ -58,11 +58,12 @@ from amplint.fixes.conditions import unit
 from amplint.fixes.edits import indentation, insert, line_end
 from amplint.fixes.statements import line_behind, own_statement
 from amplint.model.calls.external_calls import local_function
-from amplint.model.inference.devices import is_false, regions
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import regions
 from amplint.model.project.importers import importers, surely_lack
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loop_of
+from amplint.model.syntax.queries import is_false
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.checkpoints import (

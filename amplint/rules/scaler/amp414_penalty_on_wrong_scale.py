@@ -49,13 +49,14 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Finding, Severity
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.value_uses import Sinks, named_after_scale
-from amplint.model.inference.devices import Region, is_false, opened_by
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region, opened_by
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import upwards
-from amplint.model.syntax.scopes import Assigned
+from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import reads_scale
 from amplint.rules.shared.loss_origin import Origin

@@ -47,9 +47,9 @@ from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import local_callable
 from amplint.model.flow.analysis import flows
 from amplint.model.flow.visits import Visit
-from amplint.model.inference.devices import OLD_SCALER, SCALER
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.torch_facts.names import OLD_SCALER, SCALER
 from amplint.registry.rule import Rule
 from amplint.rules.shared.scaler_order import always_off, visits
 

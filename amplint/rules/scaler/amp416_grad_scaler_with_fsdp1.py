@@ -52,11 +52,12 @@ from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.imports import torch_instead
 from amplint.fixes.statements import line_behind
 from amplint.model.calls.external_calls import local_function
-from amplint.model.inference.devices import OLD_SCALER, SCALER
 from amplint.model.objects.amp_objects import Made, objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Imported
 from amplint.model.syntax.nesting import conditions, exclusive
-from amplint.model.syntax.scopes import NOTHING, Imported
+from amplint.model.syntax.scopes import NOTHING
+from amplint.model.torch_facts.names import OLD_SCALER, SCALER
 from amplint.model.usage.mentions_of import near_definition, near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.scaler_usage import Life, flags_in, float16_possible, linked, lives, parameter_of

@@ -53,8 +53,8 @@ from amplint.model.flow.visits import Visit
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import node_of
 from amplint.model.syntax.nesting import conditions, dominates, exclusive
-from amplint.model.syntax.scopes import node_of
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import reads_scale
 from amplint.rules.shared.scaler_order import always_off, visits

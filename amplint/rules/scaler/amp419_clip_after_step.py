@@ -48,11 +48,11 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import indentation
 from amplint.fixes.statements import line_before, own_statement, removed, says_the_same, text_with_comment
-from amplint.model.calls.events import Event
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.state import State
 from amplint.model.flow.visits import Visit
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import dominates, loops_round
 from amplint.registry.rule import Rule

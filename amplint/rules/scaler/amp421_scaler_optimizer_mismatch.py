@@ -48,12 +48,13 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import says_the_same
-from amplint.model.calls.events import Event, events
+from amplint.model.calls.events import events
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.objects.amp_objects import given, objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import node_of
 from amplint.model.syntax.nesting import exclusive, independent, upwards
-from amplint.model.syntax.scopes import node_of
 from amplint.registry.rule import Rule
 from amplint.rules.shared.scaler_order import receiver
 

@@ -48,13 +48,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
-from amplint.model.calls.events import Event, events, is_grad
+from amplint.model.calls.events import events, is_grad
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import exclusive
-from amplint.model.syntax.scopes import Assigned, owner_class
+from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.mentions_of import near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import reads_scale

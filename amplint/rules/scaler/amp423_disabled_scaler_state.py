@@ -48,13 +48,13 @@ from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.conditions import guarded
 from amplint.fixes.statements import own_statement
 from amplint.model.calls.external_calls import local_class, local_function, method
-from amplint.model.inference.devices import is_false
 from amplint.model.inference.formulas import contradict, negated
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.nesting import conditions, ifs_round
-from amplint.model.syntax.scopes import Assigned, Other
+from amplint.model.syntax.queries import is_false
 from amplint.model.usage.mentions_of import near_definition, near_kept
 from amplint.registry.rule import Rule
 from amplint.rules.shared.checkpoints import State, slot_of, states

@@ -7,10 +7,10 @@ from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Severity
-from amplint.model.calls.events import Event
 from amplint.model.flow.analysis import Flow
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.reaching_definitions import only_assignment
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round, skipping
 from amplint.rules.shared.default_values import number_by_default

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import callers, passed
+from amplint.model.calls.call_sites import callers, passed
 from amplint.model.calls.external_calls import function_named, local_function
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import Frame
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Other, Scope, node_of
+from amplint.model.syntax.ir import Other, Scope, node_of
 from amplint.rules.shared.scaler_keepers import SAVES, is_taken_unnamed, reads
 from amplint.rules.shared.scaler_usage import Life, lives
 

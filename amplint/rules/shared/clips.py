@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_graph import Calls
-from amplint.model.calls.events import Event
 from amplint.model.calls.external_calls import bases_in_sight, function_named
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.state import State
 from amplint.model.flow.tensors import SCALE_READS
 from amplint.model.flow.visits import Visit
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import exclusive
 from amplint.model.syntax.scopes import owner_class

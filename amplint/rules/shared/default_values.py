@@ -8,8 +8,8 @@ from amplint.model.flow.path_conditions import truth_of
 from amplint.model.inference.argparse_options import option
 from amplint.model.names.reaching_definitions import only_assignment, reaching
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Other
 from amplint.model.syntax.operators import COMPARES
-from amplint.model.syntax.scopes import Other
 
 if TYPE_CHECKING:
     from amplint.model import Module

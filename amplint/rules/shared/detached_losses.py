@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from amplint.model.calls.call_graph import Calls
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned
+from amplint.model.syntax.ir import Assigned
 
 if TYPE_CHECKING:
     from amplint.model import Module

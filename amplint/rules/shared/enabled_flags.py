@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Edit
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.edits import add_last_argument
-from amplint.model.calls.call_graph import callers
-from amplint.model.calls.events import Event, events
+from amplint.model.calls.call_sites import callers
+from amplint.model.calls.events import events
 from amplint.model.flow.path_conditions import Conditions
-from amplint.model.inference.devices import Region
 from amplint.model.inference.formulas import Formula, World
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
-from amplint.model.objects.amp_objects import SCALERS, objects
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region
+from amplint.model.objects.event import Event
 from amplint.model.regions.cpu_training import does_nothing
 from amplint.model.regions.training_regions import Trained, trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import loops_round
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.names import SCALERS
 from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:

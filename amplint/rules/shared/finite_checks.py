@@ -6,7 +6,8 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import Calls, passed
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_sites import passed
 from amplint.model.calls.events import CLIPS, is_grad
 from amplint.model.flow.gradient_reads import is_parameters
 from amplint.model.flow.value_uses import COMPUTING, INFINITE, PASSING
@@ -14,8 +15,8 @@ from amplint.model.names.reaching_definitions import only_assignment, reaching, 
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import EXITS
+from amplint.model.syntax.ir import Assigned, node_of
 from amplint.model.syntax.nesting import upwards
-from amplint.model.syntax.scopes import Assigned, node_of
 
 if TYPE_CHECKING:
     from amplint.model import Module

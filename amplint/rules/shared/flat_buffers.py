@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned
+from amplint.model.syntax.ir import Assigned
 from amplint.model.usage.mentions_of import STORES_GRAD, near_kept
 from amplint.rules.shared.scaler_order import always_off, visits
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import Calls, callers
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import BOUNDS, CLIPS, events
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, exclusive, ifs_round, upwards

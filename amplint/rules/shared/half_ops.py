@@ -11,7 +11,7 @@ from amplint.model.half.analysis import half
 from amplint.model.inference.tensor_types import HALF, Kind
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned
+from amplint.model.syntax.ir import Assigned
 
 if TYPE_CHECKING:
     from amplint.model import Module

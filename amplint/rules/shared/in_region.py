@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Fix
 from amplint.fixes.movable import is_movable
 from amplint.fixes.region_end import Refused, enclosing_with, end_region, top_statement
-from amplint.model.calls.events import Event
 from amplint.model.flow.analysis import flows
 from amplint.model.flow.state import Opened
-from amplint.model.inference.devices import is_false, opened_by, region_of
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import opened_by, region_of
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Defined
 from amplint.model.syntax.nesting import exclusive, loops_round
-from amplint.model.syntax.scopes import UNKNOWN, Defined
+from amplint.model.syntax.queries import is_false
+from amplint.model.syntax.scopes import UNKNOWN
 from amplint.rules.shared.loop_rounds import comes_later
 
 if TYPE_CHECKING:

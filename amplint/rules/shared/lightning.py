@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Imported
+from amplint.model.syntax.ir import Imported
 from amplint.rules.shared.framework_releases import is_class_of
 
 if TYPE_CHECKING:

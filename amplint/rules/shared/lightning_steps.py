@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.inference.devices import regions
 from amplint.model.inference.dtypes import region_dtypes
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
 from amplint.rules.shared.framework_steps import Step, containers, is_always_behind
 from amplint.rules.shared.lightning import fabric_of, modules, scaling, setups

@@ -11,9 +11,9 @@ from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
+from amplint.model.syntax.ir import Other
 from amplint.model.syntax.nesting import exclusive
 from amplint.model.syntax.operators import COMPARES, COMPUTES, ORDERS
-from amplint.model.syntax.scopes import Other
 
 if TYPE_CHECKING:
     from amplint.model import Module

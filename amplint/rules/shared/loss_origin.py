@@ -12,7 +12,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import taken_from
-from amplint.model.syntax.scopes import Assigned, Other
+from amplint.model.syntax.ir import Assigned, Other
 from amplint.rules.shared.scaler_order import Found, calls_of
 
 if TYPE_CHECKING:

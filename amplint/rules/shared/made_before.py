@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import callers
+from amplint.model.calls.call_sites import callers
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import dominates
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import Calls, callers, passed
+from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_sites import callers, passed
 from amplint.model.calls.external_calls import local_class
 from amplint.model.inference.formulas import TRUE, Formula, World, both, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided
@@ -14,8 +15,9 @@ from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round, taken_from
+from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.nesting import loop_of, upwards
-from amplint.model.syntax.scopes import Assigned, Other, owner_class
+from amplint.model.syntax.scopes import owner_class
 from amplint.rules.shared.scaler_usage import Life, flags_in
 
 if TYPE_CHECKING:

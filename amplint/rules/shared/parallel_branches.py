@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.events import Event, events, is_grad
+from amplint.model.calls.events import events, is_grad
 from amplint.model.flow.path_conditions import Conditions
-from amplint.model.inference.devices import region_of
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import region_of
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:

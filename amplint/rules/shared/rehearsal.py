@@ -14,8 +14,9 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import taken_from
+from amplint.model.syntax.ir import Binding, Other
 from amplint.model.syntax.nesting import loops_round
-from amplint.model.syntax.scopes import Binding, Other, owner_class
+from amplint.model.syntax.scopes import owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module

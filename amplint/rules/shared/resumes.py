@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from amplint.base.paths import seen_from
-from amplint.model.calls.call_graph import callers, passed
+from amplint.model.calls.call_sites import callers, passed
 from amplint.model.objects.amp_objects import objects
 from amplint.model.project.importers import loader_of_optimizers
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
 from amplint.model.syntax.operators import ORDERS
-from amplint.model.syntax.scopes import Assigned, Other
 from amplint.rules.shared.checkpoints import saved_by
 
 if TYPE_CHECKING:

@@ -9,12 +9,14 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
-from amplint.model.calls.call_graph import Calls, callers, parameter_for
+from amplint.model.calls.call_graph import Calls, parameter_for
+from amplint.model.calls.call_sites import callers
 from amplint.model.calls.external_calls import local_class
 from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned, Binding, Other, Scope, class_of_self
+from amplint.model.syntax.ir import Assigned, Binding, Other, Scope
+from amplint.model.syntax.scopes import class_of_self
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_graph import Calls
-from amplint.model.calls.events import Event, events
+from amplint.model.calls.events import events
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.state import State
 from amplint.model.flow.visits import Issue, Visit
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.project.importers import user_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves

@@ -6,15 +6,17 @@ import re
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.external_calls import bases_in_sight, function_named, local_function
-from amplint.model.inference.devices import Region, is_false, regions
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import Made, objects
+from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.regions.cpu_training import does_nothing, is_for_accelerators, trains_on_cpu
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
+from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import ifs_round
-from amplint.model.syntax.scopes import NOTHING, UNKNOWN, Assigned
+from amplint.model.syntax.queries import is_false
+from amplint.model.syntax.scopes import NOTHING, UNKNOWN
 from amplint.model.usage.mentions_of import near_kept
 from amplint.rules.shared.made_before import Order, made_before
 from amplint.rules.shared.scaler_keepers import keepers

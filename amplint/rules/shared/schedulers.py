@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.events import Event
 from amplint.model.calls.external_calls import MAKES_SCHEDULER
 from amplint.model.flow.analysis import Flow
 from amplint.model.inference.iterations import runs_once
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import exclusive, loop_of, loops_round
 from amplint.model.syntax.scopes import NOTHING

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import callers
-from amplint.model.calls.events import Event
+from amplint.model.calls.call_sites import callers
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.visits import Visit
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, exclusive
 from amplint.rules.shared.finite_checks import about_finite, only_asks_for_presence, stands_in

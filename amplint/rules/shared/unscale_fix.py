@@ -8,13 +8,13 @@ from amplint.base.findings import Applicability, Edit, Fix
 from amplint.fixes.edits import indentation, insert, line_end, line_start
 from amplint.fixes.region_end import last_offset
 from amplint.fixes.statements import line_before, own_statement, removed, says_the_same, text_with_comment
-from amplint.model.calls.events import Event
 from amplint.model.flow.state import State
 from amplint.model.flow.visits import Visit
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import conditions, exclusive, loop_of, loops_round, upwards
-from amplint.model.syntax.scopes import Assigned
 from amplint.model.torch_facts.grad_scaler import Stage
 from amplint.rules.shared.clips import clips_scaled, unscale_for
 from amplint.rules.shared.norm_reads import reads_behind, takes_norm

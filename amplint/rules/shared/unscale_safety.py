@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from amplint.model.calls.events import events
 from amplint.model.flow.state import State
 from amplint.model.flow.visits import Visit
-from amplint.model.inference.devices import is_false, region_of
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import region_of
 from amplint.model.syntax import ir
-from amplint.model.syntax.queries import Nodes
-from amplint.model.syntax.scopes import Assigned
+from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.queries import Nodes, is_false
 from amplint.model.usage.mentions_of import near_kept
 from amplint.rules.shared.clips import has_scale, reads_scale
 

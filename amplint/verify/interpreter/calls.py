@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from amplint.model.calls.cuda_graphs import CAPTURES, Graphs
-from amplint.model.objects.amp_objects import SCALERS, objects
+from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import EXITS
+from amplint.model.torch_facts.names import SCALERS
 from amplint.model.usage.accelerators import ACCELERATORS
 from amplint.verify.interpreter.accelerate_calls import Accelerated
 from amplint.verify.interpreter.allowed_calls import (

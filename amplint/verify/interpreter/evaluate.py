@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Scope
 from amplint.model.syntax.operators import COMPARES
-from amplint.model.syntax.scopes import Scope
 from amplint.verify.interpreter.assumptions import Facts
 from amplint.verify.interpreter.lookup import MISSING, Lookup
 from amplint.verify.interpreter.operators import COMPARE, SWAPPED, arithmetic

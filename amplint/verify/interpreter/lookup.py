@@ -9,7 +9,8 @@ import torch
 
 from amplint.model.calls.external_calls import local_class
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import NOTHING, UNKNOWN, Assigned, Binding, Defined, Imported
+from amplint.model.syntax.ir import Assigned, Binding, Defined, Imported
+from amplint.model.syntax.scopes import NOTHING, UNKNOWN
 from amplint.verify.bench.instrument import gradient
 from amplint.verify.interpreter.allowed_calls import ATTRIBUTES, METHODS, constant
 from amplint.verify.interpreter.standins import (

@@ -11,8 +11,8 @@ from amplint.model.syntax import ir
 if TYPE_CHECKING:
     import torch
 
-    from amplint.model.calls.events import Event
-    from amplint.model.syntax.scopes import Scope
+    from amplint.model.objects.event import Event
+    from amplint.model.syntax.ir import Scope
     from amplint.verify.program.program import Code
 
 

@@ -14,9 +14,9 @@ import torch
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from amplint.model.flow.state import is_part
-from amplint.model.inference.devices import AUTOCAST, OLD_AUTOCAST, SCALER
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, SCALER
 from amplint.verify.interpreter.remade_scalers import Remade
 from amplint.verify.interpreter.roles import Roles, is_simple, tensors_in
 from amplint.verify.interpreter.standins import CannotFollow, Closure, Instance, Site, Unknown, value_of

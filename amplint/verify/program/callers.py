@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.external_calls import local_function
-from amplint.model.objects.amp_objects import SCALERS, objects
+from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned, Defined, Imported
 from amplint.model.syntax.nesting import loop_of
-from amplint.model.syntax.scopes import Assigned, Defined, Imported, owner_class
+from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.names import SCALERS
 
 if TYPE_CHECKING:
     from amplint.verify.program.files import Files, Place

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.paths import TooLargeError, contents, seen_from
 from amplint.config.settings import Settings
-from amplint.engine.analysis import UnreadableError, read_alone
+from amplint.engine.reading import UnreadableError, read_alone
 from amplint.model.calls.external_calls import local_class, method
 from amplint.model.project.importers import importers, reaches
 from amplint.model.project.module_index import home
 from amplint.model.project.resolve_import import module_file
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned, Defined, Imported, owner_class
+from amplint.model.syntax.ir import Assigned, Defined, Imported
+from amplint.model.syntax.scopes import owner_class
+from amplint.sources.load import load
 from amplint.sources.source import Source, SourceError
 from amplint.verify.program.callers import Callers
 from amplint.verify.program.function_tables import Tables
@@ -273,7 +275,7 @@ class Files:
             # A package's own file may only pass on what others have, and a script only call it.
             if not (path.endswith("__init__.py") or reaches(path, _WORDS.search)):
                 return None
-            return Code(lowered(Source.from_bytes(data, path), IDS * len(self.codes)), self)
+            return Code(lowered(load(data, path), IDS * len(self.codes)), self)
         except TooLargeError:
             why = f"it has more than {_LARGEST >> 10} KiB"
         except OSError as error:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned, class_of_self, owner_class
+from amplint.model.syntax.ir import Assigned
+from amplint.model.syntax.scopes import class_of_self, owner_class
 
 if TYPE_CHECKING:
     from amplint.verify.program.files import Files

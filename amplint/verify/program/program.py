@@ -9,13 +9,14 @@ from typing import NamedTuple, TypeGuard
 
 from amplint.model import Module
 from amplint.model.calls.call_graph import Calls
-from amplint.model.calls.events import Event
 from amplint.model.calls.external_calls import local_class
-from amplint.model.inference.devices import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER, region_of
 from amplint.model.names.reaching_definitions import returned
+from amplint.model.objects.autocast_objects import region_of
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import loops_round, upwards
-from amplint.model.syntax.scopes import Assigned
+from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER
 from amplint.model.usage.accelerators import LIBRARY
 from amplint.verify.program.files import Files
 from amplint.verify.program.step_events import StepEvents

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.events import Event, Events
+from amplint.model.calls.events import Events
+from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.usage.accelerators import LIBRARY, accelerators
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.syntax import ir
-from amplint.model.syntax.scopes import Assigned
+from amplint.model.syntax.ir import Assigned
 
 if TYPE_CHECKING:
     from amplint.verify.program.program import Code

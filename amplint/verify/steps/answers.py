@@ -8,10 +8,12 @@ from typing import Any
 
 from amplint.base.paths import look_again
 from amplint.base.project_root import Start
-from amplint.engine.analysis import UnreadableError
-from amplint.model.inference.devices import OLD_SCALER, SCALER, devices, region_devices, regions
+from amplint.engine.reading import UnreadableError
+from amplint.model.inference.devices import devices, region_devices
+from amplint.model.objects.autocast_objects import regions
 from amplint.model.project.resolve_import import look_in
 from amplint.model.syntax import ir
+from amplint.model.torch_facts.names import OLD_SCALER, SCALER
 from amplint.sources.source import Source
 from amplint.verify.bench.bench import is_there
 from amplint.verify.bench.simulated_devices import DEVICES

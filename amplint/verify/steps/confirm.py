@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from amplint.base.findings import Finding
 from amplint.config.settings import Settings
-from amplint.engine.file import FixResult, Wanted, fix_bytes
+from amplint.engine.file import Wanted, fix_bytes
+from amplint.engine.result import FixResult
 from amplint.registry.observables import SHOWS
 from amplint.sources.source import Source
 from amplint.verify.steps.judge import RIGHT, WRONG

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from amplint.base.paths import seen_from
-from amplint.model.inference.devices import region_of
 from amplint.model.names.reaching_definitions import returned
+from amplint.model.objects.autocast_objects import region_of
 from amplint.model.syntax import ir
 from amplint.verify.program.program import MAKES, OF_SCALER, STEPS, Code, Step
 from amplint.verify.program.unfollowed import (

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import upwards
-from amplint.model.syntax.scopes import Assigned
 from amplint.verify.bench.bench import on_device, reset, switched_off
 from amplint.verify.bench.instrument import watched
 from amplint.verify.bench.recorder import Recorder

@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 
 from amplint.base.findings import Finding
 from amplint.config.settings import Settings
-from amplint.engine.analysis import INVALID_SYNTAX
-from amplint.engine.file import FixResult, fix_bytes
+from amplint.engine.file import fix_bytes
+from amplint.engine.reading import INVALID_SYNTAX
+from amplint.engine.result import FixResult
 from amplint.model.project.importers import imports, reaches
 from amplint.model.project.resolve_import import look_in
 from amplint.model.torch_facts.deprecated_names import unavoidable
+from amplint.sources.load import load
 from amplint.sources.source import Source, SourceError, lines_of
 from amplint.verify.fixtures.run import MEMORY, TIMEOUT, Lost, Runner, need_torch
 from amplint.verify.steps.judge import UNKNOWN, Fault, Judged
@@ -155,7 +157,7 @@ class Verifier:
             row = _broken(path, known.row(broken.start) if known is not None else 1, broken.message)
             return Checked([row], True) if own else Checked([])
         try:
-            source = fixed.before.source or Source.from_bytes(data, path)
+            source = fixed.before.source or load(data, path)
         except SourceError as error:  # what has no word of a rule's was not read
             return Checked([_broken(path, error.row, str(error))], True) if own else Checked([])
         rows = self.compare(path, data, settings, fixed, progress)
@@ -181,8 +183,8 @@ class Verifier:
         found = fixed.before
         if any(each.code == INVALID_SYNTAX for each in found.findings):
             return []
-        source = found.source or Source.from_bytes(data, path)
-        after_source = Source.from_bytes(fixed.data, path)
+        source = found.source or load(data, path)
+        after_source = load(fixed.data, path)
         file = _asked_of(path, settings)
         steps, device = self._steps(file, source.text)
         file["device"] = device  # for what the fixes make of it, too

@@ -36,17 +36,20 @@ The fixtures run with one overflow: the scale doesn't back off before, and does 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
-from amplint.model.calls.events import events
-from amplint.model.inference.numbers import number
-from amplint.registry.rule import Rule
-
-if TYPE_CHECKING:
-    from amplint.model import Module
-    from amplint.model.calls.events import Event
-    from amplint.model.syntax import ir
+from amplint.plugin_api import (
+    Applicability,
+    Edit,
+    Event,
+    Finding,
+    Fix,
+    Module,
+    Rule,
+    Severity,
+    events,
+    ir,
+    number,
+)
 
 rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("scaler & update(", "GradScaler & update("))
 

@@ -1,0 +1,40 @@
+"""The defaults of settings."""
+
+from __future__ import annotations
+
+# What no project writes itself: version control, environments, caches, build products.
+DEFAULT_EXCLUDE = (
+    ".bzr",
+    ".direnv",
+    ".eggs",
+    ".git",
+    ".git-rewrite",
+    ".hg",
+    ".ipynb_checkpoints",
+    ".mypy_cache",
+    ".nox",
+    ".pants.d",
+    ".pyenv",
+    ".pytest_cache",
+    ".pytype",
+    ".ruff_cache",
+    ".svn",
+    ".tox",
+    ".venv",
+    ".vscode",
+    "__pypackages__",
+    "_build",
+    "buck-out",
+    "dist",
+    "node_modules",
+    "site-packages",
+    "venv",
+)
+
+
+# Where imports are looked for behind the folders of the file that has them.
+DEFAULT_SRC = (".", "src")
+
+
+# The device types that autocast knows.
+DEVICES = ("cpu", "cuda", "hpu", "ipu", "maia", "mlu", "mps", "mtia", "musa", "npu", "xla", "xpu")

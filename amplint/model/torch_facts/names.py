@@ -1,0 +1,28 @@
+"""The qualified names of autocast and GradScaler, and what autocast does where nothing is given."""
+
+from __future__ import annotations
+
+AUTOCAST = "torch.amp.autocast"
+
+
+OLD_AUTOCAST = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
+
+
+SCALER = "torch.amp.GradScaler"
+
+
+OLD_SCALER = {"torch.cuda.amp.GradScaler": "cuda", "torch.cpu.amp.GradScaler": "cpu"}
+
+
+# autocast's dtype where none is given (torch/amp/autocast_mode.py; AMP facts measured with torch 2.13).
+DEFAULT_DTYPE = {
+    "cuda": "float16",
+    "xpu": "float16",
+    "mps": "float16",
+    "cpu": "bfloat16",
+    "hpu": "bfloat16",
+    "xla": "bfloat16",
+}
+
+
+SCALERS = {SCALER, *OLD_SCALER, "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}

@@ -1,0 +1,57 @@
+"""What rules of other distributions can rely on. Anything else of amplint may change with any release.
+
+A rule of one's own imports these names from here, and nothing else of amplint but `amplint.testing` for its tests:
+
+- `Rule`, with its `check` and `finding`; `Finding`, `Fix`, `Edit`, `Severity` and `Applicability`;
+- `Module`, what a file means: `source`, `target`; `calls_of(*names)`, `references(*names)`; `whole` and `own`, with the
+  `calls`, `statements`, `values` and `functions` of `near(*words)`; `names.of(value)`, the qualified names that a value
+  can stand for; `is_own(node)`; `span(node)`, `text(node)`, `on_one_line(node)`, `line(node)`, `row(node)`, and
+  `layout.inside_parens(call)`, `layout.outer(value)`; `once(make)`, for what several rules ask;
+- `ir`, the nodes of the intermediate representation, with `statement_of`, `function_of`, `last_name`, `walk_values` and
+  `walk_statements`;
+- `events(module).of(call)`, the `Event` of a call: what it does to the scaler, the gradients or an optimizer, and to
+  which; `regions(module)`, the autocast objects that are made, a `Region` each; `number(module, value)`;
+- the functions that make edits: `insert`, `add_first_argument`, `add_last_argument` and `remove_lines`, with
+  `alone_on_lines`, which says whether a statement's lines can be removed, and `indentation`.
+"""
+
+from __future__ import annotations
+
+from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
+from amplint.fixes.edits import (
+    add_first_argument,
+    add_last_argument,
+    alone_on_lines,
+    indentation,
+    insert,
+    remove_lines,
+)
+from amplint.model.calls.events import events
+from amplint.model.inference.numbers import number
+from amplint.model.module import Module
+from amplint.model.objects.autocast_objects import Region, regions
+from amplint.model.objects.event import Event
+from amplint.model.syntax import ir
+from amplint.registry.rule import Rule
+
+__all__ = [
+    "Applicability",
+    "Edit",
+    "Event",
+    "Finding",
+    "Fix",
+    "Module",
+    "Region",
+    "Rule",
+    "Severity",
+    "add_first_argument",
+    "add_last_argument",
+    "alone_on_lines",
+    "events",
+    "indentation",
+    "insert",
+    "ir",
+    "number",
+    "regions",
+    "remove_lines",
+]
