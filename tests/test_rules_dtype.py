@@ -105,6 +105,26 @@ def test_float16_without_a_scaler(region: str, after: str, wanted: bool) -> None
 
 
 @pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("# TODO: use a GradScaler, as accelerate does", True),
+        ('"""Trains without a scaler."""', True),
+        ("from sklearn.preprocessing import StandardScaler\nscaler = StandardScaler()", True),
+        (
+            "import sklearn.preprocessing as pre\n\nclass Data:\n    def __init__(self):\n        self.scaler = pre.MinMaxScaler()",
+            True,
+        ),
+        ("from mine import Scaler\nscaler = Scaler()", False),
+        ("from sklearn.preprocessing import StandardScaler\nfrom mine import loss_scaler", False),
+        ("import deepspeed", False),
+    ],
+)
+def test_only_code_that_may_scale_a_loss_silences_float16_without_a_scaler(words: str, wanted: bool) -> None:
+    text = step("pass", "autocast()", PLAIN).replace(", GradScaler", "")
+    assert ("AMP207" in found(f"{words}\n{text}")) is wanted
+
+
+@pytest.mark.parametrize(
     ("made", "region", "wanted"),
     [
         ("scaler = GradScaler()", "autocast(dtype=torch.bfloat16)", True),

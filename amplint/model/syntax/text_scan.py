@@ -35,19 +35,19 @@ def has_global(text: str) -> bool:
 
 def mentions(text: str) -> frozenset[tuple[str, str]]:
     """The names that a text reads, and the attributes of names: (name, attribute or "")."""
-    found = _MENTION.findall(_code(text))
+    found = _MENTION.findall(code_of(text))
     return frozenset((*found, *((name, "") for name, _ in found)))
 
 
 def called(text: str) -> frozenset[tuple[str, str]]:
     """Those that it calls, and those that it asks for by `isinstance`."""
-    code = _code(text)
+    code = code_of(text)
     asked = (found for each in _ISINSTANCE.finditer(code) for found in _MENTION.findall(_second(code, each.end())))
     return frozenset((*_CALLED.findall(code), *asked))
 
 
 @lru_cache(maxsize=_MOST_TEXTS)
-def _code(text: str) -> str:
+def code_of(text: str) -> str:
     """A text without its strings and comments."""
     return _PROSE.sub("", text)
 

@@ -55,7 +55,8 @@ from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.model.inference.formulas import both, possible
 from amplint.model.inference.value_sets import decided
 from amplint.model.regions.training_regions import Entered, Trained, runs_in, trained
-from amplint.model.syntax.text_scan import has
+from amplint.model.syntax import ir
+from amplint.model.syntax.text_scan import code_of, has
 from amplint.model.torch_facts.deprecated_names import scaler_for
 from amplint.registry.rule import Rule
 from amplint.rules.shared.enabled_flags import can_be_float16, plain_steps, said
@@ -82,10 +83,28 @@ _SCALES = re.compile(
 def check(module: Module) -> Iterator[Finding]:
     """Each plain backward out of a float16 region that a plain step follows."""
     plain = [each for each in trained(module) if each.event.kind == "backward" and not each.scaled and not each.unseen]
-    for each in plain if plain and not has(module.source.text.lower(), _SCALES, _SCALED_BY) else ():
+    for each in plain if plain and not _may_scale(module) else ():
         finding = next(filter(None, (_judge(module, each, entered) for entered in each.entered)), None)
         if finding is not None:
             yield finding
+
+
+def _may_scale(module: Module) -> bool:
+    """Whether something in the code may scale a loss. The scalers of sklearn scale data."""
+    code = code_of(module.source.text).lower()
+    if not has(code, _SCALES, _SCALED_BY):
+        return False
+    of_data = {name.lower() for call in module.whole.near("caler").calls for name in _of_sklearn(module, call)}
+    return has(re.sub(r"\w*scaler\w*", lambda word: "" if word[0] in of_data else word[0], code), _SCALES, _SCALED_BY)
+
+
+def _of_sklearn(module: Module, call: ir.Call) -> Iterator[str]:
+    """The names that a call of sklearn's goes by: its class, and what it is assigned to."""
+    if any(name.startswith("sklearn.") for name in module.names.of(call.func)):
+        yield ir.last_name(call.func)
+        made = ir.statement_of(call)
+        for target in made.targets if isinstance(made, ir.Assign) and made.value is call else ():
+            yield ir.last_name(target)
 
 
 def _judge(module: Module, found: Trained, entered: Entered) -> Finding | None:
