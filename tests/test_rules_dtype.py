@@ -111,7 +111,8 @@ def test_float16_without_a_scaler(region: str, after: str, wanted: bool) -> None
         ('"""Trains without a scaler."""', True),
         ("from sklearn.preprocessing import StandardScaler\nscaler = StandardScaler()", True),
         (
-            "import sklearn.preprocessing as pre\n\nclass Data:\n    def __init__(self):\n        self.scaler = pre.MinMaxScaler()",
+            "import sklearn.preprocessing as pre\n\n"
+            "class Data:\n    def __init__(self):\n        self.scaler = pre.MinMaxScaler()",
             True,
         ),
         ("from mine import Scaler\nscaler = Scaler()", False),
