@@ -90,7 +90,7 @@ def test_syntax_newer_than_the_interpreter_names_the_interpreter(monkeypatch: py
 
 def test_syntax_that_only_python_knows_is_said_to_be_our_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     """As when libcst is older than the interpreter."""
-    monkeypatch.setattr("amplint.engine.analysis.parse", lambda source: ast.parse(source.text.replace("newer ", "")))
+    monkeypatch.setattr("amplint.engine.reading.parse", lambda source: ast.parse(source.text.replace("newer ", "")))
     ((code, _, _, message),) = found(b"x = 1\nnewer import torch\n" + LEGACY)
     assert code == "AMP001"
     assert message.startswith("amplint can't read it yet: ")

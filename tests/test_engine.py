@@ -11,7 +11,7 @@ import amplint
 from amplint.api import check, fix
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.config.settings import Settings
-from amplint.engine import analysis, prefilter
+from amplint.engine import prefilter, reading
 from amplint.engine import file as engine
 from amplint.engine.file import ROUNDS, check_bytes, fix_bytes
 from amplint.model import Module
@@ -41,7 +41,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Settings]]:
             )
             rule.check(function)
             rules[rule.code] = rule
-        for module in (analysis, engine, prefilter, suppressions):
+        for module in (reading, engine, prefilter, suppressions):
             monkeypatch.setattr(module, "all_rules", lambda: rules)
         forget()
         chosen = [code for code in rules if select is None or code <= f"AMP90{select}"]
@@ -196,7 +196,7 @@ def test_a_rule_that_fails_is_reported_and_the_others_go_on(fakes: Callable[...,
     settings = fakes(broken, word("mark", "AMP901"))
     first, second = check_bytes(b"mark\n", "file.py", settings).findings
     assert (first.code, second.code) == ("AMP000", "AMP901")
-    assert first.message.startswith("AMP900 failed with KeyError at analysis.py:")
+    assert first.message.startswith("AMP900 failed with KeyError at engine/analysis.py:")
     assert "\n" not in first.message
     assert "report it" in first.message
     assert (first.start, first.end) == (0, 4)
@@ -229,7 +229,7 @@ def test_a_failure_to_read_the_file_is_reported(
     monkeypatch.setattr("amplint.model.build", build)
     (finding,) = check_bytes(b"mark\n", "file.py", fakes(word("mark"))).findings
     assert finding.code == "AMP000"
-    assert finding.message.startswith("the model failed with IndexError at analysis.py:")
+    assert finding.message.startswith("the model failed with IndexError at engine/reading.py:")
 
 
 def test_what_only_libcst_refuses_is_said_to_be_our_lack(

@@ -20,7 +20,7 @@ from amplint.base.findings import Applicability, Finding, Fix
 from amplint.base.paths import TooLargeError
 from amplint.config.formats import FORMATS
 from amplint.config.settings import Settings
-from amplint.engine import analysis
+from amplint.engine import reading
 from amplint.engine import file as engine
 from amplint.engine.file import check_bytes, fix_bytes
 from amplint.engine.reading import read_alone
@@ -224,7 +224,7 @@ def _unfolded(result: Result, data: bytes, path: str) -> Iterator[Problem]:
     def read_at_once(*args: Any, **kwargs: Any) -> Module:
         return read_alone(*args, **{**kwargs, "fold": False})
 
-    with mock.patch.object(analysis, "read_alone", read_at_once):
+    with mock.patch.object(reading, "read_alone", read_at_once):
         whole = check_bytes(data, path, EVERYTHING)
     if any(each.code == "AMP001" and _CAN_T_YET in each.message for each in whole.findings):
         return
