@@ -53,7 +53,7 @@ OURS = {
     "amplint.cli",
     "amplint.cli.arguments",
     "amplint.cli.check",
-    "amplint.cli.main",
+    "amplint.cli.commands",
     "amplint.config",
     "amplint.config.defaults",
     "amplint.config.formats",

@@ -18,7 +18,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"amplint {__version__}")
         return 0
     try:
-        from amplint.cli.main import dispatch  # noqa: PLC0415 - see above
+        from amplint.cli.commands import dispatch  # noqa: PLC0415 - see above
 
         return dispatch(arguments)
     except KeyboardInterrupt:
