@@ -152,10 +152,10 @@ def _getattr(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site
         return NotImplemented
     if not isinstance(args[1], str):
         code = site.code
-        names = tuple(dict.fromkeys(each.key for each in code.files.tables.entries(code, site.call)))
+        names = tuple(dict.fromkeys(each.key for each in code.tables.entries(code, site.call)))
         if not names:
             return NotImplemented
-        matters = any(map(code.function_matters, code.files.callers.in_tables(code, site.call)))
+        matters = any(map(code.function_matters, code.callers.in_tables(code, site.call)))
         name = caller.facts.choices.ask(f"{site.text} is", names, matters=matters)
         return caller.attribute(args[0], name, site.call, site.frame)
     return caller.attribute(args[0], args[1], site.call, site.frame)

@@ -142,7 +142,7 @@ class Evaluator(Lookup):
             if not isinstance(index, (int, str)):
                 held = {repr(key): item for key, item in items}
         if not held:
-            held = {each.key: self._of_entry(each) for each in frame.code.files.tables.entries(frame.code, value)}
+            held = {each.key: self._of_entry(each) for each in frame.code.tables.entries(frame.code, value)}
         if not any(map(self._matters, held.values())):
             return MISSING
         return held[self.facts.choices.ask(f"{frame.code.text(value)} is", (*held,), matters=True)]
@@ -153,7 +153,7 @@ class Evaluator(Lookup):
             return held.frame.code.function_matters(held.function)
         return isinstance(held, (torch.autocast, torch.amp.GradScaler, torch.dtype))
 
-    def _of_entry(self, entry: Entry) -> Any:
+    def _of_entry(self, entry: Entry[Code]) -> Any:
         frame = self.variables_of(entry.code)
         if not isinstance(entry.what, ir.Function):
             return self.evaluate(entry.what, frame)

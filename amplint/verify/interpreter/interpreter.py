@@ -109,7 +109,7 @@ class Interpreter(Statements):
                 if (self._is_tool(value) and name not in optional) or self._wraps(value)
             }
         found: dict[str, Any] = {}
-        callers = code.files.callers
+        callers = code.callers
         for name in sorted(callers.followed.get(function.id, ()) if depth else ()):
             values = []
             for of, call in callers.calls(function):
@@ -202,7 +202,7 @@ class Interpreter(Statements):
         """What a constructor is given where its instance comes from out of sight, as far as its class's calls say."""
         if function.id not in self._constructed:
             self._constructed[function.id] = {}  # what is made of the instance itself comes from elsewhere
-            if function.id in self._code.files.callers.followed:
+            if function.id in self._code.callers.followed:
                 self._constructed[function.id] = self._callers_arguments(function, bound=True)
         return self._constructed[function.id]
 

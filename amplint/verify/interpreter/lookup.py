@@ -94,7 +94,7 @@ class Lookup:
         place = code.files.imported(code, binding)
         return self._at(place) if place is not None else None
 
-    def _at(self, place: Place) -> Any:
+    def _at(self, place: Place[Code]) -> Any:
         frame = self.variables_of(place.code)
         if not place.name:
             return ModuleValue(frame)

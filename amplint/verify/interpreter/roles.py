@@ -15,7 +15,7 @@ from amplint.verify.interpreter.allowed_calls import SAME_METHODS
 from amplint.verify.interpreter.evaluate import Evaluator
 from amplint.verify.interpreter.standins import CannotFollow, Dotted, Frame, Instance, Raised, Site, Unknown, value_of
 from amplint.verify.program.program import STEPS, Code
-from amplint.verify.program.unfollowed import HARMLESS, called, is_given_scaler, makes
+from amplint.verify.program.unfollowed import HARMLESS, called, makes
 
 # Methods of an unseen object that say the same in another shape or place.
 SHAPES = SAME_METHODS | {
@@ -201,7 +201,7 @@ class Roles(Evaluator):
         if HARMLESS.search(called(site.code, site.call)):
             return False
         if makes(site.call):  # of an optimizer a scheduler, most often
-            return is_given_scaler(site.code, site.call)
+            return site.code.unfollowed.is_given_scaler(site.code, site.call)
         return self.is_given_tools(site, inputs)
 
     @staticmethod

@@ -98,7 +98,7 @@ class _Trial:
         self._switched: list[Any] = []  # what the last reference's regions and scalers would have been
         self._protects = False  # a scaler steps or unscales an optimizer: an overflow is one of those
         self._events = {each.call.id for each in code.covered(step)}
-        self._again = step.function is not None and code.files.callers.may_repeat(step.function)
+        self._again = step.function is not None and code.callers.may_repeat(step.function)
 
     def path(self, choices: Choices) -> None:
         """All runs with one set of answers; the answers that were asked for are in `choices` then."""
