@@ -11,8 +11,8 @@ import amplint
 from amplint.api import check, fix
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.config.settings import Settings
-from amplint.engine import prefilter, reading
 from amplint.engine import file as engine
+from amplint.engine import prefilter, reading
 from amplint.engine.file import ROUNDS, check_bytes, fix_bytes
 from amplint.model import Module
 from amplint.registry import all_rules

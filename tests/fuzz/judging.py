@@ -20,8 +20,8 @@ from amplint.base.findings import Applicability, Finding, Fix
 from amplint.base.paths import TooLargeError
 from amplint.config.formats import FORMATS
 from amplint.config.settings import Settings
-from amplint.engine import reading
 from amplint.engine import file as engine
+from amplint.engine import reading
 from amplint.engine.file import check_bytes, fix_bytes
 from amplint.engine.reading import read_alone
 from amplint.engine.result import Result

@@ -8,15 +8,20 @@ and `zero_grad` wait for the last micro step (accelerate/accelerator.py, acceler
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from amplint.model.syntax import ir
-from amplint.verify.interpreter.standins import CannotFollow, Frame, Site, Unknown
-from amplint.verify.interpreter.torch_calls import TorchCalls
+from amplint.verify.interpreter.amp_events import AmpEvents
+from amplint.verify.interpreter.evaluate import Evaluator
+from amplint.verify.interpreter.gradient_calls import GradientCalls
+from amplint.verify.interpreter.optimizer_calls import OptimizerCalls
+from amplint.verify.interpreter.roles import Roles
+from amplint.verify.interpreter.run_state import RunState
+from amplint.verify.interpreter.standins import MISSING, CannotFollow, Frame, Site, Unknown
 
 _DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 _PERIOD = "gradient_accumulation_steps"
@@ -48,22 +53,35 @@ class Accelerator:
         return getattr(self, _ATTRIBUTES[name]) if name in _ATTRIBUTES else Unknown(f"accelerator.{name}")
 
 
-class Accelerated(TorchCalls):
-    """Calls an Accelerator, and steps the optimizers that it has prepared."""
+class Accelerators:
+    """Makes and calls Accelerators, and steps the optimizers that they have prepared."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        *,
+        state: RunState,
+        evaluator: Evaluator,
+        roles: Roles,
+        events: AmpEvents,
+        optimizers: OptimizerCalls,
+        gradients: GradientCalls,
+    ) -> None:
+        self._state = state
+        self._evaluator = evaluator
+        self._roles = roles
+        self._events = events
+        self._optimizers = optimizers
+        self._gradients = gradients
         self._accelerator: Accelerator | None = None
         self._owners: dict[int, Accelerator] = {}  # of prepared optimizers, by their ids
-        self.running: list[Frame] = []  # of the functions that have been called, the innermost last
 
-    def accelerator(self, given: dict[str, Any] | None = None) -> Accelerator:
+    def made(self, given: dict[str, Any] | None = None) -> Accelerator:
         """A new Accelerator by its constructor's arguments; without them the last one, or one from out of sight."""
         if given is not None or self._accelerator is None:
             known = given or {}
             precision = known.get("mixed_precision")
             precision = precision if isinstance(precision, str) else "fp16"
-            scaler = self.stage.scaler(enabled=precision == "fp16")
+            scaler = self._state.stage.scaler(enabled=precision == "fp16")
             self._accelerator = Accelerator(precision, known.get(_PERIOD, None if given is None else 1), scaler)
         return self._accelerator
 
@@ -72,68 +90,71 @@ class Accelerated(TorchCalls):
         if isinstance(value, Accelerator):
             return value
         if isinstance(value, Unknown) and frame.code.events.is_accelerator(written):
-            return self.accelerator()
+            return self.made()
         return None
 
-    def attribute_value(self, value: ir.Attribute, frame: Frame) -> Any:
-        """The value of `base.name`, as it stands in the text."""
+    def attribute(self, value: ir.Attribute, frame: Frame) -> Any:
+        """The value of `accelerator.name`; `MISSING`: it is no Accelerator."""
         if frame.code.events.is_accelerator(value.base):
-            found = self.as_accelerator(self.evaluate(value.base, frame), value.base, frame)
+            found = self.as_accelerator(self._evaluator.evaluate(value.base, frame), value.base, frame)
             if found is not None:
                 return found.attribute(value.attr)
-        return super().attribute_value(value, frame)
+        return MISSING
 
-    def of_accelerator(self, found: Accelerator, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    def method(self, found: Accelerator, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         """A method of an Accelerator."""
         event = site.event.kind if site.event is not None else ""
         if event == "backward":
-            loss = self.as_loss(args[0] if args else kwargs.get("loss"), site)
-            scaled = loss / found.period if isinstance(found.period, int) and found.period > 1 else loss
-            return self.backward_of([self.event(site, lambda: found.scaler.scale(scaled))], site)
-        if event == "unscale_":
+            return self._backward(found, args[0] if args else kwargs.get("loss"), site)
+        if event in ("unscale_", "clip"):
             self._unscale(found, site)
-            return None
-        if event == "clip":
-            self._unscale(found, site)
-            return self.clip(name, args, kwargs, site)
+            return self._gradients.clip(name, args, kwargs, site) if event == "clip" else None
         if name == "accumulate":
-            if not isinstance(found.period, int):
-                found.period = self.facts.number(Unknown(f"accelerator.{_PERIOD}"), matters=True)
-                self.stage.knowledge.learn_period(found.period)
-            found.count += 1
-            found.syncs = found.count % max(1, found.period) == 0
-            return contextlib.nullcontext()
+            return self._accumulate(found)
         if name == "autocast":
             if found.precision not in _DTYPES:
                 return contextlib.nullcontext()
             dtype = _DTYPES[found.precision]
-            return self.event(site, lambda: torch.autocast(self.stage.device, dtype=dtype), of_amp=True)
+            return self._events.run(site, lambda: torch.autocast(self._state.stage.device, dtype=dtype), of_amp=True)
         if name.startswith("prepare"):
-            for each in _flat(args):
-                if isinstance(each, torch.optim.Optimizer):
-                    self._prepare(found, each)
+            for each in _optimizers_in(args):
+                self._prepare(found, each)
         if (name.startswith("prepare") or name in _SAME) and args:
             return args[0] if len(args) == 1 else tuple(args)
         return Unknown(site.text, inputs=tuple(args))
 
+    def _backward(self, found: Accelerator, given: Any, site: Site) -> Any:
+        loss = self._roles.as_loss(given, site)
+        scaled = loss / found.period if isinstance(found.period, int) and found.period > 1 else loss
+        return self._gradients.backward([self._events.run(site, lambda: found.scaler.scale(scaled))], site)
+
+    def _accumulate(self, found: Accelerator) -> contextlib.nullcontext[None]:
+        """A micro step begins."""
+        if not isinstance(found.period, int):
+            found.period = self._state.facts.number(Unknown(f"accelerator.{_PERIOD}"), matters=True)
+            self._state.stage.knowledge.learn_period(found.period)
+        found.count += 1
+        found.syncs = found.count % max(1, found.period) == 0
+        return contextlib.nullcontext()
+
     def _unscale(self, found: Accelerator, site: Site) -> None:
         """Unscale all optimizers: those that were met, and those that the functions step that lead to this line."""
-        around = [(ir.function_of(site.call), site.frame), *((each.function, each) for each in self.running)]
+        around = [(ir.function_of(site.call), site.frame), *((each.function, each) for each in self._state.running)]
         for function, frame in around:
             for value in frame.code.events.steppers(function):
                 if _is_bound(value, frame):
-                    optimizer = self.tool(value, self.evaluate(value, frame), frame)
+                    optimizer = self._roles.tool(value, self._evaluator.evaluate(value, frame), frame)
                     if isinstance(optimizer, torch.optim.Optimizer):
                         self._owner(optimizer, site)
         for optimizer in found.optimizers:
-            self.event(site, lambda: found.scaler.unscale_(optimizer))  # noqa: B023 - called at once
+            self._events.run(site, lambda: found.scaler.unscale_(optimizer))  # noqa: B023 - called at once
 
     def _prepare(self, found: Accelerator, optimizer: torch.optim.Optimizer) -> None:
         self._owners[id(optimizer)] = found
         if optimizer not in found.optimizers:
             found.optimizers.append(optimizer)
         if found.scaler.is_enabled():
-            self.stage.protected.add(id(optimizer))
+            self._state.stage.protected.add(id(optimizer))
 
     def _owner(self, optimizer: torch.optim.Optimizer, site: Site) -> Accelerator | None:
         """Who has prepared an optimizer: what is made by code that isn't run, is so where the file prepares anything.
@@ -143,10 +164,10 @@ class Accelerated(TorchCalls):
         """
         if id(optimizer) not in self._owners and self._accelerator is not None:
             events = site.code.events
-            own = id(optimizer) in self.stage.own
+            own = id(optimizer) in self._state.stage.own
             if own and events.mixes:
                 raise CannotFollow(f"{site.where}: whether the optimizer was prepared can't be seen")
-            if own or (events.prepares and id(optimizer) not in self.stage.made_here):
+            if own or (events.prepares and id(optimizer) not in self._state.stage.made_here):
                 self._prepare(self._accelerator, optimizer)
         return self._owners.get(id(optimizer))
 
@@ -156,12 +177,12 @@ class Accelerated(TorchCalls):
         """A method of an optimizer; one that was prepared waits for the last micro step."""
         found = self._owner(optimizer, site) if name in ("step", "zero_grad") else None
         if found is None:
-            return super().of_optimizer(optimizer, name, args, kwargs, site)
+            return self._optimizers.method(optimizer, name, args, kwargs, site)
         if not found.syncs:
-            return self.event(site, lambda: None)
+            return self._events.run(site, lambda: None)
         if name == "zero_grad":
-            return super().of_optimizer(optimizer, name, args, kwargs, site)
-        return self.stepped(site, optimizer, lambda: self._step(found, optimizer))
+            return self._optimizers.method(optimizer, name, args, kwargs, site)
+        return self._optimizers.stepped(site, optimizer, lambda: self._step(found, optimizer))
 
     @staticmethod
     def _step(found: Accelerator, optimizer: torch.optim.Optimizer) -> None:
@@ -171,11 +192,12 @@ class Accelerated(TorchCalls):
         found.skipped = found.scaler.get_scale() < before
 
 
-def _flat(values: Any) -> Iterator[Any]:
+def _optimizers_in(values: Iterable[Any]) -> Iterator[torch.optim.Optimizer]:
+    """The optimizers among values, in lists too."""
     for each in values:
         if isinstance(each, (list, tuple)):
-            yield from _flat(each)
-        else:
+            yield from _optimizers_in(each)
+        elif isinstance(each, torch.optim.Optimizer):
             yield each
 
 

@@ -1,17 +1,21 @@
-"""Python's builtins, as far as an interpreted program may call them. `NotImplemented`: the result is out of sight."""
+"""Python's builtins, as far as an interpreted program may call them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
+from amplint.verify.interpreter.arithmetic import Arithmetic
+from amplint.verify.interpreter.lookup import Lookup
+from amplint.verify.interpreter.loop_items import LoopItems
+from amplint.verify.interpreter.roles import Roles
+from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import ClassValue, Closure, Counted, Dotted, Instance, Partial, Site, Unknown
-
-if TYPE_CHECKING:
-    from amplint.verify.interpreter.calls import Caller
+from amplint.verify.interpreter.truth import Truth
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "torch.Tensor": torch.Tensor,
@@ -33,64 +37,84 @@ _NAMESPACES = {"torch": set(dir(torch)), "torch.amp": set(dir(torch.amp)), "torc
 _MOST = 10_000  # numbers of a range
 
 
-def _len(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+@dataclass(frozen=True)
+class Builtins:
+    """Calls builtins, by these parts."""
+
+    state: RunState
+    truth: Truth
+    roles: Roles
+    items: LoopItems
+    arithmetic: Arithmetic
+    lookup: Lookup
+
+    def call(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """What one of `BUILTINS` returns."""
+        found = BUILTINS[name](self, args, kwargs, site)
+        return Unknown(site.text, inputs=tuple(args)) if found is NotImplemented else found
+
+
+# --- what each does; `NotImplemented`: the result is out of sight
+
+
+def _len(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
     found = args[0] if args else None
     if isinstance(found, Counted):
         return len(found.items)
     if isinstance(found, (list, tuple, dict, str)):
         return len(found)
-    return caller.iterations if isinstance(found, Unknown) and found.tensor is None else NotImplemented
+    return parts.state.iterations if isinstance(found, Unknown) and found.tensor is None else NotImplemented
 
 
-def _range(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+def _range(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
     bounds: list[int] = []
     whole = True
     for at, each in enumerate(args):
-        if isinstance(each, Unknown) and each.text in caller.facts.periods:
-            bounds.append(caller.facts.number(each, matters=True))
+        if isinstance(each, Unknown) and each.text in parts.state.facts.periods:
+            bounds.append(parts.state.facts.number(each, matters=True))
         elif isinstance(each, (int, float)):
             bounds.append(int(max(-_MOST, min(_MOST, each))))
         else:
             starts = len(args) > 1 and at == 0
-            bounds.append((0 if starts else caller.iterations + (bounds[0] if bounds else 0)) if at < 2 else 1)
+            bounds.append((0 if starts else parts.state.iterations + (bounds[0] if bounds else 0)) if at < 2 else 1)
             whole = False
     if not bounds or len(bounds) > 3 or 0 in bounds[2:]:
         return NotImplemented
     return Counted([*range(*bounds)], whole)
 
 
-def _enumerate(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+def _enumerate(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
     start = next((each for each in [*args[1:], *kwargs.values()] if isinstance(each, int)), 0)
-    of = caller.items(args[0], site.frame, site.call)
+    of = parts.items.of(args[0], site.frame, site.call)
     return Counted([(start + at, each) for at, each in enumerate(of.items)], of.whole)
 
 
-def _zip(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
-    of = [caller.items(each, site.frame, site.call) for each in args]
+def _zip(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    of = [parts.items.of(each, site.frame, site.call) for each in args]
     return Counted([*zip(*(each.items for each in of), strict=False)], bool(of) and all(each.whole for each in of))
 
 
-def _list(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+def _list(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
     if not args:
         return []
     if isinstance(args[0], Unknown):
         return args[0]
-    return caller.items(args[0], site.frame, site.call).items
+    return parts.items.of(args[0], site.frame, site.call).items
 
 
-def _tuple(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
-    found = _list(caller, args, kwargs, site)
+def _tuple(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    found = _list(parts, args, kwargs, site)
     return tuple(found) if isinstance(found, list) else found
 
 
-def _dict(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+def _dict(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
     if args and not isinstance(args[0], dict):
         return NotImplemented
     return {**(args[0] if args else {}), **kwargs}
 
 
 def _number(kind: Callable[[Any], Any]) -> Callable[..., Any]:
-    def convert(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    def convert(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         if len(args) != 1:
             return NotImplemented
         if isinstance(args[0], Unknown):
@@ -105,17 +129,17 @@ def _number(kind: Callable[[Any], Any]) -> Callable[..., Any]:
     return convert
 
 
-def _sum(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+def _sum(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
     if not args or isinstance(args[0], Unknown):
         return NotImplemented
     total: Any = args[1] if len(args) > 1 else 0
-    for each in caller.items(args[0], site.frame, site.call).items:
-        total = caller.binary("Add", total, each, site.text)
+    for each in parts.items.of(args[0], site.frame, site.call).items:
+        total = parts.arithmetic.binary("Add", total, each, site.text)
     return total
 
 
 def _extreme(kind: Callable[..., Any]) -> Callable[..., Any]:
-    def extreme(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    def extreme(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         given = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
         known = all(isinstance(each, (int, float)) for each in given)
         return kind(given) if given and known else NotImplemented
@@ -124,17 +148,17 @@ def _extreme(kind: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_all(kind: Callable[[list[bool]], bool]) -> Callable[..., Any]:
-    def test(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    def test(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
         if len(args) != 1 or not isinstance(args[0], (list, tuple)):
             return NotImplemented
         if any(isinstance(each, Unknown) for each in args[0]):
             return NotImplemented
-        return kind([caller.truth(each, matters=False) for each in args[0]])
+        return kind([parts.truth.of(each, matters=False) for each in args[0]])
 
     return test
 
 
-def _isinstance(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+def _isinstance(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
     if len(args) != 2 or isinstance(args[0], Unknown):
         return NotImplemented
     kinds = args[1] if isinstance(args[1], (list, tuple)) else [args[1]]
@@ -147,21 +171,21 @@ def _isinstance(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: S
     return any(isinstance(args[0], each) for each in known if each is not None)
 
 
-def _getattr(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+def _getattr(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
     if len(args) < 2:
         return NotImplemented
     if not isinstance(args[1], str):
         code = site.code
-        names = tuple(dict.fromkeys(each.key for each in code.files.tables.entries(code, site.call)))
+        names = tuple(dict.fromkeys(each.key for each in code.tables.entries(code, site.call)))
         if not names:
             return NotImplemented
-        matters = any(map(code.function_matters, code.files.callers.in_tables(code, site.call)))
-        name = caller.facts.choices.ask(f"{site.text} is", names, matters=matters)
-        return caller.attribute(args[0], name, site.call, site.frame)
-    return caller.attribute(args[0], args[1], site.call, site.frame)
+        matters = any(map(code.function_matters, code.callers.in_tables(code, site.call)))
+        name = parts.state.facts.choices.ask(f"{site.text} is", names, matters=matters)
+        return parts.lookup.attribute(args[0], name, site.call, site.frame)
+    return parts.lookup.attribute(args[0], args[1], site.call, site.frame)
 
 
-def _hasattr(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+def _hasattr(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
     if len(args) == 2 and isinstance(args[0], Dotted) and args[0].name in _NAMESPACES:
         return args[1] in _NAMESPACES[args[0].name]
     if len(args) == 2 and isinstance(args[0], Instance) and isinstance(args[1], str):
@@ -169,17 +193,19 @@ def _hasattr(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site
     return NotImplemented
 
 
-def _setattr(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+def _setattr(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
     if len(args) == 3 and isinstance(args[0], Instance) and isinstance(args[1], str):
         args[0].attributes[args[1]] = args[2]
     return None
 
 
-def _id(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
-    return id(caller.tool(site.call.positional[0], args[0], site.frame)) if site.call.positional else NotImplemented
+def _id(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+    return (
+        id(parts.roles.tool(site.call.positional[0], args[0], site.frame)) if site.call.positional else NotImplemented
+    )
 
 
-def _callable(caller: Caller, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+def _callable(parts: Builtins, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
     return True if args and isinstance(args[0], (Closure, ClassValue, Partial)) else NotImplemented
 
 
@@ -193,8 +219,8 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "builtins.sorted": _list,
     "builtins.iter": _list,
     "builtins.reversed": _list,
-    "builtins.filter": lambda caller, args, kwargs, site: args[1] if len(args) == 2 else NotImplemented,
-    "itertools.chain": lambda caller, args, kwargs, site: [
+    "builtins.filter": lambda parts, args, kwargs, site: args[1] if len(args) == 2 else NotImplemented,
+    "itertools.chain": lambda parts, args, kwargs, site: [
         item for each in args for item in (each if isinstance(each, (list, tuple)) else [each])
     ],
     "builtins.tuple": _tuple,
@@ -214,6 +240,6 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "builtins.setattr": _setattr,
     "builtins.id": _id,
     "builtins.callable": _callable,
-    "builtins.print": lambda caller, args, kwargs, site: None,
-    "contextlib.ExitStack": lambda caller, args, kwargs, site: ExitStack(),
+    "builtins.print": lambda parts, args, kwargs, site: None,
+    "contextlib.ExitStack": lambda parts, args, kwargs, site: ExitStack(),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplint.model.syntax import ir
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from amplint.model.objects.event import Event
     from amplint.model.syntax.ir import Scope
     from amplint.verify.program.program import Code
+
+
+MISSING = object()  # where there is no value, not even one out of sight
 
 
 class Unknown:
@@ -172,6 +176,11 @@ class Instance:
     attributes: dict[str, Any] = field(default_factory=dict)
 
 
+def defined(what: ir.Function | ir.Class, frame: Frame) -> Closure | ClassValue:
+    """What `def` or `class` binds."""
+    return Closure(what, frame) if isinstance(what, ir.Function) else ClassValue(what, frame)
+
+
 @dataclass(eq=False, slots=True, frozen=True)
 class Dotted:
     """An object of a library, by its qualified name."""
@@ -255,12 +264,19 @@ class Site(NamedTuple):
 # --- how a suite ends other than at its end
 
 
-class Jumped(Exception):
-    """`break` or `continue` (`kind`)."""
+class Jump(Enum):
+    """Where the rest of an iteration is left out: there is no other one, or another one."""
 
-    def __init__(self, kind: str) -> None:
-        super().__init__(kind)
-        self.kind = kind
+    BREAK = "break"
+    CONTINUE = "continue"
+
+
+class Jumped(Exception):
+    """`break` or `continue`."""
+
+    def __init__(self, jump: Jump) -> None:
+        super().__init__(jump.value)
+        self.jump = jump
 
 
 class Returned(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 import torch
@@ -22,11 +23,26 @@ LEARNING_RATE, LOWEST_RATE = 0.01, 0.001
 _WORDS = re.compile(r"optimizers?|optim|opt|models?|networks?|net|self|[^a-z0-9]+")
 
 
+class Birth(Enum):
+    """What tensor an unseen call returns: a loss, or what one is made of."""
+
+    LOSS = "loss"
+    OUTPUT = "output"
+
+
+class Use(Enum):
+    """What something of the program is used as in a run."""
+
+    CALLED = "a model that is run"
+    NET = "something that is asked for parameters"
+    OPTIMIZER = "an optimizer"
+
+
 @dataclass
 class Knowledge:
     """What runs of a step have shown about it, for the next run: a value's use comes behind its making."""
 
-    born: dict[ir.Call, str] = field(default_factory=dict)  # unseen calls that return a "loss" or an "output"
+    born: dict[ir.Call, Birth] = field(default_factory=dict)  # unseen calls that return tensors
     called: dict[str, None] = field(default_factory=dict)  # models that were run, by their texts
     nets: dict[str, None] = field(default_factory=dict)  # what is asked for parameters, by its text
     optimizers: dict[str, tuple[str, ...] | None] = field(default_factory=dict)  # with the nets that they were made of
@@ -40,7 +56,7 @@ class Knowledge:
     cleared: bool = False  # on this path whoever calls the step clears gradients, as the step doesn't
     freezes: bool = True  # whether a parameter that the program freezes is frozen here
     changed: bool = False
-    used: set[tuple[str, str]] = field(default_factory=set)  # of nets, optimizers and calls, in the runs since `begin`
+    used: set[tuple[Use, str]] = field(default_factory=set)  # of nets, optimizers and calls, in the runs since `begin`
 
     def begin(self) -> None:
         """Runs with this knowledge begin."""
@@ -56,20 +72,20 @@ class Knowledge:
         self.nets, self.optimizers, self.called = {}, {}, {}
         self.stale = False
 
-    def learn_birth(self, call: ir.Call, what: str) -> None:
+    def learn_birth(self, call: ir.Call, what: Birth) -> None:
         """An unseen call returns a loss, or what one is made of."""
-        what = "output" if call in self.exponents else what
+        what = Birth.OUTPUT if call in self.exponents else what
         if call in self.constants:
             return
-        if self.born.get(call) != "loss" and self.born.get(call) != what:
+        if self.born.get(call) not in (Birth.LOSS, what):
             self.born[call] = what
             self.changed = True
 
     def learn_exponent(self, call: ir.Call) -> None:
         """What an unseen call returns is exponentiated: a loss of the bench would be too large for that."""
         self.exponents.add(call)
-        if self.born.get(call) == "loss":
-            self.born[call] = "output"
+        if self.born.get(call) is Birth.LOSS:
+            self.born[call] = Birth.OUTPUT
             self.changed = True
 
     def learn_constants(self, calls: set[ir.Call]) -> bool:
@@ -100,21 +116,21 @@ class Knowledge:
 
     def learn_call(self, text: str) -> None:
         """A model is run."""
-        self.used.add(("called", text))
+        self.used.add((Use.CALLED, text))
         if text not in self.called:
             self.called[text] = None
             self.changed = True
 
     def learn_net(self, text: str) -> None:
         """Something is asked for its parameters."""
-        self.used.add(("net", text))
+        self.used.add((Use.NET, text))
         if text not in self.nets:
             self.nets[text] = None
             self.changed = True
 
     def learn_optimizer(self, text: str, nets: tuple[str, ...] | None) -> None:
         """An optimizer is used, made of these models' parameters (None: that is out of sight)."""
-        self.used.add(("optimizer", text))
+        self.used.add((Use.OPTIMIZER, text))
         if self.optimizers.get(text, ()) != nets:
             self.optimizers[text] = nets
             self.changed = True

@@ -3,35 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Generic
 
-from amplint.model.calls.external_calls import local_function
+from amplint.model.calls.external_calls import local_function, method
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Defined, Imported
 from amplint.model.syntax.nesting import loop_of
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALERS
-
-if TYPE_CHECKING:
-    from amplint.verify.program.files import Files, Place
-    from amplint.verify.program.function_tables import Entry
-    from amplint.verify.program.program import Code
+from amplint.verify.program.code_file import AnyFile, CodeFile
+from amplint.verify.program.files import Files, Place
+from amplint.verify.program.function_tables import Entry, Tables
 
 _DEPTH = 6  # of variables, attributes and parameters that one comes from
-_Source = tuple["Code", ir.Value]
+_Source = tuple[AnyFile, ir.Value]
 
 
-class Callers:
+class Callers(Generic[AnyFile]):
     """Follows parameters to what calls give them."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files[AnyFile], tables: Tables[AnyFile]) -> None:
         self._files = files
-        self._calls: dict[int, list[tuple[Code, ir.Call]]] = {}
+        self._tables = tables
+        self._calls: dict[int, list[tuple[AnyFile, ir.Call]]] = {}
         self._active: set[int] = set()
         self.followed: dict[int, set[str]] = {}  # parameters that were, by the ids of their functions
 
-    def methods(self, code: Code, call: ir.Call) -> Iterator[ir.Function]:
+    def called(self, code: AnyFile, call: ir.Call) -> Iterator[ir.Function]:
+        """The function of another file that a call is of: by its name, of an instance in sight, or inherited."""
+        place = self._files.of(code, call.func)
+        if place is not None and isinstance(place.what, ir.Function):
+            yield place.what
+        if isinstance(call.func, ir.Attribute):
+            base = call.func.base
+            cls = owner_class(call.func)
+            if cls is not None and method(code.module, cls, call.func.attr) is None:
+                yield from self._files.inherited(code, cls, call.func.attr)
+            yield from self._methods(code, base, call.func.attr)
+        yield from self._methods(code, call.func, "__call__")
+        yield from self.methods(code, call)
+
+    def _methods(self, code: AnyFile, value: ir.Value, name: str) -> Iterator[ir.Function]:
+        """A method of a class of another file, where a variable or attribute is given an instance of it."""
+        made: list[ir.Value | None] = []
+        if isinstance(value, ir.Name):
+            made = [each.value for each in code.module.names.bindings(value) if isinstance(each, Assigned)]
+        elif isinstance(value, ir.Attribute) and (cls := owner_class(value)) is not None:
+            made = cls.stored(value.attr)
+        elif isinstance(value, ir.Call):
+            made = [value]
+        for each in made:
+            for of, source in self.made(code, each) if isinstance(each, ir.Call) else ():
+                what = self._files.what(of, source.func)
+                if isinstance(what, ir.Class) and self._files.owner(what) is not code:
+                    yield from self._files.method(self._files.owner(what), what, name)
+
+    def methods(self, code: AnyFile, call: ir.Call) -> Iterator[ir.Function]:
         """What a call runs of an object that is handed around: `loss_scaler(loss, optimizer)` of a parameter.
 
         And of what another function has made: `step(state, batch)` of a variable that holds what `make_step()` returns.
@@ -55,12 +83,12 @@ class Callers:
         finally:
             self._active.discard(call.id)
 
-    def kept(self, code: Code, func: ir.Value) -> Iterator[ir.Function]:
+    def kept(self, code: AnyFile, func: ir.Value) -> Iterator[ir.Function]:
         """The functions of the program that methods store in an attribute of `self`: `self.run = self.by_epochs`."""
         for of, stored in self.stored(code, func):
             yield from self.function_in(of, stored, _DEPTH)
 
-    def stored(self, code: Code, func: ir.Value) -> list[tuple[Code, ir.Value]]:
+    def stored(self, code: AnyFile, func: ir.Value) -> list[tuple[AnyFile, ir.Value]]:
         """What methods store in an attribute of `self`, or of what that inherits, None left out."""
         cls = owner_class(func) if isinstance(func, ir.Attribute) else None
         if cls is None or not isinstance(func, ir.Attribute):
@@ -68,7 +96,7 @@ class Callers:
         found = ((of, each) for of, base in self._files.bases(code, cls) for each in base.stored(func.attr))
         return [(of, each) for of, each in found if each is not None and not ir.is_none(each)]
 
-    def function_in(self, code: Code, value: ir.Value, depth: int = _DEPTH) -> Iterator[ir.Function]:
+    def function_in(self, code: AnyFile, value: ir.Value, depth: int = _DEPTH) -> Iterator[ir.Function]:
         """The functions of the program that a value is: methods, one or the other of two, what `partial` is given."""
         if not depth:
             return
@@ -86,8 +114,8 @@ class Callers:
         elif isinstance(value, (ir.Name, ir.Attribute)):
             yield from self._named(code, value, depth)
 
-    def _named(self, code: Code, value: ir.Name | ir.Attribute, depth: int) -> Iterator[ir.Function]:
-        what = self.what(code, value)
+    def _named(self, code: AnyFile, value: ir.Name | ir.Attribute, depth: int) -> Iterator[ir.Function]:
+        what = self._files.what(code, value)
         if isinstance(what, ir.Function):
             yield what
         elif isinstance(value, ir.Name):
@@ -99,7 +127,7 @@ class Callers:
             for of, stored in self.stored(code, value):
                 yield from self.function_in(of, stored, depth - 1)
 
-    def in_tables(self, code: Code, func: ir.Value) -> Iterator[ir.Function]:
+    def in_tables(self, code: AnyFile, func: ir.Value) -> Iterator[ir.Function]:
         """The functions of the program that a value which is taken from a table, or a variable of it, can be.
 
         Of a class its constructor.
@@ -111,7 +139,7 @@ class Callers:
             elif what is not None:
                 yield what
 
-    def is_whole(self, code: Code, func: ir.Value) -> bool:
+    def is_whole(self, code: AnyFile, func: ir.Value) -> bool:
         """Whether all that a value can be which is taken from a table is in sight, or is torch's or Python's."""
         return all(
             self._held(each) is not None
@@ -119,36 +147,28 @@ class Callers:
             for each in self._taken(code, func)
         )
 
-    def _held(self, entry: Entry) -> ir.Function | ir.Class | None:
+    def _held(self, entry: Entry[AnyFile]) -> ir.Function | ir.Class | None:
         """The function, method or class of the program that a table holds."""
         if isinstance(entry.what, ir.Function):
             return entry.what
-        return self.what(entry.code, entry.what) or local_function(entry.code.module, entry.what)
+        return self._files.what(entry.code, entry.what) or local_function(entry.code.module, entry.what)
 
-    def _taken(self, code: Code, func: ir.Value) -> Iterator[Entry]:
+    def _taken(self, code: AnyFile, func: ir.Value) -> Iterator[Entry[AnyFile]]:
         held = [func]
         if isinstance(func, ir.Name):
             held = [each.value for each in code.module.names.bindings(func) if isinstance(each, Assigned)]
         for each in held:
-            yield from self._files.tables.entries(code, each)
+            yield from self._tables.entries(code, each)
 
-    def _run(self, code: Code, source: ir.Value, name: str) -> Iterator[ir.Function]:
+    def _run(self, code: AnyFile, source: ir.Value, name: str) -> Iterator[ir.Function]:
         """The function that a value is, or the method of the instance that a call makes."""
-        what = self.what(code, source.func if isinstance(source, ir.Call) else source)
+        what = self._files.what(code, source.func if isinstance(source, ir.Call) else source)
         if isinstance(source, ir.Call) and isinstance(what, ir.Class):
             yield from self._files.method(self._files.owner(what), what, name)
         elif not isinstance(source, ir.Call) and isinstance(what, ir.Function) and name == "__call__":
             yield what
 
-    def what(self, code: Code, value: ir.Value) -> ir.Function | ir.Class | None:
-        """The function or class of the program that a value is, of this file or another."""
-        found = code.module.names.definition(value)
-        if isinstance(found, (ir.Function, ir.Class)):
-            return found
-        place = self._files.of(code, value)
-        return place.what if place is not None else None
-
-    def sources(self, code: Code, value: ir.Value | None, depth: int) -> Iterator[_Source]:
+    def sources(self, code: AnyFile, value: ir.Value | None, depth: int) -> Iterator[_Source[AnyFile]]:
         """The calls and definitions that a value can come from, each with the file that it stands in."""
         if not depth or value is None:
             return
@@ -171,7 +191,7 @@ class Callers:
         elif isinstance(value, ir.Name):
             yield from self._of_name(code, value, depth)
 
-    def made(self, code: Code, call: ir.Call) -> Iterator[tuple[Code, ir.Call]]:
+    def made(self, code: AnyFile, call: ir.Call) -> Iterator[tuple[AnyFile, ir.Call]]:
         """The constructions that a call may be: itself, or what the function of the program that it is of returns."""
         for of, value in self._returned(code, call):
             made: ir.Value | None = value
@@ -181,7 +201,7 @@ class Callers:
             if isinstance(made, ir.Call):
                 yield of, made
 
-    def _made(self, code: Code, call: ir.Call, depth: int) -> Iterator[_Source]:
+    def _made(self, code: AnyFile, call: ir.Call, depth: int) -> Iterator[_Source[AnyFile]]:
         """A call that makes an instance; of a function of the program what that returns."""
         for of, value in self._returned(code, call):
             if value is call:
@@ -189,9 +209,9 @@ class Callers:
             else:
                 yield from self.sources(of, value, depth - 1)
 
-    def _returned(self, code: Code, call: ir.Call) -> Iterator[_Source]:
+    def _returned(self, code: AnyFile, call: ir.Call) -> Iterator[_Source[AnyFile]]:
         """What a call of a function of the program returns, with its file; of anything else the call itself."""
-        what = self.what(code, call.func)
+        what = self._files.what(code, call.func)
         if not isinstance(what, ir.Function):
             yield code, call
             return
@@ -199,7 +219,7 @@ class Callers:
             if isinstance(each, ir.Return) and each.value is not None:
                 yield self._files.owner(what), each.value
 
-    def _of_name(self, code: Code, name: ir.Name, depth: int) -> Iterator[_Source]:
+    def _of_name(self, code: AnyFile, name: ir.Name, depth: int) -> Iterator[_Source[AnyFile]]:
         for each in code.module.names.bindings(name):
             if isinstance(each, Assigned) and each.value is not name:
                 yield from self.sources(code, each.value, depth - 1)
@@ -218,18 +238,18 @@ class Callers:
                 self.followed.setdefault(function.id, set()).add(name.name)
                 yield from self.sources(of, given, depth - 1)
 
-    def _variable(self, code: Code, binding: Imported) -> Place | None:
+    def _variable(self, code: AnyFile, binding: Imported) -> Place[AnyFile] | None:
         """The variable of another file that an import binds."""
         place = self._files.imported(code, binding)
         return place if place is not None and place.what is None and place.name else None
 
-    def _of_place(self, place: Place, depth: int) -> Iterator[_Source]:
+    def _of_place(self, place: Place[AnyFile], depth: int) -> Iterator[_Source[AnyFile]]:
         """What a variable of another file can come from."""
         for each in place.code.module.program.scope.bindings.get(place.name, ()):
             if isinstance(each, Assigned):
                 yield from self.sources(place.code, each.value, depth - 1)
 
-    def is_scaler(self, code: Code, value: ir.Value) -> bool:
+    def is_scaler(self, code: AnyFile, value: ir.Value) -> bool:
         """Whether a value is a scaler: by its use in its file, or by what it comes from, in another file maybe."""
         if objects(code.module).is_scaler(value) is not None:
             return True
@@ -238,7 +258,7 @@ class Callers:
             for of, source in self.sources(code, value, _DEPTH)
         )
 
-    def is_imported_scaler(self, code: Code, value: ir.Value) -> bool:
+    def is_imported_scaler(self, code: AnyFile, value: ir.Value) -> bool:
         """Whether a value is a variable of another file that holds a scaler."""
         place = self._files.of(code, value)
         if place is None or place.what is not None or not place.name:
@@ -248,7 +268,7 @@ class Callers:
             for of, source in self._of_place(place, _DEPTH)
         )
 
-    def calls(self, function: ir.Function) -> list[tuple[Code, ir.Call]]:
+    def calls(self, function: ir.Function) -> list[tuple[AnyFile, ir.Call]]:
         """The calls of a function, in its file and in those that import it; of a constructor those of its class."""
         if function.id not in self._calls:
             self._calls[function.id] = []  # a function that is given its own result comes from elsewhere
@@ -278,18 +298,18 @@ class Callers:
             each is not None and each is not function and self.may_repeat(each, depth - 1) for each in around
         )
 
-    def made_in(self, cls: ir.Class) -> list[tuple[Code, ir.Call]]:
+    def made_in(self, cls: ir.Class) -> list[tuple[AnyFile, ir.Call]]:
         """The calls that make an instance of a class, or of one that inherits it, in its file and its importers."""
         owner = self._files.owner(cls)
         return [
             (code, call)
             for code in self.may_use(owner, cls)
             for call in code.module.calls
-            if isinstance(what := self.what(code, call.func), ir.Class)
+            if isinstance(what := self._files.what(code, call.func), ir.Class)
             and self.derives(self._files.owner(what), what, cls)
         ]
 
-    def may_use(self, owner: Code, wanted: ir.Function | ir.Class) -> list[Code]:
+    def may_use(self, owner: AnyFile, wanted: ir.Function | ir.Class) -> list[AnyFile]:
         """The files in which something can be called: its own, those that import it, or a class that inherits it."""
         found = {id(each): each for each in (owner, *self._files.importing(owner))}
         for code in [*found.values()] if isinstance(wanted, ir.Class) else ():
@@ -297,11 +317,11 @@ class Callers:
                 found |= {id(each): each for each in self._files.importing(code)}
         return [*found.values()]
 
-    def derives(self, code: Code, cls: ir.Class, base: ir.Function | ir.Class) -> bool:
+    def derives(self, code: AnyFile, cls: ir.Class, base: ir.Function | ir.Class) -> bool:
         """Whether a class is another one, or inherits from it."""
         return any(each is base for _, each in self._files.bases(code, cls))
 
-    def _constructs(self, code: Code, call: ir.Call, cls: ir.Class) -> bool:
+    def _constructs(self, code: AnyFile, call: ir.Call, cls: ir.Class) -> bool:
         """Whether a call makes an instance by the constructor of a class: its own, or that of one that inherits it."""
         func = call.func
         if isinstance(func, ir.Attribute) and func.attr == "__init__" and isinstance(func.base, ir.Call):
@@ -309,14 +329,14 @@ class Callers:
             own = around.cls if around is not None else None
             is_super = code.module.names.of(func.base.func) == {"builtins.super"}
             return is_super and own is not None and own is not cls and self.derives(code, own, cls)
-        what = self.what(code, func) if isinstance(func, (ir.Name, ir.Attribute)) else None
+        what = self._files.what(code, func) if isinstance(func, (ir.Name, ir.Attribute)) else None
         if not isinstance(what, ir.Class):
             return False
         of = self._files.owner(what)
         made_by = next(self._files.method(of, what, "__init__"), None)
         return made_by is not None and made_by.cls is cls and self.derives(of, what, cls)
 
-    def _is_of(self, code: Code, call: ir.Call, wanted: ir.Function | ir.Class) -> bool:
+    def _is_of(self, code: AnyFile, call: ir.Call, wanted: ir.Function | ir.Class) -> bool:
         func = call.func
         if isinstance(wanted, ir.Class):
             return self._constructs(code, call, wanted)
@@ -324,14 +344,14 @@ class Callers:
             return False
         if not isinstance(func, (ir.Name, ir.Attribute)):
             return False
-        if self.what(code, func) is wanted:
+        if self._files.what(code, func) is wanted:
             return True
         if wanted.cls is None or not isinstance(func, ir.Attribute):
             return False
-        return any(each is wanted for each in self._files.called(code, call)) or call in code.calls_of(wanted)
+        return any(each is wanted for each in self.called(code, call)) or call in code.calls_of(wanted)
 
 
-def _is_made(code: Code, func: ir.Value) -> bool:
+def _is_made(code: CodeFile, func: ir.Value) -> bool:
     """Whether a variable, or an attribute of `self`, holds what a call returns; or it is one that is called."""
     held: list[ir.Value | None] = [func]
     if isinstance(func, ir.Name):
@@ -345,7 +365,7 @@ def _is_known(names: frozenset[str]) -> bool:
     return any(each.startswith(("torch.", "builtins.")) for each in names)
 
 
-def _classes(code: Code) -> list[ir.Class]:
+def _classes(code: CodeFile) -> list[ir.Class]:
     return [each for each in code.module.statements if isinstance(each, ir.Class)]
 
 

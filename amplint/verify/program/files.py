@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Generic
 
 from amplint.base.paths import TooLargeError, contents, seen_from
 from amplint.config.settings import Settings
 from amplint.engine.reading import UnreadableError, read_alone
+from amplint.model import Module
 from amplint.model.calls.external_calls import local_class, method
 from amplint.model.project.importers import importers, reaches
 from amplint.model.project.module_index import home
 from amplint.model.project.resolve_import import module_file
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Defined, Imported
-from amplint.model.syntax.scopes import owner_class
 from amplint.sources.load import load
 from amplint.sources.source import Source, SourceError
-from amplint.verify.program.callers import Callers
-from amplint.verify.program.function_tables import Tables
-
-if TYPE_CHECKING:
-    from amplint.model import Module
-    from amplint.verify.program.program import Code
+from amplint.verify.program.code_file import AnyFile, CodeFile
 
 IDS = 1 << 24  # of nodes in a file
 _MOST, _LARGEST, _DEPTH = 48, 1 << 18, 5  # files, bytes of one, re-exports followed
@@ -43,15 +39,16 @@ def lowered(source: Source, last_id: int = 0) -> Module:
     return read_alone(source, Settings(frozenset(), isolated=True).target(source.filename), last_id)
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Place(Generic[AnyFile]):
     """What an import of this project stands for: a file's function, class or variable `name`; "": the module."""
 
-    code: Code
+    code: AnyFile
     name: str
     what: ir.Function | ir.Class | None
 
 
-def _is_plain(code: Code, value: ir.Value) -> bool:
+def _is_plain(code: CodeFile, value: ir.Value) -> bool:
     name = value.base if isinstance(value, ir.Attribute) else value
     member = value.attr if isinstance(value, ir.Attribute) else ""
     bindings = code.module.names.bindings(name) if isinstance(name, ir.Name) else []
@@ -63,7 +60,7 @@ def _is_plain(code: Code, value: ir.Value) -> bool:
     )
 
 
-def _lies_in_plain(code: Code, binding: Imported, member: str) -> bool:
+def _lies_in_plain(code: CodeFile, binding: Imported, member: str) -> bool:
     """Whether an import takes something from a file without AMP, and from nothing that this imports; or a `member` is.
 
     What a package passes on is of the file that makes it.
@@ -75,7 +72,7 @@ def _lies_in_plain(code: Code, binding: Imported, member: str) -> bool:
     return not reaches(made_in or path, _WORDS.search)
 
 
-def _path_of(code: Code, binding: Imported, *, of_module: bool) -> str | None:
+def _path_of(code: CodeFile, binding: Imported, *, of_module: bool) -> str | None:
     """The file of the project that an import takes something from, or that it is."""
     module, name = binding.statement.module, binding.alias.name
     within = [name] if module is None else [f"{module}{'' if module.endswith('.') else '.'}{name}", module]
@@ -83,43 +80,45 @@ def _path_of(code: Code, binding: Imported, *, of_module: bool) -> str | None:
     return next((each for each in found if each is not None), None)
 
 
-class Files:
-    """Finds what a file imports from others of the project, and reads those when something is asked for."""
+class Files(Generic[AnyFile]):
+    """Finds what a file imports from others of the project, and reads those when something is asked for.
 
-    def __init__(self) -> None:
-        self.codes: list[Code] = []
+    `make` makes a file of the program of what it says.
+    """
+
+    def __init__(self, make: Callable[[Module], AnyFile]) -> None:
+        self._make = make
+        self.codes: list[AnyFile] = []
         self.is_full = False  # there are more files, which aren't read
         self.unread: dict[str, str] = {}  # files that something was asked of, and why they are out of sight
-        self._by_path: dict[str, Code | None] = {}
-        self._values: dict[int, Place | None] = {}
-        self._places: dict[tuple[int, int], Place | None] = {}
-        self._importing: dict[int, list[Code]] = {}
-        self.callers = Callers(self)
-        self.tables = Tables(self)
+        self._by_path: dict[str, AnyFile | None] = {}
+        self._values: dict[int, Place[AnyFile] | None] = {}
+        self._places: dict[tuple[int, int], Place[AnyFile] | None] = {}
+        self._importing: dict[int, list[AnyFile]] = {}
 
     @property
-    def main(self) -> Code:
+    def main(self) -> AnyFile:
         """The file that is verified."""
         return self.codes[0]
 
-    def owner(self, node: ir.Node) -> Code:
+    def owner(self, node: ir.Node) -> AnyFile:
         """The file that a node is of."""
         return self.codes[node.id // IDS]
 
-    def imported(self, code: Code, binding: Imported) -> Place | None:
+    def imported(self, code: AnyFile, binding: Imported) -> Place[AnyFile] | None:
         """What an import binds, if it is of this project and has to do with AMP."""
         key = id(code), id(binding)
         if key not in self._places:
             self._places[key] = self._find(code, binding, _DEPTH)
         return self._places[key]
 
-    def of(self, code: Code, value: ir.Value) -> Place | None:
+    def of(self, code: AnyFile, value: ir.Value) -> Place[AnyFile] | None:
         """The same of a name, or of an attribute of an imported module."""
         if value.id not in self._values:
             self._values[value.id] = self._place(code, value)
         return self._values[value.id]
 
-    def _place(self, code: Code, value: ir.Value) -> Place | None:
+    def _place(self, code: AnyFile, value: ir.Value) -> Place[AnyFile] | None:
         if isinstance(value, ir.Attribute):
             module = self.of(code, value.base) or self._submodule(code, value.base)
             return self._in(module.code, value.attr, _DEPTH) if module is not None and not module.name else None
@@ -130,7 +129,7 @@ class Files:
         found = [self.imported(code, each) for each in code.module.names.bindings(value) if isinstance(each, Imported)]
         return next((each for each in found if each is not None), None)
 
-    def _submodule(self, code: Code, value: ir.Value) -> Place | None:
+    def _submodule(self, code: AnyFile, value: ir.Value) -> Place[AnyFile] | None:
         """The module that `a.b` is behind `import a.b`."""
         parts: list[str] = []
         base = value
@@ -147,36 +146,15 @@ class Files:
                     return Place(of, "", None) if of is not None else None
         return None
 
-    def called(self, code: Code, call: ir.Call) -> Iterator[ir.Function]:
-        """The function of another file that a call is of: by its name, of an instance in sight, or inherited."""
-        place = self.of(code, call.func)
-        if place is not None and isinstance(place.what, ir.Function):
-            yield place.what
-        if isinstance(call.func, ir.Attribute):
-            base = call.func.base
-            cls = owner_class(call.func)
-            if cls is not None and method(code.module, cls, call.func.attr) is None:
-                yield from self._inherited(code, cls, call.func.attr)
-            yield from self._methods(code, base, call.func.attr)
-        yield from self._methods(code, call.func, "__call__")
-        yield from self.callers.methods(code, call)
+    def what(self, code: AnyFile, value: ir.Value) -> ir.Function | ir.Class | None:
+        """The function or class of the program that a value is, of this file or another."""
+        found = code.module.names.definition(value)
+        if isinstance(found, (ir.Function, ir.Class)):
+            return found
+        place = self.of(code, value)
+        return place.what if place is not None else None
 
-    def _methods(self, code: Code, value: ir.Value, name: str) -> Iterator[ir.Function]:
-        """A method of a class of another file, where a variable or attribute is given an instance of it."""
-        made: list[ir.Value | None] = []
-        if isinstance(value, ir.Name):
-            made = [each.value for each in code.module.names.bindings(value) if isinstance(each, Assigned)]
-        elif isinstance(value, ir.Attribute) and (cls := owner_class(value)) is not None:
-            made = cls.stored(value.attr)
-        elif isinstance(value, ir.Call):
-            made = [value]
-        for each in made:
-            for of, source in self.callers.made(code, each) if isinstance(each, ir.Call) else ():
-                what = self.callers.what(of, source.func)
-                if isinstance(what, ir.Class) and self.owner(what) is not code:
-                    yield from self.method(self.owner(what), what, name, _DEPTH)
-
-    def bases(self, code: Code, cls: ir.Class, depth: int = _DEPTH) -> Iterator[tuple[Code, ir.Class]]:
+    def bases(self, code: AnyFile, cls: ir.Class, depth: int = _DEPTH) -> Iterator[tuple[AnyFile, ir.Class]]:
         """A class and what it inherits in the program, each with its file."""
         yield code, cls
         for base in cls.bases if depth else ():
@@ -187,11 +165,11 @@ class Files:
             elif place is not None and isinstance(place.what, ir.Class):
                 yield from self.bases(place.code, place.what, depth - 1)
 
-    def is_plain(self, code: Code, value: ir.Value) -> bool:
+    def is_plain(self, code: AnyFile, value: ir.Value) -> bool:
         """Whether a name, or an attribute of a module, is of a file of the project that has nothing to do with AMP."""
         return code.known(_is_plain, value)
 
-    def why_unread(self, code: Code, value: ir.Value) -> str:
+    def why_unread(self, code: AnyFile, value: ir.Value) -> str:
         """Why the file that a name, or an attribute of a module, is of is out of sight, with its path; else ""."""
         name = value.base if isinstance(value, ir.Attribute) else value
         for each in code.module.names.bindings(name) if isinstance(name, ir.Name) else ():
@@ -200,7 +178,7 @@ class Files:
                 return f"{seen_from(path, code.module.source.filename)} is not read: {self.unread[path]}"
         return ""
 
-    def importing(self, code: Code) -> list[Code]:
+    def importing(self, code: AnyFile) -> list[AnyFile]:
         """The other files of the project that import one."""
         if id(code) not in self._importing:
             paths = islice(importers(os.path.abspath(code.module.source.filename)), _MOST_IMPORTERS)
@@ -208,19 +186,19 @@ class Files:
             self._importing[id(code)] = [each for each in found if each is not None and each is not code]
         return self._importing[id(code)]
 
-    def method(self, code: Code, cls: ir.Class, name: str, depth: int = _DEPTH) -> Iterator[ir.Function]:
+    def method(self, code: AnyFile, cls: ir.Class, name: str, depth: int = _DEPTH) -> Iterator[ir.Function]:
         """The method of a class of the program, its own or inherited."""
         found = method(code.module, cls, name)
-        yield from [found] if found is not None else self._inherited(code, cls, name, depth)
+        yield from [found] if found is not None else self.inherited(code, cls, name, depth)
 
-    def _inherited(self, code: Code, cls: ir.Class, name: str, depth: int = _DEPTH) -> Iterator[ir.Function]:
+    def inherited(self, code: AnyFile, cls: ir.Class, name: str, depth: int = _DEPTH) -> Iterator[ir.Function]:
         """A method that a class has from one of another file."""
         for base in cls.bases:
             place = self.of(code, base.value)
             if place is not None and isinstance(place.what, ir.Class) and depth:
                 yield from self.method(place.code, place.what, name, depth - 1)
 
-    def _find(self, code: Code, binding: Imported, depth: int) -> Place | None:
+    def _find(self, code: AnyFile, binding: Imported, depth: int) -> Place[AnyFile] | None:
         module, name = binding.statement.module, binding.alias.name
         if module is None:
             if binding.alias.asname is None and "." in name:
@@ -235,7 +213,7 @@ class Files:
         of = self._read(code, f"{module}{'' if module.endswith('.') else '.'}{name}")
         return Place(of, "", None) if of is not None else None
 
-    def _in(self, code: Code, name: str, depth: int) -> Place | None:
+    def _in(self, code: AnyFile, name: str, depth: int) -> Place[AnyFile] | None:
         for each in reversed(code.module.program.scope.bindings.get(name, ())):
             if isinstance(each, Defined):
                 return Place(code, name, each.what)
@@ -244,7 +222,7 @@ class Files:
             return Place(code, name, None) if isinstance(each, Assigned) else None
         return self.passed_on(code, name, depth)
 
-    def passed_on(self, code: Code, name: str, depth: int = _DEPTH) -> Place | None:
+    def passed_on(self, code: AnyFile, name: str, depth: int = _DEPTH) -> Place[AnyFile] | None:
         """What a file has of another one by `from module import *`."""
         for each in reversed(code.module.program.scope.stars if depth and not name.startswith("_") else ()):
             of = self._read(code, each.module or "")
@@ -253,20 +231,18 @@ class Files:
                 return place
         return None
 
-    def _read(self, code: Code, module: str) -> Code | None:
+    def _read(self, code: AnyFile, module: str) -> AnyFile | None:
         path = module_file(code.module.source.filename, module)
         return self._at(path) if path is not None else None
 
-    def _at(self, path: str) -> Code | None:
+    def _at(self, path: str) -> AnyFile | None:
         if path == os.path.abspath(self.main.module.source.filename):
             return self.main  # as it is verified: with fixes, maybe
         if path not in self._by_path:
             self._by_path[path] = self._lowered(path)
         return self._by_path[path]
 
-    def _lowered(self, path: str) -> Code | None:
-        from amplint.verify.program.program import Code  # noqa: PLC0415 - which reads files itself
-
+    def _lowered(self, path: str) -> AnyFile | None:
         if len(self.codes) > _MOST:
             self.is_full = True
             return None
@@ -275,7 +251,7 @@ class Files:
             # A package's own file may only pass on what others have, and a script only call it.
             if not (path.endswith("__init__.py") or reaches(path, _WORDS.search)):
                 return None
-            return Code(lowered(load(data, path), IDS * len(self.codes)), self)
+            return self._make(lowered(load(data, path), IDS * len(self.codes)))
         except TooLargeError:
             why = f"it has more than {_LARGEST >> 10} KiB"
         except OSError as error:

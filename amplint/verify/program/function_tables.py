@@ -4,50 +4,51 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import Generic
 
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.scopes import class_of_self, owner_class
-
-if TYPE_CHECKING:
-    from amplint.verify.program.files import Files
-    from amplint.verify.program.program import Code
+from amplint.verify.program.code_file import AnyFile, CodeFile
+from amplint.verify.program.files import Files
 
 _ANY = object()  # a key that isn't known
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[AnyFile]):
     """One of what a table holds, in the file that says so; `key` says which, in words."""
 
-    code: Code
+    code: AnyFile
     key: str
     what: ir.Value | ir.Function
 
 
-class _Table(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Table(Generic[AnyFile]):
     """A table's file, the displays that it is made by, and the name of the file's variable; "": no variable has it."""
 
-    code: Code
+    code: AnyFile
     made: list[ir.Value]
     name: str = ""
 
 
-class Tables:
+class Tables(Generic[AnyFile]):
     """Finds what tables of the program hold: by a display, by what is stored in them, by decorators that store."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files[AnyFile]) -> None:
         self._files = files
-        self._known: dict[int, list[Entry]] = {}
+        self._known: dict[int, list[Entry[AnyFile]]] = {}
 
-    def entries(self, code: Code, value: ir.Value) -> list[Entry]:
+    def entries(self, code: AnyFile, value: ir.Value) -> list[Entry[AnyFile]]:
         """What a value that is taken from a table can be; none where it is no such value, or that isn't in sight."""
         if value.id not in self._known:
             self._known[value.id] = []  # what is made of the table itself comes from elsewhere
             self._known[value.id] = list(self._find(code, value))
         return self._known[value.id]
 
-    def _find(self, code: Code, value: ir.Value) -> Iterator[Entry]:
+    def _find(self, code: AnyFile, value: ir.Value) -> Iterator[Entry[AnyFile]]:
         if isinstance(value, ir.Call) and code.module.names.of(value.func) == {"builtins.getattr"}:
             if len(value.positional) > 1:
                 yield from self._attributes(code, value.positional[0], value.positional[1])
@@ -63,7 +64,7 @@ class Tables:
                 name = what.name if isinstance(what, ir.Function) else of.text(what)
                 yield Entry(of, name if key is _ANY else repr(key), what)
 
-    def _attributes(self, code: Code, base: ir.Value, name: ir.Value) -> Iterator[Entry]:
+    def _attributes(self, code: AnyFile, base: ir.Value, name: ir.Value) -> Iterator[Entry[AnyFile]]:
         """The functions of a module of the project, or methods of `self`, whose names fit one that is partly fixed."""
         pattern = _pattern(name)
         if pattern is None:
@@ -79,7 +80,7 @@ class Tables:
 
     # --- which table
 
-    def _table(self, code: Code, base: ir.Value) -> _Table | None:
+    def _table(self, code: AnyFile, base: ir.Value) -> _Table[AnyFile] | None:
         if isinstance(base, ir.Mapping):
             return _Table(code, [base])
         place = self._files.of(code, base)
@@ -95,13 +96,13 @@ class Tables:
         return _Table(code, [each.value for each in code.module.names.bindings(base) if isinstance(each, Assigned)])
 
     @staticmethod
-    def _variable(code: Code, name: str) -> _Table:
+    def _variable(code: AnyFile, name: str) -> _Table[AnyFile]:
         bindings = code.module.program.scope.bindings.get(name, ())
         return _Table(code, [each.value for each in bindings if isinstance(each, Assigned)], name)
 
     # --- what it holds
 
-    def _held(self, table: _Table) -> Iterator[tuple[Code, object, ir.Value | ir.Function]]:
+    def _held(self, table: _Table[AnyFile]) -> Iterator[tuple[AnyFile, object, ir.Value | ir.Function]]:
         """What a table holds, with the file that says so, and the key."""
         for each in table.made:
             for key, what in each.items if isinstance(each, ir.Mapping) else ():
@@ -113,7 +114,7 @@ class Tables:
                 if self._is_table(code, target.base, table):
                     yield from self._stored(code, target.index, value)
 
-    def _is_table(self, code: Code, base: ir.Value, table: _Table) -> bool:
+    def _is_table(self, code: AnyFile, base: ir.Value, table: _Table[AnyFile]) -> bool:
         if code is table.code:
             scope = code.module.program.scope
             return isinstance(base, ir.Name) and base.name == table.name and base.scope.home(base.name) is scope
@@ -121,8 +122,8 @@ class Tables:
         return place is not None and place.code is table.code and place.name == table.name
 
     def _stored(
-        self, code: Code, index: ir.Value, value: ir.Value
-    ) -> Iterator[tuple[Code, object, ir.Value | ir.Function]]:
+        self, code: AnyFile, index: ir.Value, value: ir.Value
+    ) -> Iterator[tuple[AnyFile, object, ir.Value | ir.Function]]:
         """What is stored in a table: a parameter of a function is what that decorates, or is called with."""
         registrar = ir.function_of(value)
         if registrar is None or not isinstance(value, ir.Name) or registrar.param(value.name) is None:
@@ -135,11 +136,11 @@ class Tables:
                     if self._is_by(of, each, registrar):
                         yield of, _key(index, function, each), function
 
-    def _is_by(self, code: Code, decorator: ir.Value, registrar: ir.Function) -> bool:
+    def _is_by(self, code: AnyFile, decorator: ir.Value, registrar: ir.Function) -> bool:
         """Whether a decorator is a function, or what the one around it returns."""
         called = isinstance(decorator, ir.Call)
         named = decorator.func if isinstance(decorator, ir.Call) else decorator
-        what = self._files.callers.what(code, named)
+        what = self._files.what(code, named)
         return what is not None and what is (registrar.outer if called else registrar)
 
 
@@ -152,7 +153,7 @@ def asked_of(value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
     return None
 
 
-def _stores(code: Code) -> list[tuple[ir.Subscript, ir.Value]]:
+def _stores(code: CodeFile) -> list[tuple[ir.Subscript, ir.Value]]:
     """The assignments to items of a file."""
     return [
         (target, each.value)

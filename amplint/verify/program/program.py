@@ -18,10 +18,12 @@ from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import loops_round, upwards
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER
 from amplint.model.usage.accelerators import LIBRARY
+from amplint.verify.program.callers import Callers
 from amplint.verify.program.files import Files
+from amplint.verify.program.function_tables import Tables
 from amplint.verify.program.step_events import StepEvents
 from amplint.verify.program.text_cache import Texts
-from amplint.verify.program.unfollowed import is_followed, is_given_scaler, makes, may_train
+from amplint.verify.program.unfollowed import Unfollowed, makes
 
 # What has to have run for a step to be judged.
 COVERED = ("scale", "unscale_", "step", "update", "backward", "optimizer_step", "clip")
@@ -46,13 +48,26 @@ class Step(NamedTuple):
     has_loop: bool  # over batches: one in which gradients are made and used
 
 
-class Code(Texts):
-    """One file of the program."""
+class Program:
+    """What a program consists of, and what follows its values from file to file."""
 
-    def __init__(self, module: Module, files: Files | None = None) -> None:
-        super().__init__(module, files or Files())
+    def __init__(self) -> None:
+        self.files: Files[Code] = Files(lambda module: Code(module, self))
+        self.tables: Tables[Code] = Tables(self.files)
+        self.callers: Callers[Code] = Callers(self.files, self.tables)
+        self.unfollowed: Unfollowed[Code] = Unfollowed(self.files, self.callers)
+
+
+class Code(Texts):
+    """One file of a program; without one, the first of its own."""
+
+    def __init__(self, module: Module, program: Program | None = None) -> None:
+        program = program or Program()
+        self.files, self.tables = program.files, program.tables
+        self.callers, self.unfollowed = program.callers, program.unfollowed
+        super().__init__(module, self.files.main.module if self.files.codes else None)
         self.files.codes.append(self)
-        self.events = StepEvents(module, lambda value: self.files.callers.is_imported_scaler(self, value))
+        self.events = StepEvents(module, lambda value: self.callers.is_imported_scaler(self, value))
         self._calls = module.once(Calls)
         self._calls_of: dict[int, list[ir.Call]] | None = None
         self._matters: dict[int, bool] = {}
@@ -99,11 +114,11 @@ class Code(Texts):
             return True
         if any(self.function_matters(each) for each in self._by_name.get(ir.last_name(call.func), ())):
             return True
-        if any(self.function_matters(each) for each in self.files.called(self, call)):
+        if any(self.function_matters(each) for each in self.callers.called(self, call)):
             return True
-        if makes(call) and not is_given_scaler(self, call):
+        if makes(call) and not self.unfollowed.is_given_scaler(self, call):
             return False
-        return may_train(self, call) and not is_followed(self, call)
+        return self.unfollowed.may_train(self, call) and not self.unfollowed.is_followed(self, call)
 
     def naming(self, value: ir.Value) -> list[ir.Value]:
         """An expression that names what makes a region or scaler, and those that its names are assigned; else none."""
@@ -123,7 +138,7 @@ class Code(Texts):
     def decorating(self, decorator: ir.Value) -> list[ir.Function]:
         """The function of the program that is a decorator, or makes it, and those in it; none if none matters."""
         named = decorator.func if isinstance(decorator, ir.Call) else decorator
-        what = self.files.callers.what(self, named) if isinstance(named, (ir.Name, ir.Attribute)) else None
+        what = self.files.what(self, named) if isinstance(named, (ir.Name, ir.Attribute)) else None
         if not isinstance(what, ir.Function):
             return []
         found = [what, *(each for each in ir.walk_statements(what.body) if isinstance(each, ir.Function))]
@@ -270,7 +285,7 @@ class Code(Texts):
             if callee is not None:
                 yield callee.function
             else:
-                yield from self.files.called(self, value)
+                yield from self.callers.called(self, value)
             if isinstance(value.func, ir.Name) and value.func.name == "self":  # a module's own call is of its forward
                 yield from (each for name in ("forward", "__call__") for each in self._by_name.get(name, ()))
         if isinstance(value, ir.Name):
@@ -441,10 +456,10 @@ def _is_over_others(statement: ir.Statement) -> TypeGuard[ir.For | ir.While]:
 def _is_tool(code: Code, value: ir.Value) -> bool:
     if code.value_matters(value) or code.naming(value):
         return True
-    kept = code.files.callers.function_in(code, value) if not isinstance(value, (ir.Name, ir.Call)) else ()
+    kept = code.callers.function_in(code, value) if not isinstance(value, (ir.Name, ir.Call)) else ()
     if any(code.owner(each).function_matters(each) for each in kept):
         return True
-    made = (code.files.callers.what(code, each.func) for each in ir.walk_values(value) if isinstance(each, ir.Call))
+    made = (code.files.what(code, each.func) for each in ir.walk_values(value) if isinstance(each, ir.Call))
     return any(isinstance(each, ir.Class) and code.owner(each).class_matters(each) for each in made)
 
 

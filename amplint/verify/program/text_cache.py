@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from amplint.model import Module
 from amplint.model.syntax import ir
-
-if TYPE_CHECKING:
-    from amplint.verify.program.files import Files
-
-_Node = TypeVar("_Node", bound=ir.Node)
-_Said = TypeVar("_Said")
+from amplint.verify.program.code_file import Node, Said
 
 
 class Texts:
-    """The text and places of a file's nodes."""
+    """The text and places of a file's nodes. `main` is the file that is verified; None: that is this one."""
 
-    def __init__(self, module: Module, files: Files) -> None:
+    def __init__(self, module: Module, main: Module | None) -> None:
         self.module = module
-        self.files = files
+        self._main = main
         self._texts: dict[int, str] = {}
         self._rows: dict[int, int] = {}
         self._known: dict[tuple[Callable[..., Any], int], Any] = {}
@@ -35,10 +30,11 @@ class Texts:
 
     def where(self, node: ir.Node) -> str:
         """The same, as it is said."""
-        said, own = f"line {self.row(node)}", self.files.main.module.source.filename
-        if self is self.files.main:
+        said = f"line {self.row(node)}"
+        if self._main is None:
             return said
-        return f"{said} of {os.path.relpath(self.module.source.filename, os.path.dirname(os.path.abspath(own)))}"
+        folder = os.path.dirname(os.path.abspath(self._main.source.filename))
+        return f"{said} of {os.path.relpath(self.module.source.filename, folder)}"
 
     def text(self, node: ir.Node) -> str:
         """A node as it is written, on one line."""
@@ -47,10 +43,10 @@ class Texts:
             found = self._texts[node.id] = self.module.on_one_line(node)
         return found
 
-    def known(self, say: Callable[[Any, _Node], _Said], node: _Node) -> _Said:
+    def known(self, say: Callable[[Any, Node], Said], node: Node) -> Said:
         """What a function says of this file and a node of it, by nothing but the text."""
         key = say, node.id
         if key not in self._known:
             self._known[key] = say(self, node)
-        found: _Said = self._known[key]
+        found: Said = self._known[key]
         return found

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import Generic
 
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
-
-if TYPE_CHECKING:
-    from amplint.verify.program.program import Code
+from amplint.verify.program.callers import Callers
+from amplint.verify.program.code_file import AnyFile, CodeFile
+from amplint.verify.program.files import Files
 
 _TRAINS = re.compile(r"(?i)backward|unscale|scaler\b")
 # What a function is called that is given an optimizer or scaler and doesn't train with it.
@@ -24,57 +24,62 @@ _BY_NAME = re.compile(r"(?i)train|(^|_)(fit|step|run|loop|epochs?|optimi[sz]e)(_
 KNOWN = {*sys.stdlib_module_names, "builtins", "torch"}  # whose functions don't train with what they are given
 
 
-def may_train(code: Code, call: ir.Call) -> bool:
-    """Whether a call that can't be seen is given what trains, or says that it trains."""
-    names = f"{ir.last_name(call.func)} {ir.last_name(call.func.base) if isinstance(call.func, ir.Attribute) else ''}"
-    if _TRAINS.search(names):
-        return True
-    if is_harmless(code, call):
-        return False
-    known = objects(code.module)
-    return is_given_scaler(code, call) or any(known.is_optimizer(each) is not None for each in given(call))
+class Unfollowed(Generic[AnyFile]):
+    """Says which calls can't be followed, and what they may do."""
+
+    def __init__(self, files: Files[AnyFile], callers: Callers[AnyFile]) -> None:
+        self._files = files
+        self._callers = callers
+
+    def may_train(self, code: AnyFile, call: ir.Call) -> bool:
+        """Whether a call that can't be seen is given what trains, or says that it trains."""
+        names = (
+            f"{ir.last_name(call.func)} {ir.last_name(call.func.base) if isinstance(call.func, ir.Attribute) else ''}"
+        )
+        if _TRAINS.search(names):
+            return True
+        if self.is_harmless(code, call):
+            return False
+        known = objects(code.module)
+        return self.is_given_scaler(code, call) or any(known.is_optimizer(each) is not None for each in given(call))
+
+    def hides_training(self, code: AnyFile, call: ir.Call) -> bool:
+        """Whether a call is of a function that is kept or handed around out of sight, by a name of training.
+
+        It is kept in an attribute of `self` or in a variable, or is a parameter.
+        """
+        func = call.func
+        if not _BY_NAME.search(ir.last_name(func)) or self.is_harmless(code, call):
+            return False
+        if isinstance(func, ir.Attribute):
+            return any(
+                not any(True for _ in self._callers.function_in(*each)) for each in self._callers.stored(code, func)
+            )
+        if not isinstance(func, ir.Name) or code.leads_on(call):
+            return False
+        function = ir.function_of(func)
+        is_given = function is not None and function.param(func.name) is not None
+        return is_given or any(isinstance(each, Assigned) for each in code.module.names.bindings(func))
+
+    def is_followed(self, code: AnyFile, call: ir.Call) -> bool:
+        """Whether all that a call can run is a function of the program, or makes an instance of a class of it."""
+        if isinstance(call.func, (ir.Name, ir.Attribute)) and isinstance(self._files.what(code, call.func), ir.Class):
+            return True
+        return code.leads_on(call) and self._callers.is_whole(code, call.func)
+
+    def is_harmless(self, code: AnyFile, call: ir.Call) -> bool:
+        """Whether a call that can't be followed trains nothing, by what it is called, or where that comes from."""
+        names = code.module.names.of(call.func)
+        if names and all(each.partition(".")[0] in KNOWN for each in names):
+            return True
+        return bool(HARMLESS.search(called(code, call))) or self._files.is_plain(code, call.func)
+
+    def is_given_scaler(self, code: AnyFile, call: ir.Call) -> bool:
+        """Whether a scaler is among the arguments of a call."""
+        return any(self._callers.is_scaler(code, each) for each in given(call))
 
 
-def hides_training(code: Code, call: ir.Call) -> bool:
-    """Whether a call is of a function that is kept or handed around out of sight, by a name of training.
-
-    It is kept in an attribute of `self` or in a variable, or is a parameter.
-    """
-    func = call.func
-    if not _BY_NAME.search(ir.last_name(func)) or is_harmless(code, call):
-        return False
-    callers = code.files.callers
-    if isinstance(func, ir.Attribute):
-        return any(not any(True for _ in callers.function_in(*each)) for each in callers.stored(code, func))
-    if not isinstance(func, ir.Name) or code.leads_on(call):
-        return False
-    function = ir.function_of(func)
-    is_given = function is not None and function.param(func.name) is not None
-    return is_given or any(isinstance(each, Assigned) for each in code.module.names.bindings(func))
-
-
-def is_followed(code: Code, call: ir.Call) -> bool:
-    """Whether all that a call can run is a function of the program, or makes an instance of a class of it."""
-    callers = code.files.callers
-    if isinstance(call.func, (ir.Name, ir.Attribute)) and isinstance(callers.what(code, call.func), ir.Class):
-        return True
-    return code.leads_on(call) and callers.is_whole(code, call.func)
-
-
-def is_harmless(code: Code, call: ir.Call) -> bool:
-    """Whether a call that can't be followed trains nothing, by what it is called, or where that comes from."""
-    names = code.module.names.of(call.func)
-    if names and all(each.partition(".")[0] in KNOWN for each in names):
-        return True
-    return bool(HARMLESS.search(called(code, call))) or code.files.is_plain(code, call.func)
-
-
-def is_given_scaler(code: Code, call: ir.Call) -> bool:
-    """Whether a scaler is among the arguments of a call."""
-    return any(code.files.callers.is_scaler(code, each) for each in given(call))
-
-
-def called(code: Code, call: ir.Call) -> str:
+def called(code: CodeFile, call: ir.Call) -> str:
     """What a call is of: the last word, or the text of what has none, as `STEPS[name]`; "" where that is a call."""
     return ir.last_name(call.func) or ("" if isinstance(call.func, ir.Call) else code.text(call.func))
 

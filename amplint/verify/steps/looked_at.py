@@ -11,14 +11,7 @@ from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.syntax import ir
 from amplint.verify.program.program import MAKES, OF_SCALER, STEPS, Code, Step
-from amplint.verify.program.unfollowed import (
-    KNOWN,
-    hides_training,
-    is_followed,
-    is_given_scaler,
-    is_harmless,
-    may_train,
-)
+from amplint.verify.program.unfollowed import KNOWN
 from amplint.verify.steps.looks import Kind, Look, Looked
 
 _NO_GRADIENTS = {"torch.no_grad", "torch.inference_mode"}
@@ -229,9 +222,9 @@ class Looker:
             body = each.body if each is not None else code.module.program.body
             for event in owner.events.below(body):
                 call = event.call
-                if event.kind != "opaque" or not isinstance(call, ir.Call) or is_followed(owner, call):
+                if event.kind != "opaque" or not isinstance(call, ir.Call) or owner.unfollowed.is_followed(owner, call):
                     continue
-                if owner is code and may_train(owner, call):
+                if owner is code and owner.unfollowed.may_train(owner, call):
                     return call
         return None
 
@@ -240,13 +233,13 @@ class Looker:
         code = self._code
         body = function.body if function is not None else code.module.program.body
         for call in self._values(body):
-            if not isinstance(call, ir.Call) or not is_given_scaler(code, call):
+            if not isinstance(call, ir.Call) or not code.unfollowed.is_given_scaler(code, call):
                 continue
             event = code.event(call)
             if (
                 (event is None or event.kind == "opaque")
-                and not is_followed(code, call)
-                and not is_harmless(code, call)
+                and not code.unfollowed.is_followed(code, call)
+                and not code.unfollowed.is_harmless(code, call)
             ):
                 return call
         return None
@@ -261,13 +254,13 @@ class Looker:
         code = self._code
         base = call.func.base if isinstance(call.func, ir.Attribute) else call.func
         for value in dict.fromkeys((call.func, base)):
-            for of, source in code.files.callers.sources(code, value, 6):
+            for of, source in code.callers.sources(code, value, 6):
                 named = source.func if isinstance(source, ir.Call) else source
                 found = of.module.names.only(named)
                 is_library = found is not None and found[0].isalpha() and found.partition(".")[0] not in KNOWN
                 if why := of.files.why_unread(of, named):
                     return f": {why}"
-                if is_library and of.files.callers.what(of, named) is None:
+                if is_library and of.files.what(of, named) is None:
                     return f": {found} is not in the project"
         return ""
 
@@ -312,7 +305,7 @@ class Looker:
         for each in code.reach(function):
             owner = code.owner(each)
             for value in ir.values_below(each.body if each is not None else owner.module.program.body):
-                if isinstance(value, ir.Call) and hides_training(owner, value):
+                if isinstance(value, ir.Call) and owner.unfollowed.hides_training(owner, value):
                     return f"{owner.where(value)}: what {_short(owner.text(value))} does can't be seen"
         return ""
 
@@ -325,7 +318,7 @@ class Looker:
         if function is not None and _is_inference(code, function):
             return None
         cls = function.cls if function is not None else None
-        users = code.files.callers.may_use(code, cls) if cls is not None else code.files.importing(code)
+        users = code.callers.may_use(code, cls) if cls is not None else code.files.importing(code)
         for owner in users:
             step = self._step_with(owner, function, has) if owner is not code else None
             if step is not None:
@@ -369,7 +362,7 @@ class Looker:
         names = {value.attr for each in targets for value in ir.walk_values(each) if isinstance(value, ir.Attribute)}
         for step in owner.steps if names else ():
             of = step.function.cls if step.function is not None else None
-            if of is None or not owner.files.callers.derives(owner, of, cls):
+            if of is None or not owner.callers.derives(owner, of, cls):
                 continue
             bodies = [each.body for each in step.reach if each is not None and each.cls is not None]
             used = {each.attr for body in bodies for each in ir.values_below(body) if isinstance(each, ir.Attribute)}
@@ -412,7 +405,7 @@ class Looker:
 
         What a function makes, those make who call it.
         """
-        callers = self._code.files.callers
+        callers = self._code.callers
         todo: list[ir.Class | ir.Function] = [cls]
         seen = {cls.id}
         while todo:

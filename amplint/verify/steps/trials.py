@@ -19,9 +19,9 @@ from amplint.verify.bench.recorder import Recorder
 from amplint.verify.bench.simulated_devices import simulated
 from amplint.verify.fixtures.proof import Observed, said
 from amplint.verify.interpreter import lookup
+from amplint.verify.interpreter.amp_events import in_words
 from amplint.verify.interpreter.condition_values import Choices, explore
 from amplint.verify.interpreter.interpreter import Interpreter
-from amplint.verify.interpreter.roles import in_words
 from amplint.verify.interpreter.standins import CannotFollow, Impossible, NoneUsedError
 from amplint.verify.interpreter.world import INIT_SCALE, Knowledge, Stage
 from amplint.verify.program.program import Code, Step
@@ -98,7 +98,7 @@ class _Trial:
         self._switched: list[Any] = []  # what the last reference's regions and scalers would have been
         self._protects = False  # a scaler steps or unscales an optimizer: an overflow is one of those
         self._events = {each.call.id for each in code.covered(step)}
-        self._again = step.function is not None and code.files.callers.may_repeat(step.function)
+        self._again = step.function is not None and code.callers.may_repeat(step.function)
 
     def path(self, choices: Choices) -> None:
         """All runs with one set of answers; the answers that were asked for are in `choices` then."""
@@ -131,7 +131,7 @@ class _Trial:
                 choices.add(beside)
                 raise
             pair = _Pair(right, reference, run, observed, given)
-            ends = [each.ended.error for each in (right, run) if each.ended is not None]
+            ends = [each.record.ended.error for each in (right, run) if each.record.ended is not None]
             if not self._knowledge.changed and any(_STALE in str(each) for each in ends):
                 if not self._knowledge.learn_constants(right.stage.outliving - self._knowledge.constants):
                     self._knowledge.changed = not self._knowledge.stale
@@ -156,39 +156,39 @@ class _Trial:
         self._knowledge.init_scale, self._knowledge.cleared = INIT_SCALE, False
         right, reference, run, observed, given = self._settled(choices)
         path = Path(choices.path(), observed)
-        if right.ended is not None and right.ended.error is not None:
-            path.reference_end = said(right.ended.error)
-            path.impossible = isinstance(right.ended.error, NoneUsedError)
+        if right.record.ended is not None and right.record.ended.error is not None:
+            path.reference_end = said(right.record.ended.error)
+            path.impossible = isinstance(right.record.ended.error, NoneUsedError)
         path.reference_backwards = reference.observed.backwards
         path.idle = bool(reference.observed.idle)
         path.not_finite = bool(reference.observed.skipped) and not observed.gradient.count
         if _skips_all(reference, run, observed) and all(map(math.isfinite, reference.observed.losses)):
             path.never = not any(map(math.isfinite, observed.losses))
-        path.caught = [each for each in dict.fromkeys(run.caught) if each not in right.caught]
+        path.caught = [each for each in dict.fromkeys(run.record.caught) if each not in right.record.caught]
         path.reference_steps = reference.observed.steps
         path.stale = self._knowledge.stale
-        path.of_amp = run.ended is not None and run.ended.of_amp
-        path.effects = run.unseen_effects
-        path.warned = run.warned
-        path.remade = run.scalers.most(again=self._again)
+        path.of_amp = run.record.ended is not None and run.record.ended.of_amp
+        path.effects = run.record.unseen_effects
+        path.warned = run.record.warned
+        path.remade = run.record.scalers.most(again=self._again)
         # What a program does itself behind a reuse of gradients, it does without AMP as well.
         observed.reused = max(0, observed.reused - reference.observed.reused)
         self._protects = bool(run.stage.protected)
         protected = self._protects and any(observed.enabled)
-        if observed.end == "finished" and (protected or not self._events <= {each.id for each in run.executed}):
+        if observed.end == "finished" and (protected or not self._events <= {each.id for each in run.record.executed}):
             overflows = self._with_overflows(choices, given)
             path.overflows = overflows if protected else []
         if observed.steps_inside and observed.end == "finished":
             _, path.free = self._observe(Choices(given), Recorder())
             path.free.reference_losses = self._free_losses(given)
         self._found.paths.append(path)
-        self._found.executed |= {each.id for each in run.executed}
-        for test, outcomes in run.decided.items():
+        self._found.executed |= {each.id for each in run.record.executed}
+        for test, outcomes in run.record.decided.items():
             self._found.decided.setdefault(test, set()).update(outcomes)
-        self._found.applied |= run.applied
+        self._found.applied |= run.record.applied
         self._found.guessed |= run.stage.guessed
-        self._found.touched |= run.touched
-        for key, what in run.notes.items():
+        self._found.touched |= run.record.touched
+        for key, what in run.record.notes.items():
             self._found.notes[key] = self._found.notes.get(key) or what
 
     def _with_overflows(self, choices: Choices, given: dict[str, Any]) -> list[Observed]:
@@ -198,7 +198,7 @@ class _Trial:
             then, recorder = Choices(given), Recorder(overflow=True, nth=nth)
             run, observed = self._observe(then, recorder)
             choices.add(then)
-            self._found.executed |= {each.id for each in run.executed}
+            self._found.executed |= {each.id for each in run.record.executed}
             found.append(observed)
             if len(recorder.overflowing) <= nth + 1:
                 break
@@ -211,12 +211,12 @@ class _Trial:
     def _leaves_clearing(self, right: Interpreter, reference: Recorder) -> bool:
         """Whether a function that makes one step has left its gradients to its caller, by what it was given."""
         is_called = self._step.function is not None and not self._step.has_loop
-        took = reference.observed.steps > 1 and right.ended is None
+        took = reference.observed.steps > 1 and right.record.ended is None
         return is_called and took and not (reference.has_cleared or right.stage.clears_itself)
 
     def _is_bare(self, right: Interpreter, observed: Observed) -> bool:
         """Whether the reference's run is the program's as well: with these answers it has no AMP to switch off."""
-        unlike = right.ended is not None or observed.skipped  # left out, as the program would not have done
+        unlike = right.record.ended is not None or observed.skipped  # left out, as the program would not have done
         return not (self._switched or right.stage.left_out or unlike or self._knowledge.changed)
 
     def _observe(self, choices: Choices, recorder: Recorder, *, off: bool = False) -> tuple[Interpreter, Observed]:
@@ -224,8 +224,8 @@ class _Trial:
             warnings.simplefilter("always")
             run = self._once(choices, recorder, caught, off=off)
         observed = recorder.close()
-        if run.ended is not None and run.ended.error is not None:
-            observed.end, observed.detail = "exception", f"{run.ended.where}: {said(run.ended.error)}"
+        if run.record.ended is not None and run.record.ended.error is not None:
+            observed.end, observed.detail = "exception", f"{run.record.ended.where}: {said(run.record.ended.error)}"
         observed.warnings = list(dict.fromkeys(map(in_words, caught)))
         return run, observed
 
@@ -243,7 +243,7 @@ class _Trial:
             stage.adding = recorder.gradient_added
             run = Interpreter(self._step, self._code, stage, choices, self._class)
             recorder.clears_in_sight = not stage.clears_itself
-            run.heard = caught
+            run.record.heard = caught
             run.run()
         return run
 

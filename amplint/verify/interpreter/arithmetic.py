@@ -1,0 +1,201 @@
+"""Operators and comparisons on numbers, tensors and values out of sight."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from amplint.model.syntax import ir
+from amplint.model.syntax.operators import COMPARES
+from amplint.verify.interpreter.operators import COMPARE, SWAPPED, arithmetic
+from amplint.verify.interpreter.roles import Roles
+from amplint.verify.interpreter.run_state import RunState
+from amplint.verify.interpreter.standins import MISSING, Dotted, Key, Unknown, value_of
+from amplint.verify.interpreter.truth import Truth
+
+LONGEST_PERIOD = 32  # micro steps of a step that are run as they are
+_SHORT_PERIOD = 8  # the same of a counter that is out of sight
+_LOSS = re.compile(r"(?i)loss|crit|\berr|objective")
+_NAMED = (Unknown, Dotted)
+_SUMS = ("Add", "Subtract")
+_Test = Callable[[bool], bool]
+_SAMENESS = ("Equal", "NotEqual", "Is", "IsNot")
+
+
+class Arithmetic:
+    """Computes and compares; what hangs on values out of sight is out of sight, with a test where it can be asked."""
+
+    def __init__(self, state: RunState, truth: Truth, roles: Roles) -> None:
+        self._state = state
+        self._facts = state.facts
+        self._stage = state.stage
+        self._truth = truth
+        self._roles = roles
+
+    def unary(self, op: str, operand: Any, text: str) -> Any:
+        """`op operand`."""
+        if op == "Not":
+            if isinstance(operand, Unknown):
+                return Unknown(f"not {operand.text}", test=lambda matters: not self._truth.of(operand, matters=matters))
+            return not self._truth.of(operand, matters=False)
+        if isinstance(operand, (int, float, torch.Tensor)) and op in ("Minus", "Plus"):
+            return -operand if op == "Minus" else operand
+        return Unknown(text, inputs=(operand,))
+
+    def micro_step(self, left: Any, added: int, right: Any, text: str) -> Unknown | None:
+        """`left % right` where the left side counts out of sight, with so much `added`; None: it doesn't.
+
+        What counts out of sight goes by one in each iteration.
+        """
+        if not isinstance(left, Unknown) or left.counts is not None or left.tensor is not None:
+            return None
+        at = self._state.tick + added
+        if isinstance(right, Unknown) and right.text in self._facts.periods:
+            return Unknown(text, counts=lambda matters: at % self._facts.number(right, matters=matters))
+        if type(right) is int and 0 < right <= _SHORT_PERIOD:
+            self._stage.knowledge.learn_period(right)
+            return Unknown(text, counts=lambda matters: at % right)
+        return None
+
+    def binary(self, op: str, left: Any, right: Any, text: str) -> Any:
+        """`left op right`."""
+        counted = self._counter(op, left, right, text)
+        if counted is not None:
+            return counted
+        left, right = self._operand(left), self._operand(right)
+        if op in _SUMS:
+            for one, other in ((left, right), (right, left)):
+                if isinstance(one, torch.Tensor) and one.requires_grad and isinstance(other, Unknown):
+                    self._roles.summand(other)
+        half_seen = _half_seen(op, left, right, text)
+        if half_seen is not MISSING:
+            return half_seen
+        if op == "Subtract" and isinstance(left, list) and isinstance(right, list):
+            without = set(map(id, right))
+            return [each for each in left if id(each) not in without]
+        known = arithmetic(op, left, right)
+        return Unknown(text, inputs=_of_loss(op, left, right)) if known is None else known
+
+    def _counter(self, op: str, left: Any, right: Any, text: str) -> Unknown | None:
+        """A number that is counted out of sight, or by what is out of sight."""
+        if op == "Modulo" and isinstance(left, int):
+            if isinstance(right, Unknown):
+                return Unknown(text, counts=lambda matters: left % self._facts.number(right, matters=matters))
+            if isinstance(right, int) and 0 < right <= LONGEST_PERIOD:
+                self._stage.knowledge.learn_period(right)
+        if op in _SUMS and isinstance(left, Unknown) and type(right) is int:
+            if left.counts is not None or left.text in self._facts.periods:
+                added = right if op == "Add" else -right
+                return Unknown(text, counts=lambda matters: self._facts.number(left, matters=matters) + added)
+        return None
+
+    def _operand(self, value: Any) -> Any:
+        """The tensor that a value is: a loss, or what an optimizer was given as a parameter."""
+        if isinstance(value, Unknown) and value.tensor is None and not value.called:
+            return self._stage.number(value.identity) if value.identity in self._stage.knowledge.nets else value
+        return value_of(value)
+
+    # --- comparisons
+
+    def compared(self, left: Any, op: str, right: Any, text: str) -> Any:
+        """`left op right`, a comparison."""
+        if isinstance(left, Key) is not isinstance(right, Key):
+            left, right = (Unknown(each) if isinstance(each, Key) else each for each in (left, right))
+        if op in ("Is", "IsNot") and not isinstance(left, Unknown) and right is None:
+            return COMPARE[op](left, None)
+        if op in COMPARES and isinstance(left, (Unknown, int)) and isinstance(right, (Unknown, int)):
+            counted = self._counted(left, op, right, text)
+            if counted is not None:
+                return counted
+        if isinstance(left, Unknown) or isinstance(right, Unknown):
+            inputs, test = self._asked(left, op, right)
+            return Unknown(text, test=test, inputs=inputs)
+        try:
+            return COMPARE[op](left, right)
+        except (TypeError, ValueError, RuntimeError):
+            return Unknown(text)
+
+    def _asked(self, left: Any, op: str, right: Any) -> tuple[tuple[Any, ...], _Test | None]:
+        """What a comparison with what is out of sight hangs on, and how it comes out; None: nothing says so."""
+        if isinstance(left, Unknown) and _is_plain(right):
+            return (left,), lambda matters: self._facts.compare(left, op, right, matters=matters)
+        if isinstance(right, Unknown) and _is_plain(left) and op in SWAPPED:
+            return (right,), lambda matters: self._facts.compare(right, SWAPPED[op], left, matters=matters)
+        if isinstance(left, Unknown) and op in _SAMENESS and isinstance(right, _NAMED):
+            # What two names stand for is the same or not; it can't be two things at once.
+            name, equal = said(right), {"Is": "Equal", "IsNot": "NotEqual"}.get(op, op)
+            return (left, right), lambda matters: self._facts.compare(left, equal, name, matters=matters)
+        return (left, right), None
+
+    def _counted(self, left: Any, op: str, right: Any, text: str) -> Unknown | None:
+        """A comparison of a number that the program counts with one that it is given: that one is chosen."""
+        known = [each for each in (left, right) if not isinstance(each, Unknown)]
+        if all(isinstance(each, _Literal) for each in known) and not any(
+            isinstance(each, Unknown) and each.counts is not None for each in (left, right)
+        ):
+            return None
+
+        def number(value: Any, matters: bool) -> int:
+            if not isinstance(value, Unknown):
+                return int(value)
+            return self._facts.number(value, matters=matters)
+
+        return Unknown(
+            text, test=lambda matters: bool(COMPARE[op](number(left, matters), number(right, matters))), counts=_counts
+        )
+
+
+def _half_seen(op: str, left: Any, right: Any, text: str) -> Any:
+    """What is made of a tensor and of a value out of sight; `MISSING`: they are no such two."""
+    if isinstance(left, torch.Tensor) and isinstance(right, Unknown):
+        return left * 1.0 if op != "Modulo" else Unknown(text)
+    if isinstance(right, torch.Tensor) and isinstance(left, Unknown):
+        return -right if op == "Subtract" else right * 1.0
+    return MISSING
+
+
+def _of_loss(op: str, left: Any, right: Any) -> tuple[Any, ...]:
+    """The operands that a loss comes from: a weight is none."""
+    if op in ("Divide", "FloorDivide"):
+        return (left,)
+    if op == "Multiply":
+        named = [each for each in (left, right) if isinstance(each, Unknown) and _LOSS.search(each.text)]
+        if len(named) == 1:
+            return (named[0],)
+    return left, right
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, _Computed):
+        return False
+    return value is None or isinstance(value, (bool, int, float, str, list, tuple))
+
+
+class _Computed(float):
+    """A number that the program has computed: no bound that somebody has chosen."""
+
+
+class _Literal(int):
+    """A number that stands in the text."""
+
+
+def _counts(matters: bool) -> int:
+    """Marks a test that counts."""
+    return 0
+
+
+def compared_number(value: Any, node: ir.Value) -> Any:
+    """A value of a comparison; numbers in the text and floats that the program computes are told from others."""
+    if type(value) is int and isinstance(node, ir.Constant):
+        return _Literal(value)
+    return _Computed(value) if type(value) is float and isinstance(node, (ir.Call, ir.Name)) else value
+
+
+def said(value: Any) -> str:
+    """What a value is called; "..." where it has no name."""
+    if isinstance(value, (Unknown, Dotted)):
+        return value.text if isinstance(value, Unknown) else value.name
+    return "..."

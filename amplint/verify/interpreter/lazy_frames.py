@@ -1,0 +1,141 @@
+"""Frames of code that isn't run: of files, of functions around what is run, of constructors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from amplint.model.syntax import ir
+from amplint.verify.interpreter.evaluate import Evaluator
+from amplint.verify.interpreter.region_calls import REGIONS
+from amplint.verify.interpreter.standins import ClassValue, Closure, Dotted, Frame, Instance, Site, Unknown
+from amplint.verify.interpreter.world import Knowledge
+from amplint.verify.program.callers import argument
+from amplint.verify.program.program import Code
+from amplint.verify.program.unfollowed import makes
+
+
+class LazyFrames:
+    """Makes frames of code that isn't run, with what the program's calls give the functions.
+
+    The step that is run is `entry`, a function of the file `code`; it is run as a method of `cls`, where that is given.
+    """
+
+    def __init__(
+        self, code: Code, entry: ir.Function | None, cls: ir.Class | None, knowledge: Knowledge, evaluator: Evaluator
+    ) -> None:
+        self._code = code
+        self._entry = entry
+        self._class = cls
+        self._knowledge = knowledge
+        self._evaluator = evaluator
+        self._files: dict[int, Frame] = {}  # of the variables of files, by their ids
+        self._constructed: dict[int, dict[str, Any]] = {}  # what constructors are given, by their ids
+
+    def variables_of(self, code: Code) -> Frame:
+        """The frame of a file's variables."""
+        if id(code) not in self._files:
+            self._files[id(code)] = Frame(code, code.module.program.scope, None, lazy=True)
+        return self._files[id(code)]
+
+    def of_function(self, function: ir.Function, outer: Frame, instance: Instance | None) -> Frame:
+        """The frame of a function; of a constructor with what it is given."""
+        frame = Frame(outer.code, function.scope, outer, lazy=True, function=function)
+        if instance is not None and function.params:
+            frame.variables[function.params[0].name] = instance
+            if function.name == "__init__":
+                frame.given = dict(self._constructs(function) if instance.given is None else instance.given)
+        return frame
+
+    def given_by_callers(self, function: ir.Function, *, bound: bool, depth: int = 3) -> dict[str, Any]:
+        """The models and optimizers that the one call of a function in its file gives it.
+
+        Of several calls, and of those in other files, what wraps a scaler: the first that gives it; None where under
+        these conditions all of them give None instead.
+        """
+        code = self._code.owner(function)
+        own = code.calls_of(function)
+        if depth and len(own) == 1:
+            given = self._given_by(own[0], code, function, bound=bound, depth=depth)
+            optional = {each.name for each in function.params if each.default is not None}
+            return {
+                name: value
+                for name, value in given.items()
+                if (self._is_tool(value) and name not in optional) or _wraps(value)
+            }
+        followed = sorted(code.callers.followed.get(function.id, ()) if depth else ())
+        return {name: each for name in followed for each in self._wrapping(function, name, depth)}
+
+    def _wrapping(self, function: ir.Function, name: str, depth: int) -> list[Any]:
+        """What wraps a scaler of what calls give a parameter; None where all of them give that; else nothing."""
+        values: list[Any] = []
+        for of, call in self._code.callers.calls(function):
+            passed = argument(call, function, name)
+            if passed is not None:
+                values.append(self._evaluator.evaluate(passed, self._frame_of(call, of, depth)))
+                if _wraps(values[-1]):
+                    return values[-1:]
+        return values[:1] if all(value is None for value in values) else []
+
+    def _given_by(self, call: ir.Call, code: Code, function: ir.Function, *, bound: bool, depth: int) -> dict[str, Any]:
+        """The arguments of a call, by the parameters of the function that it calls."""
+        frame = self._frame_of(call, code, depth)
+        args, kwargs = self._evaluator.arguments(Site(call, frame))
+        names = [each.name for each in function.params[bound:] if each.kind == "positional"]
+        params = {each.name for each in function.params[bound:]}
+        return dict(zip(names, args, strict=False)) | {key: kwargs[key] for key in kwargs if key in params}
+
+    def _is_tool(self, value: Any) -> bool:
+        """Whether an argument is worth more than its name: no flag, no number, and nothing that is new in each call."""
+        if isinstance(value, Unknown):
+            return value.identity in self._knowledge.nets or (value.origin is not None and makes(value.origin))
+        if isinstance(value, (list, tuple)):
+            return bool(value) and all(map(self._is_tool, value))
+        return isinstance(value, (torch.optim.Optimizer, torch.nn.Parameter, Instance, Closure))
+
+    def _frame_of(self, call: ir.Call, code: Code, depth: int) -> Frame:
+        """The frame in which a call stands, whose code isn't run; its own parameters are its caller's."""
+        caller = ir.function_of(call)
+        if caller is None:
+            return self.variables_of(code)
+        outer, own = self.around(caller, depth - 1)
+        frame = self.of_function(caller, outer, own)
+        frame.given |= self.given_by_callers(caller, bound=own is not None, depth=depth - 1)
+        return frame
+
+    def around(self, function: ir.Function, depth: int = 3) -> tuple[Frame, Instance | None]:
+        """The frame that a function was defined in, whose code isn't run, and its `self`.
+
+        The function around it, which makes it, has been given what its callers give.
+        """
+        code = self._code.owner(function)
+        outer = self.variables_of(code)
+        if function.outer is not None:
+            around, instance = self.around(function.outer, depth)
+            outer = self.of_function(function.outer, around, instance)
+            outer.given |= self.given_by_callers(function.outer, bound=instance is not None, depth=depth)
+        if function.cls is None or not function.params:
+            return outer, None
+        static = {name for each in function.decorators for name in code.module.names.of(each)}
+        if "builtins.staticmethod" in static:
+            return outer, None
+        cls = self._class if function is self._entry and self._class is not None else function.cls
+        return outer, Instance(ClassValue(cls, outer), function.params[0].name)
+
+    def _constructs(self, function: ir.Function) -> dict[str, Any]:
+        """What a constructor is given where its instance comes from out of sight, as far as its class's calls say."""
+        if function.id not in self._constructed:
+            self._constructed[function.id] = {}  # what is made of the instance itself comes from elsewhere
+            if function.id in self._code.callers.followed:
+                self._constructed[function.id] = self.given_by_callers(function, bound=True)
+        return self._constructed[function.id]
+
+
+def _wraps(value: Any) -> bool:
+    """Whether a function or an instance's methods do something to scaler or gradients, or a name makes a region."""
+    if isinstance(value, Instance):
+        return value.cls.frame.code.class_matters(value.cls.cls)
+    if isinstance(value, Closure):
+        return value.frame.code.function_matters(value.function)
+    return isinstance(value, Dotted) and value.name in REGIONS

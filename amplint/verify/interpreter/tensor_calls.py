@@ -1,0 +1,176 @@
+"""What functions and methods of tensors, and methods of Python's containers, make of values in sight."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
+from amplint.verify.interpreter.amp_events import AmpEvents
+from amplint.verify.interpreter.standins import CannotFollow, Site, Unknown, value_of
+from amplint.verify.interpreter.unseen_calls import UnseenCalls
+from amplint.verify.interpreter.value_queries import is_simple, tensors_in
+from amplint.verify.interpreter.world import Stage
+
+_MOVES = ("to", "cpu", "cuda", "xpu", "npu")
+RANDOM = {f"torch.{name}" for name in ("randn_like", "rand_like", "randn", "rand", "normal")}
+_FILLS = ("normal_", "uniform_")
+_MOST_RANDOM = 1 << 14  # numbers
+_LARGEST = 10_000  # items of a container
+
+
+class TensorCalls:
+    """Calls functions and methods that train nothing by themselves."""
+
+    def __init__(self, stage: Stage, events: AmpEvents, unseen: UnseenCalls) -> None:
+        self._stage = stage
+        self._events = events
+        self._unseen = unseen
+
+    def random(self, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """Random numbers in the shape of a tensor that is in sight; data of a program's own shape are not made."""
+        given = [value_of(each) for each in args]
+        like = next((each for each in given[:2] if isinstance(each, torch.Tensor) and each.ndim), None)
+        size = _size(given, kwargs, like, unpacks=any(each.star == "*" for each in site.call.args))
+        if not size or not all(type(each) is int and each > 0 for each in size) or math.prod(size) > _MOST_RANDOM:
+            return self._unseen.value(site, [*args, *kwargs.values()], None)
+        found = _noise(size, _deviation(name, given if name == "normal" else ()))
+        return found if like is None else found.to(like.dtype)
+
+    def adding(self, to: Any, what: Any) -> None:
+        """Let it be heard that a tensor is added to another in place."""
+        if isinstance(to, torch.Tensor) and isinstance(what, torch.Tensor) and to.numel() == what.numel():
+            self._stage.adding(to, what.detach())
+
+    def _exponentiated(self, value: Any) -> None:
+        """Let it be known that a value is exponentiated, where gradients go through that."""
+        if isinstance(value, torch.Tensor) and torch.is_grad_enabled():
+            self._stage.exponentiated(value)
+
+    def function(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """A function of tensors; where it is given what is out of sight, something like its result."""
+        known = [
+            [value_of(item) for item in each] if isinstance(each, (list, tuple)) else value_of(each) for each in args
+        ]
+        if not any(map(_is_out_of_sight, known)):
+            if function is torch.exp:
+                self._exponentiated(known[0] if known else None)
+            try:
+                return function(*known, **_placed_here(kwargs))
+            except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
+                pass
+        tensors = list(tensors_in(known))
+        tensor = self._stage.output(None, tensors) if tensors else None
+        return Unknown(site.text, inputs=tuple(args), tensor=tensor)
+
+    def method(self, base: Any, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        """A method of a tensor, a container or a region, with arguments that are in sight."""
+        args = [value_of(each) for each in args]
+        if isinstance(base, torch.autocast) and name == "__exit__":
+            return self._events.run(site, lambda: base.__exit__(None, None, None))
+        if isinstance(base, (dict, list)):
+            return _of_container(base, name, args, kwargs, site)
+        if isinstance(base, torch.Tensor):
+            return self._of_tensor(base, name, args, kwargs, site)
+        return self._called(base, name, _in_sight(args), _placed_here(kwargs), site)
+
+    def _of_tensor(self, base: torch.Tensor, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        named = _placed_here(kwargs)
+        self._hear(base, name, args, named)
+        if self._stays_trained(base, name, args or [*named.values()], site.call):
+            return base
+        if name in _FILLS:
+            return base.copy_(_noise(base.shape, _deviation(name, [*args, *kwargs.values()])))
+        known = _in_sight(args)
+        if name in _MOVES:
+            known = [each for each in known if not isinstance(each, (str, torch.device))]
+            if name != "to" or not (known or named):
+                return base
+        elif len(known) < len(args):
+            return base * 1.0 if not name.endswith("_") else base
+        return self._called(base, name, known, named, site)
+
+    def _hear(self, base: torch.Tensor, name: str, args: list[Any], named: dict[str, Any]) -> None:
+        """Let be heard what a method makes of a tensor."""
+        if name in ("exp", "exp_"):
+            self._exponentiated(base)
+        if name in ("add_", "sub_") and args and isinstance(args[0], torch.Tensor):
+            self.adding(base, args[0] * named.get("alpha", 1))
+
+    def _stays_trained(self, base: torch.Tensor, name: str, given: list[Any], call: ir.Call) -> bool:
+        """Whether a parameter that is to be frozen is left as it is; one that isn't is remembered."""
+        if not isinstance(base, torch.nn.Parameter) or name != "requires_grad_" or False not in given:
+            return False
+        if not self._stage.may_freeze(base) or _is_chosen(call):
+            return True
+        self._stage.has_frozen = True
+        return False
+
+    def _called(self, base: Any, name: str, args: list[Any], kwargs: dict[str, Any], site: Site) -> Any:
+        if site.event is not None and site.event.kind != "opaque":
+            return self._events.run(site, lambda: getattr(base, name)(*args, **kwargs))
+        try:
+            return getattr(base, name)(*args, **kwargs)
+        except (TypeError, ValueError, RuntimeError, IndexError, OverflowError):
+            return Unknown(site.text, inputs=(base,), tensor=base if isinstance(base, torch.Tensor) else None)
+
+
+def _of_container(
+    base: dict[Any, Any] | list[Any], name: str, args: list[Any], kwargs: dict[str, Any], site: Site
+) -> Any:
+    if len(base) > _LARGEST:
+        raise CannotFollow(f"{site.where}: a container grows without end")
+    if name == "pop" and not base:
+        return Unknown(site.text)
+    try:
+        found = getattr(base, name)(*args, **kwargs)
+        return [*found] if name in ("items", "keys", "values") else found
+    except (TypeError, KeyError, IndexError, ValueError):
+        return Unknown(site.text)
+
+
+def _in_sight(values: list[Any]) -> list[Any]:
+    return [each for each in values if not isinstance(each, Unknown)]
+
+
+def _is_out_of_sight(value: Any) -> bool:
+    """Whether an argument is out of sight, or one of a list is."""
+    return isinstance(value, Unknown) or (isinstance(value, list) and any(isinstance(each, Unknown) for each in value))
+
+
+def _size(
+    given: list[Any], kwargs: dict[str, Any], like: torch.Tensor | None, *, unpacks: bool
+) -> Sequence[Any] | None:
+    """The size that random numbers are asked for with: as one, unpacked, or that of the tensor which they are like."""
+    sizes = (each for each in [kwargs.get("size"), *given] if isinstance(each, torch.Size))
+    size: Sequence[Any] | None = next(sizes, None)
+    if size is None and unpacks:
+        return given
+    return like.shape if size is None and like is not None else size
+
+
+def _noise(shape: Sequence[int], deviation: float) -> torch.Tensor:
+    """Normal numbers, the same ones whatever dtype they are wanted in."""
+    return torch.randn(tuple(shape)) * deviation
+
+
+def _is_chosen(call: ir.Call) -> bool:
+    """Whether a call is made for some of the parameters that a loop goes through, by a condition in it."""
+    loop = loop_of(call)
+    return loop is not None and any(loop in upwards(each) for each in ifs_round(call))
+
+
+def _deviation(name: str, given: Sequence[Any]) -> float:
+    """The standard deviation that random numbers are asked for with, behind their mean; 1 where it is out of sight."""
+    numbers = [each for each in given if isinstance(each, (int, float, Unknown))]
+    known = numbers[1] if name.startswith("normal") and len(numbers) > 1 else 1.0
+    return float(known) if isinstance(known, (int, float)) else 1.0
+
+
+def _placed_here(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that torch can be given; everything is where the bench has it."""
+    return {key: each for key, each in kwargs.items() if is_simple(each) and key not in ("device", "non_blocking")}
