@@ -405,7 +405,7 @@ def test_a_run_without_plugins_does_not_search_for_long(tmp_path: Path) -> None:
     modules = set(run(site, cwd=tmp_path, before=("-c", code)).out.split())
     assert {name for name in modules if name.startswith("amplint")} == {
         "amplint",
-        "amplint.rules",
+        "amplint.registry",
         "amplint.registry.rule",
     }
     assert not {"importlib.metadata", "importlib.util", "email", "zipfile", "json"} & modules
