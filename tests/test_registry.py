@@ -59,7 +59,7 @@ def test_rules_are_in_the_order_of_their_codes() -> None:
 def test_a_rule_is_imported_for_what_its_header_does_not_say() -> None:
     code = (
         "import sys; from amplint.registry import all_rules\n"
-        "def loaded(): return [name for name in sys.modules if name.startswith('amplint.rules.') and '.amp' in name[8:]]\n"
+        "def loaded(): return [name for name in sys.modules if '.amp1' in name]\n"
         "rule = all_rules()['AMP101']; print(rule.name, loaded())\n"
         "print(rule.severity.value, loaded())"
     )

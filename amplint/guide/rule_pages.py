@@ -11,7 +11,7 @@ from typing import Any
 from amplint.explain.messages import leading_to, plain
 from amplint.registry.rule import Rule
 
-# What `amplint verify` found of the rules' fixtures: by rule, a list of objects (tests/proofs.py writes it).
+# What `amplint verify` found of the rules' fixtures: by rule, a list of objects (`python -m tests.generate` writes it).
 PROOFS = Path(__file__).parents[1] / "rules" / "proofs.json"
 
 
