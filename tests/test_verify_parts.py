@@ -242,6 +242,7 @@ def test_the_report() -> None:
     assert "model(x)  -> a model of the bench" in text
     (found,) = json.loads(json.dumps(as_json([row])))
     assert found["before"]["faults"] == [{"shows": "gradient", "text": "gradient is off", "path": "flag"}]
+    assert found["schema_version"] == 1
     assert (found["step"], found["line"], found["simulated"], found["reason"]) == ("train", 3, True, None)
 
 

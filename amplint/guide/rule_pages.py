@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from amplint.base.about import SCHEMA_VERSION
 from amplint.explain.messages import leading_to, plain
 from amplint.registry.rule import Rule
 
@@ -111,6 +112,7 @@ def as_json(rules: Sequence[Rule], *, as_list: bool) -> str:
     """The rules as JSON: one object, or a list of them."""
     pages = [
         {
+            "schema_version": SCHEMA_VERSION,
             "name": rule.name,
             "code": rule.code,
             "severity": rule.severity.value,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from amplint.base.about import SCHEMA_VERSION
 from amplint.base.paths import is_document, visible
 from amplint.registry import shows_of
 from amplint.report import Report
@@ -100,6 +101,7 @@ def statistics(report: Report, output_format: str) -> str:
                 "count": count,
                 "fixable": fixable[code] == count,
                 "fixable_count": fixable[code],
+                "schema_version": SCHEMA_VERSION,
             }
             for (code, name), count in rows
         ]

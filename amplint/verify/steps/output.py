@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from amplint.base.about import SCHEMA_VERSION
 from amplint.base.paths import absolute, shown
 from amplint.base.project_root import NOWHERE, Project, Start, project_of, told
 from amplint.registry import shows_of
@@ -218,6 +219,7 @@ def as_json(rows: Sequence[StepRow]) -> list[dict[str, Any]]:
 
 def _object(row: StepRow) -> dict[str, Any]:
     return {
+        "schema_version": SCHEMA_VERSION,
         "path": row.path,
         "step": row.name,
         "line": row.row,
