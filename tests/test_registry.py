@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 from amplint.registry import all_rules
 from amplint.registry.rule import Rule
+from tests.new_rule import PROMPT
 
 HEADERS = """\
 \"\"\"Doc, with triggers=("no",) and default=False.\"\"\"
@@ -26,6 +28,14 @@ def test_the_header_in_the_text_is_the_modules_own(code: str) -> None:
     own = import_module(known.module_name).rule
     for field in ("module_name", "code", "name", "default", "triggers"):
         assert getattr(known, field) == getattr(own, field), field
+
+
+@pytest.mark.parametrize("code", all_rules())
+def test_no_prompt_is_left(code: str) -> None:
+    """What `tests.new_rule` has asked for is written."""
+    path = import_module(all_rules()[code].module_name).__file__
+    assert path is not None
+    assert PROMPT not in Path(path).read_text("utf-8")
 
 
 @pytest.mark.parametrize(
