@@ -368,7 +368,13 @@ class TestBrokenPlugins:
 class TestHeaders:
     @pytest.mark.parametrize(
         ("more", "default"),
-        [("", True), (", default=False", False), (",\n    default = False, trial=False,\n", False)],
+        [
+            ("", True),
+            (", default=False", False),
+            (",\n    default = False, trial=False,\n", False),
+            (", shown_by=('gradient', \"update\"), simulated=True, default=False", False),
+            (",\n    not_shown='it is (another) library',\n    about_absence=True,\n", True),
+        ],
     )
     def test_read(self, site: Path, project: Write, more: str, default: bool) -> None:
         text = f"{module(more=more)}open('imported', 'w')\n"
