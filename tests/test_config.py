@@ -491,9 +491,6 @@ class TestOutputFormat:
 
 
 class TestSchema:
-    def test_the_file_is_current(self) -> None:
-        assert SCHEMA.read_text("utf-8") == schema.text(), "write it with: python -m tests.test_config"
-
     def test_it_is_a_schema(self) -> None:
         jsonschema.Draft7Validator.check_schema(schema.schema())
 
@@ -647,7 +644,3 @@ def test_a_host_asks_for_a_file(project: Write) -> None:
         path = str(root / name)
         result = check_bytes(LEGACY.encode(), path, resolver.for_file(path))
         assert [each.code for each in result.findings] == found
-
-
-if __name__ == "__main__":
-    SCHEMA.write_text(schema.text(), "utf-8")

@@ -39,7 +39,7 @@ class TestFixtures(FixtureTests):
         super().test_bad_misbehaves_as_its_marker_says_and_fixed_does_not(variant)
         written = [each for each in proofs().get(variant.code, ()) if each["variant"] == variant.name]
         expected = without_numbers({variant.code: written} if written else {})
-        assert without_numbers(record([variant.run()])) == expected, "python -m tests.proofs"
+        assert without_numbers(record([variant.run()])) == expected, f"python -m tests.generate --proofs {variant.code}"
 
     def test_fixed_is_what_the_fixer_makes(self, variant: Variant, snapshot: SnapshotAssertion) -> None:
         """And what is said of it, and where, is what was accepted."""

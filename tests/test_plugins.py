@@ -368,7 +368,13 @@ class TestBrokenPlugins:
 class TestHeaders:
     @pytest.mark.parametrize(
         ("more", "default"),
-        [("", True), (", default=False", False), (",\n    default = False, trial=False,\n", False)],
+        [
+            ("", True),
+            (", default=False", False),
+            (",\n    default = False, trial=False,\n", False),
+            (", shown_by=('gradient', \"update\"), simulated=True, default=False", False),
+            (",\n    not_shown='it is (another) library',\n    about_absence=True,\n", True),
+        ],
     )
     def test_read(self, site: Path, project: Write, more: str, default: bool) -> None:
         text = f"{module(more=more)}open('imported', 'w')\n"
@@ -405,7 +411,7 @@ def test_a_run_without_plugins_does_not_search_for_long(tmp_path: Path) -> None:
     modules = set(run(site, cwd=tmp_path, before=("-c", code)).out.split())
     assert {name for name in modules if name.startswith("amplint")} == {
         "amplint",
-        "amplint.rules",
+        "amplint.registry",
         "amplint.registry.rule",
     }
     assert not {"importlib.metadata", "importlib.util", "email", "zipfile", "json"} & modules

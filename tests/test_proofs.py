@@ -10,9 +10,7 @@ import pytest
 
 from amplint.guide.rule_pages import as_text, proofs
 from amplint.registry import all_rules
-from amplint.verify.fixtures.find import find_fixtures
 from amplint.verify.fixtures.proof import Observed
-from tests.proofs import README, TABLE, table
 from tests.test_fixtures import FIXTURES, VARIANTS
 
 pytest.importorskip("torch")
@@ -49,19 +47,6 @@ def test_backwards_and_steps_are_all_outside_after() -> None:
             assert bad.backwards_inside + bad.steps_inside, name
             assert fixed.backwards, name
             assert not fixed.backwards_inside + fixed.steps_inside, name
-
-
-def test_what_is_written_down_is_of_every_fixture_that_is_run() -> None:
-    """What it says of each is asked where that is run (test_fixtures.py)."""
-    written = [(rule, each["variant"]) for rule, of in proofs().items() for each in of]
-    run = [(each.rule, each.name) for each in find_fixtures([str(FIXTURES)]) if each.shows != "none"]
-    assert written == run, "python -m tests.proofs"
-
-
-def test_the_readme_shows_what_is_written_down() -> None:
-    found = TABLE.search(README.read_text("utf-8"))
-    assert found
-    assert found.group() == table(), "python -m tests.proofs"
 
 
 def test_a_rule_shows_its_proofs() -> None:

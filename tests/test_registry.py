@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 from amplint.registry import all_rules
 from amplint.registry.rule import Rule
+from tests.new_rule import PROMPT
 
 HEADERS = """\
 \"\"\"Doc, with triggers=("no",) and default=False.\"\"\"
@@ -26,6 +28,14 @@ def test_the_header_in_the_text_is_the_modules_own(code: str) -> None:
     own = import_module(known.module_name).rule
     for field in ("module_name", "code", "name", "default", "triggers"):
         assert getattr(known, field) == getattr(own, field), field
+
+
+@pytest.mark.parametrize("code", all_rules())
+def test_no_prompt_is_left(code: str) -> None:
+    """What `tests.new_rule` has asked for is written."""
+    path = import_module(all_rules()[code].module_name).__file__
+    assert path is not None
+    assert PROMPT not in Path(path).read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +69,7 @@ def test_rules_are_in_the_order_of_their_codes() -> None:
 def test_a_rule_is_imported_for_what_its_header_does_not_say() -> None:
     code = (
         "import sys; from amplint.registry import all_rules\n"
-        "def loaded(): return [name for name in sys.modules if name.startswith('amplint.registry.amp')]\n"
+        "def loaded(): return [name for name in sys.modules if '.amp1' in name]\n"
         "rule = all_rules()['AMP101']; print(rule.name, loaded())\n"
         "print(rule.severity.value, loaded())"
     )

@@ -159,14 +159,45 @@ def shape(value: object) -> object:
     return type(value).__name__
 
 
-def test_json_is_what_ruff_prints(project: Write, amplint: Run) -> None:
+def without_version(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """JSON without what ruff's doesn't have."""
+    return [{key: value for key, value in each.items() if key != "schema_version"} for each in rows]
+
+
+def test_json_has_all_that_ruff_prints(project: Write, amplint: Run) -> None:
     project({"ruffs.py": "import os\n", "old.py": LEGACY})
     ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--output-format=json", "ruffs.py"]
     theirs = json.loads(subprocess.run(ruff, capture_output=True, check=False).stdout)
     ours = json.loads(amplint("old.py", "--output-format=json").out)
     theirs[0]["url"] = None  # ours have no page of their own yet
-    assert shape(ours) == shape(theirs)
+    assert shape(without_version(ours)) == shape(theirs)
     assert amplint("ruffs.py", "--output-format=json").out == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["old.py", "--output-format=json"],
+        ["old.py", "--output-format=json-lines"],
+        ["old.py", "--statistics", "--output-format=json"],
+        ["old.py", "--statistics", "--output-format=json-lines"],
+        ["explain", "step() has already been called since the last update().", "--output-format=json"],
+        ["explain", "--list", "--output-format=json"],
+        ["rule", "AMP101", "--output-format=json"],
+        ["rule", "AMP101", "AMP102", "--output-format=json"],
+        ["config", "old.py", "--output-format=json"],
+        ["verify", "old.py", "--output-format=json"],
+    ],
+    ids=" ".join,
+)
+def test_each_object_says_the_version_of_its_keys(project: Write, amplint: Run, arguments: list[str]) -> None:
+    """It changes with the keys, and the README says so: old programs read new output."""
+    project({"old.py": LEGACY})
+    out = amplint(*arguments).out
+    read = [json.loads(line) for line in out.splitlines()] if arguments[-1].endswith("lines") else json.loads(out)
+    objects = read if isinstance(read, list) else [read]
+    assert objects
+    assert {each["schema_version"] for each in objects} == {1}
 
 
 def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,6 +225,7 @@ def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "name": "clip-without-unscale",
         # A comment after the backslash in line 2 would be an error.
         "noqa_row": 3,
+        "schema_version": 1,
         "severity": "error",
         "url": None,
     }
@@ -225,6 +257,7 @@ def test_statistics() -> None:
         "count": 10,
         "fixable": False,
         "fixable_count": 5,
+        "schema_version": 1,
     }
     # Without anything to fix there is no column for it.
     assert statistics(report("x", few[1]), "full") == "1\tAMP101\tclip-without-unscale\n"
@@ -242,7 +275,7 @@ def test_statistics_are_like_ruffs(project: Write, amplint: Run, arguments: list
         "unused-import", "deprecated-autocast"
     ) == number.sub("N", ours.splitlines()[0])
     if "json" in arguments[-1]:
-        assert shape(json.loads(ours)) == shape(json.loads(theirs))
+        assert shape(without_version(json.loads(ours))) == shape(json.loads(theirs))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,4 @@
-"""The pages of the rules: one function makes them, for the terminal and for the file in the package.
-
-`python -m tests.test_rule_pages` writes the file.
-"""
+"""The pages of the rules: one function makes them, for the terminal and for the file in the package."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import pytest
 
 from amplint.explain.messages import known
 from amplint.guide import RULES
-from amplint.guide.rule_pages import as_document, as_text
+from amplint.guide.rule_pages import as_text
 from amplint.registry import all_rules
 from amplint.registry.rule import OURS
 from tests.conftest import Ran
@@ -23,15 +20,6 @@ Write = Callable[[dict[str, str | bytes]], Path]
 Run = Callable[..., Ran]
 
 OWN = [rule for code, rule in all_rules().items() if code.startswith(OURS)]
-
-
-def write() -> None:
-    """Write the file."""
-    RULES.write_text(as_document(OWN), "utf-8")
-
-
-def test_the_file_is_current() -> None:
-    assert RULES.read_text("utf-8") == as_document(OWN), "write it with: python -m tests.test_rule_pages"
 
 
 def test_it_has_what_the_command_prints() -> None:
@@ -85,7 +73,3 @@ def test_unknown_ones_are_told_the_nearest(project: Write, amplint: Run, given: 
     ran = amplint("rule", given)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"amplint: error: {said}")
-
-
-if __name__ == "__main__":
-    write()

@@ -9,7 +9,7 @@ import pytest
 from amplint.base.paths import look_again
 from amplint.config.settings import Settings
 from amplint.model.project.resolve_import import module_file
-from amplint.registry.observables import SHOWS
+from amplint.registry import all_rules
 from amplint.verify.steps.judge import RIGHT, WRONG
 from amplint.verify.steps.verify import Verifier
 from tests.interpreting import Ran, interpret, interpret_file
@@ -206,7 +206,7 @@ def test_the_command_follows_them_as_well(tmp_path: Path) -> None:
     text = TRAIN.replace("IMPORT", "misc import NativeScaler")
     project(tmp_path, train=text, misc=SCALER.replace("UNSCALE", "pass"))
     with Verifier() as verifier:
-        settings = Settings(frozenset(SHOWS), isolated=True)
+        settings = Settings(frozenset(all_rules()), isolated=True)
         (row,) = verifier.verify(str(tmp_path / "train.py"), text.encode(), settings)
     assert row.verdict == "misbehaves"
     assert row.functions == ["train"]
@@ -220,7 +220,9 @@ def test_nothing_of_another_file_is_executed(tmp_path: Path) -> None:
     text = TRAIN.replace("IMPORT", "misc import NativeScaler")
     project(tmp_path, train=text, misc=scaler)
     with Verifier() as verifier:
-        (row,) = verifier.verify(str(tmp_path / "train.py"), text.encode(), Settings(frozenset(SHOWS), isolated=True))
+        (row,) = verifier.verify(
+            str(tmp_path / "train.py"), text.encode(), Settings(frozenset(all_rules()), isolated=True)
+        )
     assert row.verdict == "clean"
     assert not hit.exists()
 

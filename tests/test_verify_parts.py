@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 
 from amplint.config.settings import Settings
 from amplint.registry import all_rules
-from amplint.registry.observables import SHOWS
+from amplint.verify.fixtures.proof import SHOWS
 from amplint.verify.interpreter.assumptions import Facts
 from amplint.verify.interpreter.condition_values import FEW, MOST, Choices, explore
 from amplint.verify.interpreter.standins import Unknown
@@ -223,8 +223,11 @@ def test_combinations_that_are_asked_for_are_run() -> None:
 
 
 def test_every_rule_says_whether_a_run_can_show_it() -> None:
-    assert set(SHOWS) == set(all_rules())
-    assert all(bool(each.observables) is (each.how != "no") is not bool(each.why) for each in SHOWS.values())
+    for rule in all_rules().values():
+        shows = rule.shows
+        assert shows is not None, f"{rule.code}: its Rule needs `shown_by` or `not_shown`"
+        assert bool(shows.observables) is (shows.how != "no") is not bool(shows.why), rule.code
+        assert {*shows.observables} <= SHOWS, rule.code
 
 
 def test_the_report() -> None:
@@ -239,6 +242,7 @@ def test_the_report() -> None:
     assert "model(x)  -> a model of the bench" in text
     (found,) = json.loads(json.dumps(as_json([row])))
     assert found["before"]["faults"] == [{"shows": "gradient", "text": "gradient is off", "path": "flag"}]
+    assert found["schema_version"] == 1
     assert (found["step"], found["line"], found["simulated"], found["reason"]) == ("train", 3, True, None)
 
 
@@ -397,7 +401,7 @@ def test_fix_verify_is_for_files(amplint: Amplint, tmp_path: Path) -> None:
 
 
 def test_a_run_that_takes_too_long_is_not_checkable_and_the_next_file_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings(frozenset(SHOWS), isolated=True)
+    settings = Settings(frozenset(all_rules()), isolated=True)
     with Verifier() as verifier:
         run = verifier._run
 

@@ -199,7 +199,7 @@ def test_table(rows: dict[str, Row]) -> None:
 def test_json(rows: dict[str, Row]) -> None:
     (found,) = as_json([rows["good"]])
     assert list(found) == [
-        *("rule", "variant", "path", "shows", "device", "simulated", "verdict", "reason"),
+        *("schema_version", "rule", "variant", "path", "shows", "device", "simulated", "verdict", "reason"),
         *("before", "after", "seconds", "bad", "fixed"),
     ]
     assert (found["rule"], found["variant"], found["verdict"], found["reason"]) == ("AMP900", "good", "confirmed", None)

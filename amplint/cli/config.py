@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from amplint.base.about import SCHEMA_VERSION
 from amplint.base.paths import absolute, shown, visible
 from amplint.base.project_root import Project, project_of, told
 from amplint.base.target import ASSUMED
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from amplint.config.file import Config
 
 _DESCRIPTION = """\
-Print the settings that hold for a file, and where each comes from: a flag, a line of the configuration file, what the
-project requires, or amplint's default; and its project, the folder in which imports are followed. Of values for one key
-the last prevails; lists of rules and `extend-exclude` add up. JSON has: file, configuration, project, project-origin,
-excluded, rules, unfixable, and settings, a list of objects with key, item (of a table), value, origin, holds (false:
-what a pattern says is not for this file)."""
+Print the settings that hold for a file, and where each comes from: a flag, a line of the configuration file, what
+the project requires, or amplint's default; and its project, the folder in which imports are followed. Of values for
+one key the last prevails; lists of rules and `extend-exclude` add up. JSON has: schema_version, file, configuration,
+project, project-origin, excluded, rules, unfixable, and settings, a list of objects with key, item (of a table),
+value, origin, holds (false: what a pattern says is not for this file)."""
 # A key begins these anew, with what it says itself.
 _BEGINS = {"select": ("select", "extend-select", "ignore"), "fixable": ("fixable", "unfixable")}
 _ADDS = ("extend-select", "ignore", "unfixable", "extend-exclude")
@@ -128,6 +129,7 @@ def _required(key: str, said: Sequence[Row], settings: Settings, path: str) -> I
 
 def _as_json(rows: list[Row], about: _About) -> str:
     found = {
+        "schema_version": SCHEMA_VERSION,
         "file": about.path,
         "configuration": about.config.path if about.config else None,
         "project": about.project.folder,

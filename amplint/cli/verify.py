@@ -36,15 +36,15 @@ Check the AMP training steps of a program on real tensors, as they are and with 
 is executed: its steps are interpreted on a small model, over the values of the conditions that matter. Folders of
 fixtures, programs whose first line says what they show, are run with --run only."""
 _EPILOG = """\
-Verdicts: confirmed (misbehaves before, all right after the fix), clean (right as it is), misbehaves (no fix changes it,
-or not all of it), refuted (the fix leaves it wrong, or makes it so), not checkable (and why); of a function that has
-AMP and trains nothing, as evaluation does: no training step. Steps of other files of the project that a named file
-leads to, or is used by, are checked too. Errors are relative to the same step with AMP switched off: regions and
-scalers made with enabled=False. JSON is a list of objects, one a step: path, step, line, verdict, reason, device,
-simulated, before, after, findings, only_run, functions, runs, seconds, notes, cells; or one a fixture: rule, variant,
-path, shows, device, simulated, verdict, reason, before, after, seconds, bad, fixed. Exit codes: 0 all that has AMP
-was checked, or trains nothing, and nothing is refuted or still misbehaves after the fixes; 1 something is or does; 2
-not all could be checked, whatever the rest shows."""
+Verdicts: confirmed (misbehaves before, all right after the fix), clean (right as it is), misbehaves (no fix changes
+it, or not all of it), refuted (the fix leaves it wrong, or makes it so), not checkable (and why); of a function that
+has AMP and trains nothing, as evaluation does: no training step. Steps of other files of the project that a named
+file leads to, or is used by, are checked too. Errors are relative to the same step with AMP switched off: regions
+and scalers made with enabled=False. JSON is a list of objects, one a step: schema_version, path, step, line,
+verdict, reason, device, simulated, before, after, findings, only_run, functions, runs, seconds, notes, cells; or one
+a fixture: schema_version, rule, variant, path, shows, device, simulated, verdict, reason, before, after, seconds,
+bad, fixed. Exit codes: 0 all that has AMP was checked, or trains nothing, and nothing is refuted or still misbehaves
+after the fixes; 1 something is or does; 2 not all could be checked, whatever the rest shows."""
 
 
 def run_verify(arguments: list[str]) -> int:

@@ -128,7 +128,12 @@ def _check(source: Source, settings: Settings, *, noqa: bool = True) -> Result:
         return _check_program(source, settings, noqa=noqa)
     from amplint.sources import doc_blocks  # noqa: PLC0415 - for those who ask
 
-    found = doc_blocks.findings(source, lambda block: _check_program(block, settings, noqa=noqa).findings)
+    def is_about_absence(code: str) -> bool:
+        return all_rules()[code].about_absence
+
+    found = doc_blocks.findings(
+        source, lambda block: _check_program(block, settings, noqa=noqa).findings, is_about_absence
+    )
     if is_document(source.filename):
         return _result(source, found, settings)
     return _check_program(source, settings, found, noqa=noqa)

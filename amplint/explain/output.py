@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Any
 
+from amplint.base.about import SCHEMA_VERSION
 from amplint.base.paths import visible
 from amplint.explain.log_reader import place_of
 from amplint.explain.messages import Cause, Message, plain
@@ -39,6 +40,7 @@ def as_text(found: Found, files: Sequence[Linted], width: int) -> str:
 def as_json(found: Found, files: Sequence[Linted]) -> str:
     """What programs read."""
     document = {
+        "schema_version": SCHEMA_VERSION,
         "messages": [_hit_object(each, found) for each in found.hits],
         "files": [
             {
@@ -67,7 +69,7 @@ def list_text(messages: Iterable[Message]) -> str:
 
 def list_json(messages: Iterable[Message]) -> str:
     """All messages as a list of objects."""
-    return json.dumps([_object(each) for each in messages], indent=2) + "\n"
+    return json.dumps([{"schema_version": SCHEMA_VERSION, **_object(each)} for each in messages], indent=2) + "\n"
 
 
 def _hit(hit: Hit, found: Found, width: int) -> Iterator[str]:

@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from amplint.base.about import SCHEMA_VERSION
 from amplint.explain.messages import leading_to, plain
-from amplint.registry.observables import SHOWS
 from amplint.registry.rule import Rule
 
-# What `amplint verify` found of the rules' fixtures: by rule, a list of objects (tests/proofs.py writes it).
+# What `amplint verify` found of the rules' fixtures: by rule, a list of objects (`python -m tests.generate` writes it).
 PROOFS = Path(__file__).parents[1] / "rules" / "proofs.json"
 
 
@@ -87,8 +87,8 @@ def _shown(wordings: Sequence[str]) -> str:
 
 def _in_a_run(rule: Rule) -> str:
     """Whether `amplint verify` can show it in a step of the user's own."""
-    shows = SHOWS.get(rule.code)
-    if shows is None:  # of a plugin
+    shows = rule.shows
+    if shows is None:  # a plugin's need not say
         return ""
     seen = ", ".join(shows.observables)
     said = {
@@ -112,6 +112,7 @@ def as_json(rules: Sequence[Rule], *, as_list: bool) -> str:
     """The rules as JSON: one object, or a list of them."""
     pages = [
         {
+            "schema_version": SCHEMA_VERSION,
             "name": rule.name,
             "code": rule.code,
             "severity": rule.severity.value,
@@ -119,7 +120,7 @@ def as_json(rules: Sequence[Rule], *, as_list: bool) -> str:
             "summary": rule.summary,
             "explanation": _explanation(rule),
             "proofs": proofs().get(rule.code, []),
-            "run": SHOWS[rule.code]._asdict() if rule.code in SHOWS else None,
+            "run": rule.shows._asdict() if rule.shows else None,
             "plugin": rule.plugin or None,
         }
         for rule in rules

@@ -11,7 +11,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
-from amplint.registry.rule import GROUP, Known, Rule
+from amplint.registry.rule import GROUP, Known, Rule, Shows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +25,12 @@ _INSTALLED = ("site-packages", "dist-packages")
 def all_rules() -> dict[str, Rule]:
     """Every rule by its code, in the order of the codes."""
     return known().rules
+
+
+def shows_of(code: str) -> Shows | None:
+    """Whether a run can show what the rule with a code says; None where the rule doesn't say, or there is none."""
+    rule = all_rules().get(code)
+    return None if rule is None else rule.shows
 
 
 @cache

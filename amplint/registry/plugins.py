@@ -25,8 +25,11 @@ _PREFIX = re.compile(r"[A-Z]{3}")
 _MODULE = re.compile(r"(?!\d)\w+(?:\.(?!\d)\w+)*")
 _LITERAL = r"""(?:"[^"\\\n]*"|'[^'\\\n]*')"""
 _ARGUMENT = rf"""
-    severity\s*=\s*[\w.]+ | trial\s*=\s*(?:True|False) | default\s*=\s*(?P<default>True|False)
+    severity\s*=\s*[\w.]+ | (?:trial|simulated|about_absence)\s*=\s*(?:True|False)
+    | default\s*=\s*(?P<default>True|False)
     | triggers\s*=\s*\((?P<triggers>\s*{_LITERAL}\s*,\s*(?:{_LITERAL}\s*,\s*)*(?:{_LITERAL}\s*)?)\)
+    | not_shown\s*=\s*{_LITERAL}
+    | shown_by\s*=\s*\(\s*{_LITERAL}\s*,\s*(?:{_LITERAL}\s*,\s*)*(?:{_LITERAL}\s*)?\)
 """
 # A header that means what its text says.
 _HEADER = re.compile(rf"\s*__name__\s*,\s*__doc__\s*(?:,\s*(?:{_ARGUMENT})\s*)*,?\s*", re.VERBOSE)

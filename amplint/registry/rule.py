@@ -40,7 +40,7 @@ DOC_HEADINGS = (
 
 OURS = "AMP"  # what the codes of this package start with
 # What a rule's module defines beyond its header.
-_DEFINED = ("doc", "severity", "trial", "run", "doubts")
+_DEFINED = ("doc", "severity", "trial", "shows", "about_absence", "run", "doubts")
 # Where the header starts and ends in the module's text.
 _HEADER, _END = "\nrule = Rule(", ")\n"
 
@@ -49,12 +49,26 @@ class PluginError(Exception):
     """A plugin, or a rule of it, can't be used; the message is one line that names the plugin."""
 
 
+class Shows(NamedTuple):
+    """Whether a run of a training step can show what a rule says: yes, simulated, or no.
+
+    It shows it by `observables`; simulated, on the CPU, where the device is missing. `why` says why it can't.
+    """
+
+    how: str
+    observables: tuple[str, ...] = ()
+    why: str = ""
+
+
 class Rule:
     """One rule. `triggers` are alternatives; within one, every word joined by `&` has to occur in the file.
 
     `triggers` are searched for in the file's bytes before anything is parsed, so each has to be a word without which
     the rule can't fire; in comments and sentences it doesn't count. `trial` says that a fix is offered only after the
     new text was analysed with all rules, though with those for what is deprecated only where they are selected.
+    `shown_by` names the observables by which `amplint verify` sees what the rule says in a run of a user's own step,
+    `simulated` where it takes a device that a CPU only stands in for; else `not_shown` says why no run can show it.
+    `about_absence` says that what is found is that something is missing, which a snippet of a program can't tell.
 
     A rule from the registry knows its header (code, name, triggers, default); the rest it imports on first use.
     `plugin` is the distribution, with its release, that a rule is of; empty for ours.
@@ -63,6 +77,8 @@ class Rule:
     doc: str
     severity: Severity
     trial: bool
+    shows: Shows | None  # None: the rule doesn't say
+    about_absence: bool
     run: Check | None
     doubts: Doubt | None
     plugin = ""
@@ -76,11 +92,18 @@ class Rule:
         triggers: tuple[str, ...] = (),
         default: bool = True,
         trial: bool = True,
+        shown_by: tuple[str, ...] = (),
+        simulated: bool = False,
+        not_shown: str = "",
+        about_absence: bool = False,
     ) -> None:
         self._take_header(module_name, triggers, default)
         self.doc = doc or ""
         self.severity = severity
         self.trial = trial
+        how = "simulated" if simulated else "yes" if shown_by else "no"
+        self.shows = Shows(how, shown_by, not_shown) if shown_by or not_shown else None
+        self.about_absence = about_absence
         self.run = None
         self.doubts = None
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from amplint.base.about import SCHEMA_VERSION
 from amplint.base.paths import is_document, visible
+from amplint.registry import shows_of
 from amplint.report import Report
 
 
@@ -39,11 +41,9 @@ def _found(report: Report) -> str:
 
 def _shown(report: Report) -> int:
     """Of how many findings `amplint verify` may show something."""
-    from amplint.registry.observables import SHOWS  # noqa: PLC0415 - only for what is found
-
-    codes = {code for code, shows in SHOWS.items() if shows.how == "yes"}
     files = [result for result in report.results if result.filename != "-" and not is_document(result.filename)]
-    return sum(finding.code in codes for result in files for finding in result.findings)
+    codes = Counter(finding.code for result in files for finding in result.findings)
+    return sum(times for code, times in codes.items() if (shows := shows_of(code)) and shows.how == "yes")
 
 
 def diff_summary(report: Report) -> str:
@@ -101,6 +101,7 @@ def statistics(report: Report, output_format: str) -> str:
                 "count": count,
                 "fixable": fixable[code] == count,
                 "fixable_count": fixable[code],
+                "schema_version": SCHEMA_VERSION,
             }
             for (code, name), count in rows
         ]

@@ -14,9 +14,6 @@ from amplint.sources.parsing import Refusal, parse, python_tree
 from amplint.sources.source import Source
 
 _IGNORED = re.compile(r"(?m)^[ \t]*(?:<!--|\.\.|\{/\*)[ \t]*amplint:[ \t]*ignore-file\b")
-# A snippet shows what it is about, and not what else the program does: of these rules what is found is that something
-# is missing. They count where nothing is left out, and the scaler is made, used and done with in the block.
-_CLOSED_WORLD = frozenset({"AMP207", "AMP310", "AMP404", "AMP407", "AMP412", "AMP413", "AMP418", "AMP420", "AMP504"})
 _LEFT_OUT = re.compile(r"(?m)(?:^|[:;])[ \t]*\.\.\.[ \t]*(?:#.*)?$|#[^#\n]*\.\.\.|…")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _INNARDS = ("AMP000", "AMP001")
@@ -149,8 +146,14 @@ def _imports(tree: ast.Module) -> dict[str, str]:
     return found
 
 
-def findings(source: Source, check: Callable[[Source], Iterable[Finding]]) -> Iterator[Finding]:
-    """What `check` finds in the blocks, at its place in the document and with fixes of the document."""
+def findings(
+    source: Source, check: Callable[[Source], Iterable[Finding]], is_about_absence: Callable[[str], bool]
+) -> Iterator[Finding]:
+    """What `check` finds in the blocks, at its place in the document and with fixes of the document.
+
+    A snippet shows what it is about, and not what else the program does. That something is missing, which the rules
+    find whose codes are told, counts where nothing is left out and the scaler is made, used and done with in the block.
+    """
     if _IGNORED.search(source.text):
         return
     for block in blocks(source):
@@ -159,7 +162,7 @@ def findings(source: Source, check: Callable[[Source], Iterable[Finding]]) -> It
             whole = _LEFT_OUT.search(code) is None and "GradScaler" in code
             for each in check(block):
                 named = block.text[each.start : each.end]
-                absent = each.code in _CLOSED_WORLD and not whole
+                absent = not whole and is_about_absence(each.code)
                 if not (each.start < block.own or each.code in _INNARDS or absent or named in block.unbound):
                     yield _outside(each, block)
 

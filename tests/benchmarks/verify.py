@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from amplint.config.settings import Settings
-from amplint.registry.observables import SHOWS
+from amplint.registry import all_rules
 from amplint.verify.steps.verify import Verifier
 from tests.benchmarks.measure import Bench, Row
 
@@ -54,7 +54,7 @@ def program(number: int) -> str:
 
 def rows(_: Bench) -> Iterator[Row]:
     """Wall clock of one pass over all the steps."""
-    settings = Settings(frozenset(SHOWS), isolated=True)
+    settings = Settings(frozenset(all_rules()), isolated=True)
     verdicts: Counter[str] = Counter()
     runs = 0
     with Verifier() as verifier:

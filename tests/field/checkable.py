@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from amplint.config.settings import Settings
-from amplint.registry.observables import SHOWS
+from amplint.registry import all_rules
 from amplint.verify.steps.verdict import NOT_CHECKABLE
 from amplint.verify.steps.verify import StepRow, Verifier
 from tests.field.steps import Step, steps_of
@@ -35,7 +35,7 @@ def disagreements(row: StepRow) -> list[str]:
 def main() -> None:
     """Print the steps that can't be checked, the disagreements, and a table."""
     files = [file for name in sys.argv[1:] for file in _files(Path(name))]
-    settings = Settings(frozenset(SHOWS), isolated=True)
+    settings = Settings(frozenset(all_rules()), isolated=True)
     counts: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()
     runs, seconds = 0, 0.0

@@ -15,7 +15,7 @@ import pytest
 
 from tests.field import __main__ as field
 from tests.field import fetch, fixing, index, recall, rounds
-from tests.field.lint import REPOSITORY, FieldFinding, LintRun, read_run
+from tests.field.lint import FieldFinding, LintRun, read_run
 from tests.field.packages import FieldError, Package, choose, read_packages
 from tests.field.report import has_amp_words
 from tests.field.verdicts import COLUMNS, Key, compare, read_verdicts
@@ -415,7 +415,3 @@ def test_blind_rounds_are_whole() -> None:
     assert {each.verdict for each in given} <= set(rounds.JUDGED)
     assert {fix for each in given for fix in (each.safe_fix, each.unsafe_fix)} <= set(rounds.FIXES)
     assert all(each.why for each in given)
-
-
-def test_the_readme_has_the_figures_of_the_blind_rounds() -> None:
-    assert rounds.figures(rounds.read_rounds()) in (REPOSITORY / "README.md").read_text("utf-8")

@@ -1,6 +1,7 @@
 """Autocast's op lists: what a region does to the arguments of an op, by device.
 
 Source: torch 2.13, ATen/autocast_mode.h and aten/src/ATen/autocast_mode.cpp. Other releases differ in a few ops.
+What surprises was measured: docs/amp-facts.md, "Op lists".
 
 Ops are named as the dispatcher names them: "exp" is the default overload of aten::exp, "pow.Tensor_Scalar" one of its
 others. All listed overloads of a base name are treated alike, so that a base name may stand for them; overloads that

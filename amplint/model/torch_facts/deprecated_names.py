@@ -1,6 +1,7 @@
 """The old names of AMP: what each is called now, since when, how its arguments move, and what a release of torch has.
 
 Signatures and releases: torch/amp/autocast_mode.py, torch/amp/grad_scaler.py and torch/cuda/amp/ of torch 1.6 to 2.13.
+What old and new do differently: docs/amp-facts.md, "From old names to new ones"; docs/amp-facts.md, "Releases".
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """GradScaler's state machine, as torch/amp/grad_scaler.py (torch 2.13) has it: one table, and what guards it.
 
 A scaler keeps books: for each optimizer a stage, and whether a check for inf was recorded. Only `update()` clears them.
+What misuse does to gradients and updates was measured: docs/amp-facts.md, "GradScaler (AMP401 to AMP424)".
 """
 
 from __future__ import annotations

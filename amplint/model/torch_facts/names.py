@@ -1,4 +1,7 @@
-"""The qualified names of autocast and GradScaler, and what autocast does where nothing is given."""
+"""The qualified names of autocast and GradScaler, and what autocast does where nothing is given.
+
+See docs/amp-facts.md, "Arguments (AMP201 to AMP215)".
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ SCALER = "torch.amp.GradScaler"
 OLD_SCALER = {"torch.cuda.amp.GradScaler": "cuda", "torch.cpu.amp.GradScaler": "cpu"}
 
 
-# autocast's dtype where none is given (torch/amp/autocast_mode.py; AMP facts measured with torch 2.13).
+# autocast's dtype where none is given (torch/amp/autocast_mode.py of torch 2.13).
 DEFAULT_DTYPE = {
     "cuda": "float16",
     "xpu": "float16",

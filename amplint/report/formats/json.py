@@ -1,4 +1,4 @@
-"""Findings as JSON, in ruff's schema: what reads ruff's output reads this."""
+"""Findings as JSON, with ruff's keys, and which version of these it is: what reads ruff's output reads this."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from amplint.base.about import SCHEMA_VERSION
 from amplint.base.findings import Edit
 from amplint.base.paths import absolute
 from amplint.report import Place, Report
@@ -36,6 +37,7 @@ def as_dict(place: Place) -> dict[str, Any]:
         "message": finding.message,
         "name": finding.name,
         "noqa_row": None if finding.code in UNSUPPRESSIBLE else _noqa_row(place),
+        "schema_version": SCHEMA_VERSION,
         "severity": finding.severity.value,
         "url": None,
     }

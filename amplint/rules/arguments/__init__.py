@@ -1,1 +1,1 @@
-"""AMP201 to AMP215: arguments of autocast and GradScaler."""
+"""AMP2: arguments of autocast and GradScaler."""

@@ -86,7 +86,9 @@ if TYPE_CHECKING:
 # More files with regions than this are not read for one scaler.
 _MOST_FILES = 40
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler",))
+rule = Rule(
+    __name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler",), shown_by=("warning",), simulated=True
+)
 
 
 @rule.check

@@ -57,7 +57,7 @@ from amplint.registry.rule import Rule
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",))
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",), shown_by=("exception",), simulated=True)
 
 _CUDA = Choice('"cuda"', Applicability.UNSAFE)
 _NEW_ORDER = ("dtype", "enabled", "cache_enabled")

@@ -76,7 +76,13 @@ if TYPE_CHECKING:
 
 _MANY = 16  # functions from which a region is looked for
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast", "GradScaler"))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("autocast", "GradScaler"),
+    not_shown="tensors of another device can't be made here",
+)
 
 
 @rule.check

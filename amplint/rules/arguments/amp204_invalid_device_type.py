@@ -53,7 +53,14 @@ from amplint.registry.rule import Rule
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast", "custom_fwd", "custom_bwd"))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("autocast", "custom_fwd", "custom_bwd"),
+    shown_by=("exception",),
+    simulated=True,
+)
 
 _TAKES_TYPE = {AUTOCAST, "torch.amp.custom_fwd", "torch.amp.custom_bwd"}
 # The dtypes that a region does not take: with one it switches itself off.

@@ -56,7 +56,14 @@ from amplint.rules.shared.enabled_flags import said
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & dtype", "autocast & torch.float"))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("autocast & dtype", "autocast & torch.float"),
+    shown_by=("exception", "warning"),
+    simulated=True,
+)
 
 _ONLY_HALF = ("cpu", "xpu", "mps", "hpu")
 _ISLAND = Fix(Applicability.DISPLAY, "Write `enabled=False` where no half precision is wanted")

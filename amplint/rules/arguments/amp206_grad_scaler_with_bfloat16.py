@@ -68,7 +68,13 @@ from amplint.rules.shared.scaler_order import receiver
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler & autocast", "GradScaler & bfloat16"))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("GradScaler & autocast", "GradScaler & bfloat16"),
+    not_shown="a scaler in bfloat16 only costs: gradients and updates are the same",
+)
 
 # A flag that speaks of float16, whose path may have no region here.
 _HALF = re.compile(r"(?i)fp_?16|f16|half|float16|(?<!\d)16")

@@ -65,7 +65,14 @@ from amplint.rules.shared.rehearsal import is_rehearsal
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & backward & step",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("autocast & backward & step",),
+    not_shown="how small the program's gradients are is out of sight",
+    about_absence=True,
+)
 
 # What scales a loss, or may, in small letters; and what each such text has: to look for these first is much quicker.
 _SCALED_BY = (

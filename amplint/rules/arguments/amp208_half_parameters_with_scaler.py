@@ -69,6 +69,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("GradScaler & .half(", "GradScaler & torch.float16", "GradScaler & torch.half"),
+    not_shown="the bench's parameters are float32",
 )
 
 # Adapters are float32 whatever the model is, and it is frozen.

@@ -67,6 +67,7 @@ rule = Rule(
     severity=Severity.NOTE,
     triggers=("autocast & .half(", "autocast & .bfloat16(", "autocast & .to("),
     default=False,
+    not_shown="what is cast is a model or an input, which are out of sight",
 )
 
 # Methods and functions that store what they are given.

@@ -79,7 +79,13 @@ from amplint.rules.shared.scaler_order import receiver
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & backward & cale",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("autocast & backward & cale",),
+    not_shown="how small the program's gradients are is out of sight",
+)
 
 _HALF_TYPES = {"torch.float16", "torch.half", "torch.bfloat16"}
 

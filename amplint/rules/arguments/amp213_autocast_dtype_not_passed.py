@@ -73,7 +73,13 @@ from amplint.rules.shared.enabled_flags import can_be_float16, is_bfloat16
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & bf16", "autocast & bfloat16"))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("autocast & bf16", "autocast & bfloat16"),
+    not_shown="a region in another half type is right in itself",
+)
 
 _ASKS = re.compile(r"(?i)bf_?16|bfloat16")
 _FLOAT16 = re.compile(r"(?i)(?<![a-z])fp_?16|float16|half")

@@ -55,7 +55,7 @@ from amplint.registry.rule import Rule
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler",))
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler",), shown_by=("exception",))
 
 _OLD = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
 _SHARDED = ("device", "init_scale", "backoff_factor", "growth_factor", "growth_interval", "enabled")

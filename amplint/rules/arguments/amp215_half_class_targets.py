@@ -60,6 +60,7 @@ rule = Rule(
         "nll_loss & .half(", "nll_loss & .bfloat16(", "nll_loss & float16 & autocast",
         "NLLLoss & .half(", "NLLLoss & .bfloat16(", "NLLLoss & float16 & autocast",
     ),
+    not_shown="the dtype of a batch is out of sight",
 )  # fmt: skip
 
 _FUNCTIONS = {"torch.nn.functional.nll_loss": False, "torch.nn.functional.cross_entropy": True}

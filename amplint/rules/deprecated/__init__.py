@@ -1,1 +1,1 @@
-"""AMP101 to AMP107: deprecated names."""
+"""AMP1: deprecated names."""

@@ -72,6 +72,8 @@ rule = Rule(
         "autocast & cpu import & amp",
     ),
     trial=False,
+    shown_by=("warning", "exception"),
+    simulated=True,
 )
 
 

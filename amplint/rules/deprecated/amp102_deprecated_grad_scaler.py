@@ -57,7 +57,15 @@ from amplint.registry.rule import Rule
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler & amp",), trial=False)
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("GradScaler & amp",),
+    trial=False,
+    shown_by=("warning",),
+    simulated=True,
+)
 
 
 @rule.check

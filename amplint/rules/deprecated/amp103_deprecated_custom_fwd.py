@@ -61,7 +61,12 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(
-    __name__, __doc__, severity=Severity.WARNING, triggers=("custom_fwd & amp", "custom_bwd & amp"), trial=False
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("custom_fwd & amp", "custom_bwd & amp"),
+    trial=False,
+    not_shown="what a custom autograd function computes isn't interpreted",
 )
 
 

@@ -53,7 +53,13 @@ from amplint.sources.source import lines
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("apex.amp", "apex import", "import apex"))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("apex.amp", "apex import", "import apex"),
+    not_shown="apex is another library",
+)
 
 # What torch has instead of each function of apex.amp, with its autocast and scaler.
 _INSTEAD = {

@@ -66,6 +66,7 @@ rule = Rule(
         "musa & amp & autocast", "musa & amp & GradScaler", "musa & amp & custom_fwd", "musa & amp & custom_bwd",
         "npu & amp & autocast",
     ),
+    not_shown="they are other libraries",
 )  # fmt: skip
 
 _SINCE = "2.4"

@@ -57,7 +57,14 @@ from amplint.registry.rule import Rule
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast", "GradScaler", "custom_fwd", "custom_bwd"))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("autocast", "GradScaler", "custom_fwd", "custom_bwd"),
+    shown_by=("exception",),
+    simulated=True,
+)
 
 _NEW = {AUTOCAST: "1.12", SCALER: "2.3", "torch.amp.custom_fwd": "2.4", "torch.amp.custom_bwd": "2.4"}
 # No release has these; the right name has to be one of torch.amp.

@@ -1,1 +1,1 @@
-"""AMP601 to AMP603: accelerate, Lightning and transformers."""
+"""AMP6: accelerate, Lightning and transformers."""

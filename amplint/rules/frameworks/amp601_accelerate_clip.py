@@ -93,7 +93,13 @@ from amplint.rules.shared.framework_steps import (
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("clip_grad & accelerate",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("clip_grad & accelerate",),
+    shown_by=("gradient", "update", "skips", "exception"),
+)
 
 _SCALES = "fp16"
 # Plugins of engines that scale and clip by themselves.

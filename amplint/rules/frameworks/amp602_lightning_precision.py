@@ -81,6 +81,7 @@ rule = Rule(
         "ightning & amp_backend",
         "ightning & amp_level",
     ),
+    not_shown="what Lightning does in a step is out of sight",
 )
 
 _RENAMED_IN = "2.0"

@@ -1,1 +1,1 @@
-"""AMP000 to AMP002: what amplint says of itself and of files that it can't read."""
+"""AMP0: what amplint says of itself and of files that it can't read."""

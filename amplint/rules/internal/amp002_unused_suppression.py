@@ -47,4 +47,4 @@ from __future__ import annotations
 from amplint.base.findings import Severity
 from amplint.registry.rule import Rule
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, trial=False)
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, trial=False, not_shown="it is about a comment")

@@ -1,1 +1,1 @@
-"""AMP501 to AMP510: what half precision does to numbers."""
+"""AMP5: what half precision does to numbers."""

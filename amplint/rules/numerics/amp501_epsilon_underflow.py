@@ -55,7 +55,11 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(
-    __name__, __doc__, severity=Severity.ERROR, triggers=("autocast & e-", "autocast & E-", "autocast & 0.0000000")
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("autocast & e-", "autocast & E-", "autocast & 0.0000000"),
+    not_shown="what a model and a criterion compute isn't interpreted",
 )
 
 _ADDS = ("add", "add_", "sub", "sub_")

@@ -63,6 +63,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("autocast & masked_fill", "autocast & where", "autocast & e9", "autocast & inf"),
+    not_shown="what a model and a criterion compute isn't interpreted",
 )
 
 _RAISES = ("masked_fill", "masked_fill_", "fill", "fill_", "full_like", "new_full", "index_fill", "index_fill_")

@@ -57,7 +57,13 @@ from amplint.rules.shared.half_ops import met, shown
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & .float",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("autocast & .float",),
+    not_shown="what a model and a criterion compute isn't interpreted",
+)
 
 
 @rule.check

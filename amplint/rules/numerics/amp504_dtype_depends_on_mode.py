@@ -80,6 +80,8 @@ rule = Rule(
         "is_grad_enabled & float & autocast",
         "is_grad_enabled & fp32 & autocast",
     ),
+    not_shown="evaluation isn't run",
+    about_absence=True,
 )
 
 # What a function, or a flag of one, is called that casts to float32.

@@ -62,6 +62,7 @@ rule = Rule(
     severity=Severity.NOTE,
     default=False,
     triggers=("isfinite & .scale( & backward", "isnan & .scale( & backward", "isinf & .scale( & backward"),
+    not_shown="whether a loss is finite hangs on the model and its data",
 )
 
 _REDUCES = re.compile("(?i)reduce|gather")

@@ -73,6 +73,7 @@ rule = Rule(
         "get_total_norm & .scale( & backward",
         "get_total_norm & scaler & step(",
     ),
+    not_shown="what is done with a number that is reported is out of sight",
 )
 
 _METER = re.compile(r"(?i)meter|avg|average|running|metric_logger|log_buffer|(^|_)ema(_|$)")

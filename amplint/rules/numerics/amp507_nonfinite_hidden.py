@@ -82,6 +82,7 @@ rule = Rule(
         "isinf & .scale( & backward",
         "isinf & grad & scaler & step(",
     ),
+    not_shown="what a program does to gradients that are not finite isn't interpreted",
 )
 
 _LOSS = re.compile(r"(?i)loss|criterion|cross_entropy|objective")

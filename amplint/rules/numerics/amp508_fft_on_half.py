@@ -54,7 +54,13 @@ from amplint.rules.shared.half_ops import dtype_of, met, shown, up
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & fft", "autocast & stft"))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("autocast & fft", "autocast & stft"),
+    not_shown="what a model and a criterion compute isn't interpreted",
+)
 
 _TRANSFORMS = [name for name in SPELLINGS if name.startswith("fft_") or name == "stft"]
 

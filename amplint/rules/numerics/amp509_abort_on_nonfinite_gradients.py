@@ -90,6 +90,7 @@ rule = Rule(
         "grad & isinf & .scale( & backward",
         "grad & isinf & scaler & step(",
     ),
+    not_shown="whether gradients overflow hangs on the model and its data",
 )
 
 _ANOMALY = {

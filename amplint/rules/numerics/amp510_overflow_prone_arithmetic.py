@@ -50,7 +50,14 @@ from amplint.rules.shared.half_ops import ZERO_FLOAT16, met, shown, up
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.NOTE, triggers=("autocast",), default=False)
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.NOTE,
+    triggers=("autocast",),
+    default=False,
+    not_shown="what a model and a criterion compute isn't interpreted",
+)
 
 _SQUARES = ("mul", "multiply", "pow", "square")
 # Below it, 1 / epsilon is inf in float16.

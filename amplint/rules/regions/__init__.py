@@ -1,1 +1,1 @@
-"""AMP301 to AMP312: where autocast regions stand."""
+"""AMP3: where autocast regions stand."""

@@ -54,7 +54,9 @@ from amplint.rules.shared.in_region import BACKWARD, bare_functions, cause, fix,
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & backward",))
+rule = Rule(
+    __name__, __doc__, severity=Severity.WARNING, triggers=("autocast & backward",), shown_by=("autocast-state",)
+)
 
 
 @rule.check

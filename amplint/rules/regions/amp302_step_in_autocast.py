@@ -51,7 +51,7 @@ from amplint.rules.shared.in_region import STEPS, cause, fix, inside, region_lin
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & step",))
+rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("autocast & step",), shown_by=("autocast-state",))
 
 
 @rule.check

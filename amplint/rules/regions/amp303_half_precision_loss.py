@@ -66,6 +66,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy", "autocast & kl_div"),
+    not_shown="what a model and a criterion compute isn't interpreted",
 )
 
 _BY_INDEX = ("cross_entropy", "nll_loss", "multi_margin_loss")

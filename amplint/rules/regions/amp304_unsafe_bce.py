@@ -66,7 +66,11 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(
-    __name__, __doc__, severity=Severity.ERROR, triggers=("autocast & binary_cross_entropy", "autocast & BCELoss")
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("autocast & binary_cross_entropy", "autocast & BCELoss"),
+    not_shown="criteria are stand-ins",
 )
 
 _FUNCTION = "torch.nn.functional.binary_cross_entropy"

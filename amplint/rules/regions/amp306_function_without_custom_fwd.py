@@ -84,6 +84,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autograd & Function & autocast & apply & backward", "autograd & Function & custom_bwd"),
+    not_shown="what a custom autograd function computes isn't interpreted",
 )
 
 _FWD, _BWD = "custom_fwd", "custom_bwd"

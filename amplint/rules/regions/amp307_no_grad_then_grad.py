@@ -72,7 +72,13 @@ from amplint.registry.rule import Rule
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & no_grad(", "autocast & inference_mode("))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("autocast & no_grad(", "autocast & inference_mode("),
+    not_shown="which weights a model shares between its calls is out of sight",
+)
 
 _MENDED = "2.11"
 _WITHOUT = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode"}

@@ -51,7 +51,13 @@ from amplint.registry.rule import Rule
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("autocast",),
+    not_shown="the numbers hang on which ops come behind the inner region, in the model",
+)
 
 
 @rule.check

@@ -69,7 +69,13 @@ from amplint.rules.shared.scaler_order import visits
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & backward & step(",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("autocast & backward & step(",),
+    shown_by=("learning", "autocast-state"),
+)
 
 
 @rule.check

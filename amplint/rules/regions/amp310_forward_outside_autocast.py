@@ -63,6 +63,8 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & loss", "autocast & Loss", "autocast & cross_entropy"),
+    not_shown="a forward in float32 is right in itself",
+    about_absence=True,
 )
 
 # Calls that compute nothing in half precision, whatever they belong to.

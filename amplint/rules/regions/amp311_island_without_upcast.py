@@ -62,6 +62,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & enabled=False", "autocast & enabled = False", "autocast & (False"),
+    not_shown="what a model and a criterion compute isn't interpreted",
 )
 
 

@@ -70,6 +70,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("autocast & DataParallel", "autocast & Thread"),
+    not_shown="threads aren't run",
 )
 
 _PARALLEL = {

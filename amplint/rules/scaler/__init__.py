@@ -1,1 +1,1 @@
-"""AMP401 to AMP424: the protocol of GradScaler."""
+"""AMP4: the protocol of GradScaler."""

@@ -77,6 +77,7 @@ rule = Rule(
         "grad & clip & .scale( & backward",
         "grad & norm & .scale( & backward",
     ),
+    shown_by=("gradient", "update", "skips"),
 )
 
 _ELSEWHERE = "what scales and what steps stands in other functions"

@@ -80,7 +80,13 @@ from amplint.rules.shared.scaler_order import (
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=(".scale( & backward & step(",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=(".scale( & backward & step(",),
+    shown_by=("skips", "update", "gradient", "exception"),
+)
 
 # Classes that may take the scale out by themselves.
 _SCALES = re.compile(r"(?i)amp|fp16|half|scal|mixed|deepspeed|zero")

@@ -74,7 +74,13 @@ from amplint.rules.shared.scaler_order import (
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("backward & scaler & step(", "backward & unscale_"))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("backward & scaler & step(", "backward & unscale_"),
+    shown_by=("exception", "gradient", "update"),
+)
 
 
 @rule.check

@@ -84,7 +84,12 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 rule = Rule(
-    __name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", ".scale( & step( & backward", "unscale_")
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("scaler & step(", ".scale( & step( & backward", "unscale_"),
+    shown_by=("exception", "skips", "gradient"),
+    about_absence=True,
 )
 
 

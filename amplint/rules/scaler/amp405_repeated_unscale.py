@@ -62,7 +62,7 @@ from amplint.rules.shared.scaler_order import (
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("unscale_",))
+rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("unscale_",), shown_by=("exception",))
 
 _ELSEWHERE = "the two stand in different functions: unscale in one of them"
 

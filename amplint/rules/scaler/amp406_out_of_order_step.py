@@ -58,7 +58,13 @@ from amplint.rules.shared.scaler_order import Found, calls_of, fix_at_home, one_
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", ".scale( & step( & backward"))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("scaler & step(", ".scale( & step( & backward"),
+    shown_by=("exception", "gradient", "update"),
+)
 
 
 @rule.check

@@ -92,6 +92,8 @@ rule = Rule(
         "grad & None & unscale_",
         "requires_grad & .scale( & step(",
     ),
+    shown_by=("exception", "gradient"),
+    about_absence=True,
 )
 
 

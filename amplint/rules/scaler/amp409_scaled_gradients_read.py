@@ -77,6 +77,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=("grad & .scale( & backward", "grad & scaler & step("),
+    shown_by=("gradient",),
 )
 
 _ELSEWHERE = "what scales and what steps stands in other functions"

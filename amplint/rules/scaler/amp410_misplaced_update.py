@@ -89,6 +89,7 @@ rule = Rule(
     __doc__,
     severity=Severity.ERROR,
     triggers=("update( & scaler & step(", "update( & scaler & backward", "update( & .scale( & backward"),
+    shown_by=("exception", "gradient", "update", "skips"),
 )
 
 _NOTHING = "nothing was unscaled or stepped since the last update(), which raises"

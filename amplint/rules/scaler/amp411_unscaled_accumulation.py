@@ -62,7 +62,13 @@ from amplint.rules.shared.scaler_order import Found, dynamic, found, guards, one
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=(".scale( & backward & step(", ".scale( & unscale_"))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=(".scale( & backward & step(", ".scale( & unscale_"),
+    shown_by=("update", "gradient"),
+)
 
 _NEVER_CLEARED = (
     "nothing in sight clears the gradients: without the exception each iteration would add its own to the last one's"

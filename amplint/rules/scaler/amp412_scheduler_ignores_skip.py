@@ -72,6 +72,8 @@ rule = Rule(
     severity=Severity.NOTE,
     triggers=("scaler & sched & step(", ".scale( & sched & step("),
     default=False,
+    not_shown="schedulers aren't run",
+    about_absence=True,
 )
 
 _NAME = "scale_before"

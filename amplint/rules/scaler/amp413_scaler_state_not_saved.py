@@ -103,7 +103,14 @@ from amplint.rules.shared.scaler_usage import (
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("GradScaler & state_dict & optim",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("GradScaler & state_dict & optim",),
+    not_shown="checkpoints are neither written nor read",
+    about_absence=True,
+)
 
 # What a model's entry is called where it is not its state_dict().
 _MODEL = re.compile(r"(?i)model|net|ema|weight|module|param|state_dict")

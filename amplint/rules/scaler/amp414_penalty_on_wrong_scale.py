@@ -65,7 +65,13 @@ from amplint.rules.shared.scaler_order import always_off, visits
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("create_graph & .scale( & grad(",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("create_graph & .scale( & grad(",),
+    shown_by=("gradient", "update"),
+)
 
 
 @rule.check

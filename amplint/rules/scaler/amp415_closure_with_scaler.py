@@ -56,7 +56,9 @@ from amplint.rules.shared.scaler_order import always_off, visits
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", ".scale( & step("))
+rule = Rule(
+    __name__, __doc__, severity=Severity.ERROR, triggers=("scaler & step(", ".scale( & step("), shown_by=("exception",)
+)
 
 _SCALERS = {SCALER, *OLD_SCALER}
 

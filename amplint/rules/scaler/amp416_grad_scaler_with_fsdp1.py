@@ -65,7 +65,13 @@ from amplint.rules.shared.scaler_usage import Life, flags_in, float16_possible, 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler & FullyShardedDataParallel",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("GradScaler & FullyShardedDataParallel",),
+    not_shown="it takes several processes",
+)
 
 _FSDP = {
     "torch.distributed.fsdp.FullyShardedDataParallel",

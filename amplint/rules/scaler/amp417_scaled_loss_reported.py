@@ -62,7 +62,13 @@ from amplint.rules.shared.scaler_order import always_off, visits
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=(".scale( & backward",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=(".scale( & backward",),
+    not_shown="what is done with a number that is reported is out of sight",
+)
 
 _WORDS = {"logged": "logged", "compared": "compared", "stored": "kept", "returned": "returned"}
 # Functions that ask for NaN and infinity, which are the same at every scale.

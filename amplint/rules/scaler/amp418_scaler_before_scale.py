@@ -64,7 +64,14 @@ from amplint.rules.shared.scaler_order import (
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("GradScaler",),
+    shown_by=("exception", "gradient"),
+    about_absence=True,
+)
 
 
 @rule.check

@@ -73,6 +73,7 @@ rule = Rule(
         "grad & clamp & .scale( & step(",
         "grad & norm & .scale( & step(",
     ),
+    shown_by=("gradient", "update"),
 )
 
 

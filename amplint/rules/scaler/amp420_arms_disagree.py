@@ -68,6 +68,8 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=(".scale( & backward & step( & else", ".scale( & backward & step( & elif"),
+    not_shown="each arm is right in itself, or another rule's misuse",
+    about_absence=True,
 )
 
 # What puts names where no binding shows them.

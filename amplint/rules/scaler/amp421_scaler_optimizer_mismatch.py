@@ -61,7 +61,13 @@ from amplint.rules.shared.scaler_order import receiver
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("unscale_( & step(",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("unscale_( & step(",),
+    shown_by=("exception", "skips", "gradient"),
+)
 
 _OPTIMIZERS = ("torch.optim.", "torch.distributed.optim.")
 # A call that can't be seen is taken at its word: one that is named so may do what the step waits for.

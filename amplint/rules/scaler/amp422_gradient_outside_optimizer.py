@@ -69,6 +69,7 @@ rule = Rule(
     __doc__,
     severity=Severity.WARNING,
     triggers=(".grad & .scale( & backward & requires_grad", ".grad & .scale( & backward & Parameter("),
+    not_shown="gradients of inputs and of tensors outside the optimizer aren't compared",
 )
 
 _PARAMETERS = {"torch.nn.Parameter", "torch.nn.parameter.Parameter"}

@@ -73,7 +73,13 @@ from amplint.rules.shared.scaler_usage import Life, argument_of, asks, every_lif
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("GradScaler & enabled",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.ERROR,
+    triggers=("GradScaler & enabled",),
+    not_shown="checkpoints are neither written nor read",
+)
 
 
 @rule.check

@@ -57,7 +57,13 @@ from amplint.rules.shared.schedulers import Pair, asks_for, pairs
 if TYPE_CHECKING:
     from amplint.model import Module
 
-rule = Rule(__name__, __doc__, severity=Severity.WARNING, triggers=("sched & scaler & step(",))
+rule = Rule(
+    __name__,
+    __doc__,
+    severity=Severity.WARNING,
+    triggers=("sched & scaler & step(",),
+    not_shown="schedulers aren't run",
+)
 
 
 @rule.check

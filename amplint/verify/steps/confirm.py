@@ -10,9 +10,10 @@ from amplint.base.findings import Finding
 from amplint.config.settings import Settings
 from amplint.engine.file import Wanted, fix_bytes
 from amplint.engine.result import FixResult
-from amplint.registry.observables import SHOWS
+from amplint.registry import shows_of
 from amplint.sources.source import Source
 from amplint.verify.steps.judge import RIGHT, WRONG
+from amplint.verify.steps.verdict import shown_by
 from amplint.verify.steps.verify import MODULE, StepRow, Verifier, name_at
 
 _Group = tuple[str, str, str]
@@ -61,7 +62,7 @@ class Confirmation:
         if source is None or not self._is_offered(finding):
             return None
         unit = next(unit for each, unit in self._units(source, self.fixed.result.findings) if each is finding)
-        shows = SHOWS.get(finding.code)
+        shows = shows_of(finding.code)
         if shows is None or not shows.observables:
             return f"no run can confirm it: {shows.why if shows else 'the rule says nothing of runs'}"
         if not any(unit.function in row.functions for row in self._rows):
@@ -108,7 +109,7 @@ class Confirmation:
     @staticmethod
     def _in_turn(allowed: dict[Unit, None]) -> Iterator[list[Unit]]:
         """What is tried to be left out: first all that no run can show, then each fix by itself, the last first."""
-        unshown = [each for each in allowed if each.code not in SHOWS or not SHOWS[each.code].observables]
+        unshown = [each for each in allowed if not shown_by([each.code])]
         if len(unshown) > 1:
             yield unshown
         yield from ([each] for each in [*unshown, *reversed([each for each in allowed if each not in unshown])])

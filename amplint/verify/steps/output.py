@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from amplint.base.about import SCHEMA_VERSION
 from amplint.base.paths import absolute, shown
 from amplint.base.project_root import NOWHERE, Project, Start, project_of, told
-from amplint.registry.observables import SHOWS
+from amplint.registry import shows_of
 from amplint.verify.fixtures.output import finite, lines_of
 from amplint.verify.steps.looks import Kind
 from amplint.verify.steps.verdict import NO_STEP
@@ -100,7 +101,7 @@ def _shown(finding: Found) -> str:
     """Whether the run shows a finding, in words."""
     if finding.shown is not None:
         return "the run shows it" if finding.shown else "the run doesn't show it"
-    shows = SHOWS.get(finding.code)
+    shows = shows_of(finding.code)
     if shows is not None and shows.observables:
         return "its step couldn't be judged"
     return f"the run can't show it: {shows.why if shows else 'the rule says nothing of runs'}"
@@ -218,6 +219,7 @@ def as_json(rows: Sequence[StepRow]) -> list[dict[str, Any]]:
 
 def _object(row: StepRow) -> dict[str, Any]:
     return {
+        "schema_version": SCHEMA_VERSION,
         "path": row.path,
         "step": row.name,
         "line": row.row,

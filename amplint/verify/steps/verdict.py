@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
-from amplint.registry.observables import SHOWS
+from amplint.registry import shows_of
 from amplint.verify.steps.judge import RIGHT, UNKNOWN, WRONG, Judged
 
 CONFIRMED, CLEAN, REFUTED, MISBEHAVES, NOT_CHECKABLE = "confirmed", "clean", "refuted", "misbehaves", "not checkable"
@@ -142,7 +142,7 @@ def _listed(whats: Iterable[str], others: Iterable[str]) -> str:
 
 def shown_by(codes: Iterable[str]) -> set[str]:
     """The observables by which a run shows what rules say."""
-    return {each for code in codes if code in SHOWS for each in SHOWS[code].observables}
+    return {each for code in codes if (shows := shows_of(code)) for each in shows.observables}
 
 
 def _first(judged: Judged, observables: set[str]) -> str:
@@ -154,7 +154,7 @@ def compared(judged: Judged, findings: Sequence[tuple[str, int, str, bool]]) -> 
     shown = {each.shows for each in judged.faults}
     found = []
     for code, row, message, fixed in findings:
-        rule = SHOWS.get(code)
+        rule = shows_of(code)
         can = rule is not None and rule.observables and judged.state in (RIGHT, WRONG)
         found.append(Found(code, row, message, fixed, bool(shown & set(rule.observables)) if can and rule else None))
     return found

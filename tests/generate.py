@@ -1,0 +1,138 @@
+"""Writes the files that are made of others: the rules' pages, the README's tables, the schema, the proofs.
+
+    python -m tests.generate                     # fixtures of which nothing is written down are run, the others are not
+    python -m tests.generate --proofs AMP401     # those of a rule are run again
+    python -m tests.generate --proofs            # all are: minutes
+
+`tests/test_generated.py` checks that all of it is current. Only running fixtures takes torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from amplint.config import schema
+from amplint.config.defaults import DEFAULT_EXCLUDE
+from amplint.config.keys import KEYS
+from amplint.guide import RULES
+from amplint.guide.rule_pages import PROOFS, as_document, proofs
+from amplint.registry import all_rules
+from amplint.registry.rule import OURS, Rule
+from tests.field import rounds
+from tests.field.packages import read_packages
+from tests.proofs import proofs_table, run_again, without_the_gone
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+SCHEMA = Path(schema.__file__).with_name("schema.json")
+_VERDICTS = ROOT / "tests" / "field" / "verdicts.csv"
+_SECTION = "(?<=<!-- {0} -->\n).*?(?=<!-- /{0} -->)"
+
+
+def rules_table() -> str:
+    """The README's table of rules."""
+    rows = ["| code | name | severity | what is wrong |", "|---|---|---|---|"]
+    rows += [f"| {each.code} | {each.name} | {each.severity.value} | {each.summary} |" for each in _own()]
+    return "\n".join(rows) + "\n"
+
+
+def keys_table() -> str:
+    """The README's table of what can be configured."""
+    rows = ["| key | value | default | |", "|---|---|---|---|"]
+    for key in KEYS.values():
+        default = key.unset if key.default is None else _shown(key.default)
+        rows.append(f"| `{key.name}` | {key.kind.words} | {default} | {key.doc} |")
+    return "\n".join(rows) + "\n"
+
+
+def found() -> str:
+    """What was found in real code, and what a person said who read each place."""
+    with _VERDICTS.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    verdicts = Counter(row["verdict"] for row in rows)
+    legacy = sum(row["code"].startswith("AMP1") for row in rows)
+    packages = len({row["package"] for row in rows})
+    judged = f"{verdicts['right']} are right, {verdicts['unsure']} unsure, {verdicts['wrong'] or 'none'} wrong"
+    text = (
+        f"**What it finds.** In {len(read_packages())} packages from PyPI it reports {len(rows)} places, in {packages} "
+        f"of them: {legacy} names that are deprecated or gone, {len(rows) - legacy} misuses. A person read each: "
+        f"{judged} (what was wrong once is mended); see [On real code](#on-real-code)."
+    )
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def rounds_table() -> str:
+    """The README's table of the rounds of readers."""
+    return rounds.figures(rounds.read_rounds()) + "\n"
+
+
+# What stands in the README between `<!-- name -->` and `<!-- /name -->`.
+SECTIONS: Mapping[str, Callable[[], str]] = {
+    "found": found,
+    "keys": keys_table,
+    "proofs": proofs_table,
+    "rounds": rounds_table,
+    "rules": rules_table,
+}
+
+
+def readme() -> str:
+    """The README with what follows from other files as they are."""
+    text = README.read_text("utf-8")
+    for name, make in SECTIONS.items():
+        made = make()
+        text, times = re.subn(_SECTION.format(name), lambda _, made=made: made, text, flags=re.DOTALL)
+        assert times == 1, f"the README needs one place for {name}"
+    return text
+
+
+def proofs_text() -> str:
+    """What is written down of fixtures, without those that there are no more."""
+    written = json.loads(PROOFS.read_text("utf-8"))
+    return json.dumps({**written, "proofs": without_the_gone(written["proofs"])}, indent=1) + "\n"
+
+
+# The files and what makes each, in the order in which one follows from another.
+FILES: Mapping[Path, Callable[[], str]] = {
+    PROOFS: proofs_text,
+    SCHEMA: schema.text,
+    RULES: lambda: as_document(_own()),
+    README: readme,
+}
+
+
+def _own() -> list[Rule]:
+    """The rules of this package: a plugin may be installed."""
+    return [rule for code, rule in all_rules().items() if code.startswith(OURS)]
+
+
+def _shown(value: object) -> str:
+    if value == list(DEFAULT_EXCLUDE):
+        return "version control, environments, caches, build products"
+    return f"`{json.dumps(value)}`"
+
+
+def main() -> None:
+    """Write what is not current, and name it."""
+    parser = argparse.ArgumentParser(prog="python -m tests.generate", description=__doc__.partition("\n")[0])
+    parser.add_argument("--proofs", nargs="*", metavar="CODE", help="run the fixtures of these rules again, or all")
+    again = parser.parse_args().proofs
+    codes = None if again is None else frozenset(again or all_rules())
+    run_again(codes or frozenset())
+    for path, make in FILES.items():
+        text = make()
+        if path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+            proofs.cache_clear()
+            print(f"written: {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
