@@ -16,7 +16,7 @@ from amplint.verify.interpreter.run_state import RunState
 from amplint.verify.interpreter.standins import MISSING, Dotted, Key, Unknown, value_of
 from amplint.verify.interpreter.truth import Truth
 
-LONGEST_PERIOD = 32  # micro steps of a step that are run as they are
+_LONGEST_PERIOD = 32  # micro steps of a step that are run as they are
 _SHORT_PERIOD = 8  # the same of a counter that is out of sight
 _LOSS = re.compile(r"(?i)loss|crit|\berr|objective")
 _NAMED = (Unknown, Dotted)
@@ -84,7 +84,7 @@ class Arithmetic:
         if op == "Modulo" and isinstance(left, int):
             if isinstance(right, Unknown):
                 return Unknown(text, counts=lambda matters: left % self._facts.number(right, matters=matters))
-            if isinstance(right, int) and 0 < right <= LONGEST_PERIOD:
+            if isinstance(right, int) and 0 < right <= _LONGEST_PERIOD:
                 self._stage.knowledge.learn_period(right)
         if op in _SUMS and isinstance(left, Unknown) and type(right) is int:
             if left.counts is not None or left.text in self._facts.periods:

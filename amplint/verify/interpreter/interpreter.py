@@ -46,7 +46,7 @@ from amplint.verify.interpreter.with_statements import WithStatements
 from amplint.verify.interpreter.world import Stage
 from amplint.verify.program.program import Code, Step
 
-ITERATIONS = 4  # of a loop over batches, and calls of a step that has no loop
+_ITERATIONS = 4  # of a loop over batches, and calls of a step that has no loop
 _MOST_ITERATIONS = 64
 
 
@@ -63,7 +63,7 @@ class Interpreter:
         stage.clears_itself = not step.clears or stage.knowledge.cleared
         facts = Facts(choices, code.periods, stage.knowledge.there)
         self.record = record = RunRecord(code)
-        iterations = min(_MOST_ITERATIONS, max(ITERATIONS, stage.knowledge.period * 2))
+        iterations = min(_MOST_ITERATIONS, max(_ITERATIONS, stage.knowledge.period * 2))
         self._state = state = RunState(stage, facts, record, iterations)
         self._evaluator, self._suites = Evaluator(state), Suites()
         self._frames = LazyFrames(code, step.function, cls, stage.knowledge, self._evaluator)

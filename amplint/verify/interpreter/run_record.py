@@ -18,9 +18,10 @@ class RunRecord:
     code: Code
     executed: set[ir.Value] = field(default_factory=set)  # calls that are events
     applied: set[int] = field(default_factory=set)  # functions that were run, by their ids
-    decided: dict[int, set[bool | None]] = field(default_factory=dict)  # how tests of ifs came out, by their ids;
-    # None: by a choice
-    notes: dict[tuple[int, str], str] = field(default_factory=dict)  # by line and text, and what it was replaced by
+    # How tests of ifs came out, by their ids; None: by a choice.
+    decided: dict[int, set[bool | None]] = field(default_factory=dict)
+    # What was run, by its line and text, and what it was replaced by.
+    notes: dict[tuple[int, str], str] = field(default_factory=dict)
     touched: set[tuple[str, int]] = field(default_factory=set)  # functions with such lines, run or only read, and lines
     unseen_effects: dict[str, str] = field(default_factory=dict)  # lines with calls that can do anything to training
     heard: list[warnings.WarningMessage] = field(default_factory=list)  # what torch warns of, as it is caught
