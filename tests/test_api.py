@@ -302,7 +302,7 @@ class TestSettings:
         [
             ({"select": "AMP4"}, "'select' must be a list of strings"),
             ({"ignore": [4]}, "'ignore' must be a list of strings"),
-            ({"extend_select": ["AMP999"]}, "'extend-select': unknown rule 'AMP999'; the nearest is AMP603"),
+            ({"extend_select": ["AMP999"]}, "'extend-select': unknown rule 'AMP999'; the nearest is AMP6"),
             (
                 {"target_torch": "new"},
                 "'target-torch': 'new' is neither a release",

@@ -55,7 +55,8 @@ def test_rule_takes_names_and_several(project: Write, amplint: Run) -> None:
     assert page == amplint("rule", "clip-without-unscale") == amplint("rule", "amp401")
     assert page == amplint("rule", "Clip-Without-Unscale", "AMP401")
     assert amplint("rule", "AMP401", "repeated-unscale").out == page.out + "\n" + amplint("rule", "AMP405").out
-    assert amplint("rule", "AMP60").out.count("\n## What it does\n") == 3
+    family = [code for code in all_rules() if code.startswith("AMP60")]
+    assert amplint("rule", "AMP60").out.count("\n## What it does\n") == len(family) >= 3
     objects = json.loads(amplint("rule", "clip-without-unscale", "AMP405", "--output-format=json").out)
     assert [each["code"] for each in objects] == ["AMP401", "AMP405"]
 

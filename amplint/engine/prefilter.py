@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from amplint.registry.rule import Rule
 
 FOLLOWING = "AMP2"  # from this on rules look at what a file takes from others
-# Each alternative of each of our rules' trigger words has one of these in it: what has none of them needs no closer
-# look. They are few, and rare in code that has nothing to do with AMP.
+# Most alternatives of rules' trigger words have one of these in them: what has none of them needs no closer look. They
+# are few, and rare in code that has nothing to do with AMP. An alternative without one is sought by its longest word.
 ROOTS = (
     b"autocast", b"caler", b".scale(", b"unscale_", b"custom_fwd", b"custom_bwd", b"apex", b".half(", b".bfloat16(",
     b"clip_grad", b"ightning", b"TrainingArguments", b"32=self.training", b"32 = self.training",
