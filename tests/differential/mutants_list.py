@@ -113,8 +113,8 @@ FAULTS = (
     Fault(
         "a direct step of scaled gradients passes",
         "flow/transfer.py",
-        'if held.kind in ("scaled", "mixed"):\n            how',
-        'if held.kind == "mixed":\n            how',
+        'if held.kind in ("scaled", "mixed"):\n            kind',
+        'if held.kind == "mixed":\n            kind',
     ),
     Fault(
         "a step alone divides nothing",
@@ -137,8 +137,8 @@ FAULTS = (
     Fault(
         "what an earlier iteration left is taken for this one's",
         "flow/transfer.py",
-        "event.call.id, state.is_carried(scaler, optimizer)",
-        "event.call.id, False",
+        "carried = state.is_carried(scaler, optimizer)",
+        "carried = False",
     ),
     Fault(
         "scaled gradients on top of unscaled ones pass the step",

@@ -1,7 +1,7 @@
 """Reader 1: runs a function's events through its branches, loops and calls, along every path.
 
 An abstract interpreter over the IR. What it yields are *visits*, each event with the states in which paths reach it,
-and *issues*, the misuse that a path shows. Rules read these; nothing here knows a rule's message or fix.
+and *violations*, the misuse that a path shows. Rules read these; nothing here knows a rule's message or fix.
 
 Where it can't see it goes silent: a call that may do anything leaves the gradients "unknown", a function with too
 many paths yields nothing at all.
@@ -10,7 +10,7 @@ many paths yields nothing at all.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,11 +18,12 @@ from amplint.model.calls.call_graph import Calls
 from amplint.model.calls.events import CLIPS, events
 from amplint.model.flow.eval_expressions import MAX_WORK
 from amplint.model.flow.eval_statements import Statements
+from amplint.model.flow.event_states import SeveralOptimizersError, TooManyPathsError, Visit
 from amplint.model.flow.guessed_branches import OF_WHAT_IS_MISSING
 from amplint.model.flow.open_regions import Regions
 from amplint.model.flow.state import State
 from amplint.model.flow.unreached_events import Unmet
-from amplint.model.flow.visits import Issue, SeveralOptimizersError, TooManyPathsError, Visit
+from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.inference.value_sets import is_off
 from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import objects
@@ -82,7 +83,7 @@ class Flow:
         except SeveralOptimizersError:
             return self._run(depth, effort, several=True)
         except TooManyPathsError:
-            self._transfer.visits, self._transfer.issues = {}, {}
+            self._transfer.visits, self._transfer.violations = {}, {}
             return False
         for state in (*paths.normal, *paths.exits, *paths.raises):
             self._transfer.end(state)
@@ -147,12 +148,19 @@ class Flow:
         """The visits in the order of the text."""
         return sorted(self.visits.values(), key=lambda visit: visit.event.call.id)
 
-    def found(self, code: str) -> list[tuple[Issue, list[State]]]:
-        """The misuse of one code, with the states that show it, in the order of the text."""
-        shown = [each for each in self._transfer.issues.items() if each[0].code == code]
-        if code in OF_WHAT_IS_MISSING:
-            shown = [(issue, self._expressions.guesses.proven(issue, states)) for issue, states in shown]
-        return sorted(((issue, states) for issue, states in shown if states), key=lambda each: each[0])
+    def violations(self, kinds: Collection[ViolationKind]) -> list[tuple[Violation, list[State]]]:
+        """The misuse of some kinds, with the states that show it, in the order of the text."""
+        shown = [
+            (violation, self._proven(violation, states))
+            for violation, states in self._transfer.violations.items()
+            if violation.kind in kinds
+        ]
+        return sorted(((violation, states) for violation, states in shown if states), key=lambda each: each[0].order)
+
+    def _proven(self, violation: Violation, states: list[State]) -> list[State]:
+        """The states that show a violation for sure: what is missing there is not missing by a guess alone."""
+        missing = violation.kind in OF_WHAT_IS_MISSING
+        return self._expressions.guesses.proven(violation, states) if missing else states
 
     def sees_gradients(self, call: int) -> bool:
         """Whether in each state that reaches a call it is known what the gradients are, or all scalers are off."""

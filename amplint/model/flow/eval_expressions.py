@@ -13,6 +13,7 @@ from amplint.model.calls.predicates import Predicates
 from amplint.model.calls.relevant_variables import is_asked, makes_loss
 from amplint.model.flow.containers import Containers
 from amplint.model.flow.effects import Acting
+from amplint.model.flow.event_states import TooManyPathsError
 from amplint.model.flow.gradient_reads import read_of
 from amplint.model.flow.gradients import Gradients
 from amplint.model.flow.guessed_branches import Guesses
@@ -22,7 +23,6 @@ from amplint.model.flow.path_sets import Outcome, Paths, joined
 from amplint.model.flow.state import Abstract, State
 from amplint.model.flow.tensors import Tensors, may_divide
 from amplint.model.flow.transfer import Transfer
-from amplint.model.flow.visits import TooManyPathsError
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import Callee, Frame

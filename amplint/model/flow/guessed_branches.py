@@ -12,16 +12,23 @@ from typing import TYPE_CHECKING
 
 from amplint.model.flow.path_sets import Outcome
 from amplint.model.flow.state import GUESS, State
+from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
 
 if TYPE_CHECKING:
     from amplint.model import Module
-    from amplint.model.flow.visits import Issue
 
 # The misuse that consists of something not having been done before.
-OF_WHAT_IS_MISSING = ("AMP407", "AMP418")
+OF_WHAT_IS_MISSING = frozenset(
+    (
+        ViolationKind.STEP_OF_LOST_GRADIENTS,
+        ViolationKind.USE_OF_NO_GRADIENTS,
+        ViolationKind.STEP_WITHOUT_CHECK,
+        ViolationKind.CALL_BEFORE_SCALE,
+    )
+)
 _EMPTY = ("none", "zeros", "entry")
 # What says the same whenever it is asked, of what is given.
 _FIXED = ("torch.", "os.", "platform.", "builtins.isinstance", "builtins.hasattr", "builtins.callable")
@@ -123,7 +130,7 @@ class Guesses:
             return outcome
         return outcome._replace(state=state.with_fact(_fact(number), outcome.holds))
 
-    def proven(self, issue: Issue, states: list[State]) -> list[State]:
+    def proven(self, violation: Violation, states: list[State]) -> list[State]:
         """The paths that show a misuse, without those that do so by guesses that may be wrong."""
         clauses = {state: frozenset(fact for fact in state.facts if fact[0].startswith(GUESS)) for state in states}
         if frozenset() in _without_complements(set(clauses.values())):
@@ -131,16 +138,16 @@ class Guesses:
         return [
             state
             for state, clause in clauses.items()
-            if not any(self._may_be_wrong(name, issue, state) for name, _ in clause)
+            if not any(self._may_be_wrong(name, violation, state) for name, _ in clause)
         ]
 
-    def _may_be_wrong(self, name: str, issue: Issue, state: State) -> bool:
+    def _may_be_wrong(self, name: str, violation: Violation, state: State) -> bool:
         """Whether some paths came to a condition with what this one lacked there already."""
         entering = self._entering.get(name, set())
-        if issue.code == "AMP418":
-            return any(each.machine(issue.scaler).scaled for each in entering)
-        cleared = state.gradients_of(issue.optimizer).cleared
-        held = [each.gradients_of(issue.optimizer) for each in entering]
+        if violation.kind is ViolationKind.CALL_BEFORE_SCALE:
+            return any(each.machine(violation.scaler).scaled for each in entering)
+        cleared = state.gradients_of(violation.optimizer).cleared
+        held = [each.gradients_of(violation.optimizer) for each in entering]
         return any(each.kind not in _EMPTY for each in held) and any(
             each.is_empty() and each.cleared == cleared for each in held
         )

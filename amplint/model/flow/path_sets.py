@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.model.flow.event_states import MAX_STATES, TooManyPathsError
 from amplint.model.flow.state import GUESS, Abstract, State
-from amplint.model.flow.visits import MAX_STATES, TooManyPathsError
 
 if TYPE_CHECKING:
     from amplint.model.syntax import ir

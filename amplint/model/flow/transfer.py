@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from amplint.model.flow.event_states import MAX_VISITS, Followed, SeveralOptimizersError, TooManyPathsError, Visit
 from amplint.model.flow.gradients import ENTRY, Gradients, after_clear, after_plain, after_scaled, after_unscale
 from amplint.model.flow.parameter_ownership import Ownership
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.scaler_enabled import Switches
 from amplint.model.flow.state import Clipped, State
 from amplint.model.flow.tensors import Tensors
-from amplint.model.flow.visits import MAX_VISITS, Followed, Issue, SeveralOptimizersError, TooManyPathsError, Visit
+from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
@@ -44,7 +45,7 @@ class Transfer:
         self._tensors = tensors
         self.switches = Switches(self._objects, conditions)
         self.visits: dict[int, Visit] = {}
-        self.issues: dict[Issue, list[State]] = {}
+        self.violations: dict[Violation, list[State]] = {}
         self.site = 0  # the call that is being followed
 
     def visit(self, event: Event, state: State) -> State | None:
@@ -80,8 +81,8 @@ class Transfer:
             optimizer=state.object_of(event.optimizer) if event.optimizer else event.optimizer,
         )
 
-    def _tell(self, issue: Issue, state: State) -> None:
-        states = self.issues.setdefault(issue, [])
+    def _report(self, violation: Violation, state: State) -> None:
+        states = self.violations.setdefault(violation, [])
         if state not in states:
             states.append(state)
 
@@ -217,17 +218,27 @@ class Transfer:
         if scaled and (certain or not state.touched() or self._is_anothers(held[scaled[0]], state)):
             its = held[scaled[0]]
             # A second clip of the same gradients is told only if the first turns out to be right.
-            cause, how = (its.told, "again") if its.told in pending - {call} else (its.origin, its.kind)
-            self._tell(Issue("AMP401", call, cause, call, its.scaler, scaled[0], how), state)
+            if its.told in pending - {call}:
+                violation = Violation(ViolationKind.CLIP_OF_SCALED_AGAIN, call, its.told, call, its.scaler, scaled[0])
+            else:
+                violation = Violation(
+                    ViolationKind.CLIP_OF_SCALED, call, its.origin, call, its.scaler, scaled[0], gradients=its.kind
+                )
+            self._report(violation, state)
             for each in scaled:
                 told = held[each]._replace(told=held[each].told or call)
                 state = state.with_gradients(each, told) if each else state.but(rest=told)
         elif all(its.kind == "entry" for its in held.values()) and not state.touched():
-            self._tell(Issue("AMP401", call, 0, call, "", clipped[0], "entry"), state)
+            self._report(Violation(ViolationKind.CLIP_OF_CALLERS_GRADIENTS, call, 0, call, "", clipped[0]), state)
         elif all(
             its.kind in _USED and self._is_used(its) and not self._is_told_of_a_clip(its) for its in held.values()
         ) and not self.switches.disabled(first.scaler, state):
-            self._tell(Issue("AMP419", call, first.used, call, first.scaler, clipped[0], site=self.site), state)
+            self._report(
+                Violation(
+                    ViolationKind.CLIP_AFTER_STEP, call, first.used, call, first.scaler, clipped[0], site=self.site
+                ),
+                state,
+            )
         alone = certain or len(clipped) == 1
         return (self._over(event, clipped, state) if alone else state).but(
             pending=state.pending | {Clipped(call, self.site)}
@@ -272,9 +283,9 @@ class Transfer:
         ]
         if scaled and (certain or not state.touched()):
             its = held[scaled[0]]
-            self._tell(Issue("AMP409", call, its.origin, call, its.scaler, scaled[0], event.how), state)
+            self._report(Violation(ViolationKind.READ_OF_SCALED, call, its.origin, call, its.scaler, scaled[0]), state)
         elif all(its.kind == "entry" for its in held.values()) and not state.touched():
-            self._tell(Issue("AMP409", call, 0, call, "", read[0], "entry"), state)
+            self._report(Violation(ViolationKind.READ_OF_CALLERS_GRADIENTS, call, 0, call, "", read[0]), state)
         return state.but(pending=state.pending | {Clipped(call, self.site)})
 
     def _over(self, event: Event, optimizers: Iterable[str], state: State) -> State:
@@ -282,7 +293,12 @@ class Transfer:
         for optimizer in optimizers:
             held = state.gradients_of(optimizer)
             if held.kind == "over" and not held.told and not self.switches.disabled(held.scaler, state):
-                self._tell(Issue("AMP411", held.by, held.origin, event.call.id, held.scaler, optimizer), state)
+                self._report(
+                    Violation(
+                        ViolationKind.BACKWARD_ON_UNSCALED, held.by, held.origin, event.call.id, held.scaler, optimizer
+                    ),
+                    state,
+                )
                 state = state.with_gradients(optimizer, held._replace(told=event.call.id))
         return state
 
@@ -297,16 +313,20 @@ class Transfer:
                 self.visits[clip].bypasses.append(event.call)
         state = self._over(event, [optimizer], state)
         held = state.gradients_of(optimizer)
-        how = ""
+        kind: ViolationKind | None = None
         if held.kind in ("scaled", "mixed"):
-            how = held.kind
+            kind = ViolationKind.DIRECT_STEP_OF_SCALED
         elif held.kind == "unscaled" and held.by:
-            how = "again" if held.used else "unchecked"
+            kind = ViolationKind.DIRECT_STEP_AGAIN if held.used else ViolationKind.DIRECT_STEP_UNCHECKED
         told = held.told and not self._is_told_of_a_clip(held)
-        if not how or told or not held.scaler or self._is_off(held.scaler, state):
+        if kind is None or told or not held.scaler or self._is_off(held.scaler, state):
             return state.with_gradients(optimizer, held._replace(used=event.call.id)) if optimizer else state
-        self._tell(Issue("AMP402", event.call.id, held.origin, event.call.id, held.scaler, optimizer, how), state)
-        known = held.told if how == "unchecked" else event.call.id  # only what overflows is wrong then
+        gradients = held.kind if kind is ViolationKind.DIRECT_STEP_OF_SCALED else None
+        self._report(
+            Violation(kind, event.call.id, held.origin, event.call.id, held.scaler, optimizer, gradients), state
+        )
+        # Of a step without a look for inf only what overflows is wrong.
+        known = held.told if kind is ViolationKind.DIRECT_STEP_UNCHECKED else event.call.id
         return state.with_gradients(optimizer, held._replace(told=known, used=event.call.id))
 
     # --- the scaler's own methods -----------------------------------------------------------------------------------
@@ -335,13 +355,26 @@ class Transfer:
             state = self._over(event, [optimizer], state)
             doer = state.doer(scaler, optimizer)
             if held.is_empty() and held.origin and not held.told and event.kind == "step":
-                self._tell(
-                    Issue("AMP407", event.call.id, held.cleared, event.call.id, scaler, optimizer, "lost"), state
+                self._report(
+                    Violation(
+                        ViolationKind.STEP_OF_LOST_GRADIENTS,
+                        event.call.id,
+                        held.cleared,
+                        event.call.id,
+                        scaler,
+                        optimizer,
+                    ),
+                    state,
                 )
                 state = state.with_gradients(optimizer, held._replace(told=event.call.id))
             if held.kind in ("scaled", "mixed") and held.sure and doer and not held.told:
                 # They came behind the unscale_: nothing divides them any more.
-                self._tell(Issue("AMP411", doer, held.origin, event.call.id, scaler, optimizer, "behind"), state)
+                self._report(
+                    Violation(
+                        ViolationKind.BACKWARD_BEHIND_UNSCALE, doer, held.origin, event.call.id, scaler, optimizer
+                    ),
+                    state,
+                )
                 state = state.with_gradients(optimizer, held._replace(told=event.call.id))
         state = state.with_machine(scaler, after).done(scaler, optimizer, event.call.id)
         if not optimizer:
@@ -363,33 +396,37 @@ class Transfer:
 
     def _raises(self, event: Event, scaler: str, optimizer: str, error: Error, state: State) -> None:
         """The scaler raises: what to say of it."""
-        call, carried = event.call.id, state.is_carried(scaler, optimizer)
-        doer = state.doer(scaler, optimizer)
-        code, how, at = "AMP418", event.kind, call
+        call, last = event.call.id, state.doer(scaler, optimizer)
         if error in TABLE.values():
-            code, how = "AMP406", ""
-            if error == TABLE["unscale_", Stage.UNSCALED]:
-                code = "AMP405"
-            if carried:
-                how = "carried"
-                if code == "AMP406":
-                    code, at = "AMP404", state.doer(scaler, _STEP) or call
+            violations = [self._out_of_order(event, scaler, optimizer, error, state)]
         elif error.message.startswith(_NO_CHECKS):
-            code, how, doer = "AMP407", "raises", state.gradients_of(optimizer).cleared
-            if state.gradients_of(optimizer).told:
-                return
-        elif "_scale is None" not in error.message:
-            return
-        elif told := self._unscaled(state, call, scaler):
-            for each in told:
-                self._tell(each, state)
-            return
-        self._tell(Issue(code, at, doer, call, scaler, optimizer, how), state)
+            held = state.gradients_of(optimizer)
+            violation = Violation(ViolationKind.STEP_WITHOUT_CHECK, call, held.cleared, call, scaler, optimizer)
+            violations = [] if held.told else [violation]
+        elif "_scale is None" in error.message:
+            early = Violation(ViolationKind.CALL_BEFORE_SCALE, call, last, call, scaler, optimizer)
+            violations = self._unscaled(state, call, scaler) or [early]
+        else:
+            violations = []
+        for violation in violations:
+            self._report(violation, state)
+
+    @staticmethod
+    def _out_of_order(event: Event, scaler: str, optimizer: str, error: Error, state: State) -> Violation:
+        """What is wrong with a call that the scaler refuses for the stage that the optimizer is in."""
+        call, last = event.call.id, state.doer(scaler, optimizer)
+        carried = state.is_carried(scaler, optimizer)
+        if error == TABLE["unscale_", Stage.UNSCALED]:
+            return Violation(ViolationKind.UNSCALE_TWICE, call, last, call, scaler, optimizer, carried=carried)
+        if not carried:
+            return Violation(ViolationKind.CALL_AFTER_STEP, call, last, call, scaler, optimizer)
+        step = state.doer(scaler, _STEP) or call
+        return Violation(ViolationKind.STEP_WITHOUT_UPDATE, step, last, call, scaler, optimizer, carried=True)
 
     def _look_through(self, event: Event, scaler: str, optimizer: str, held: Gradients, state: State) -> State:
         """The scaler divides gradients, and looks for inf: what is wrong with them."""
         call = event.call.id
-        found: list[Issue] = []
+        found: list[Violation] = []
         if held.scaler != scaler:
             held = held._replace(updated=0)  # by another scaler, whose scale this one doesn't divide by
         if held.kind == "entry":
@@ -397,25 +434,29 @@ class Transfer:
                 self._came_scaled(call, scaler, optimizer, state)
         if held.is_empty():
             if held.kind == "none" or held.origin:
-                found.append(Issue("AMP407", call, held.cleared, call, scaler, optimizer, held.kind))
+                found.append(
+                    Violation(ViolationKind.USE_OF_NO_GRADIENTS, call, held.cleared, call, scaler, optimizer, held.kind)
+                )
         elif held.kind in ("plain", "mixed"):
             found += self._plain(held, call, scaler, optimizer)
             if held.updated and held.sure:
                 found.append(self._updated_early(held, call, scaler, optimizer))
         elif held.kind == "over":
-            found.append(Issue("AMP411", held.by, held.origin, call, scaler, optimizer))
+            found.append(Violation(ViolationKind.BACKWARD_ON_UNSCALED, held.by, held.origin, call, scaler, optimizer))
         elif held.updated and held.sure:
             if held.kind == "unscaled" and event.kind == "unscale_" and held.used:
-                found.append(Issue("AMP406", call, held.used, call, scaler, optimizer, "late"))
+                found.append(
+                    Violation(ViolationKind.UNSCALE_AFTER_STEP_AND_UPDATE, call, held.used, call, scaler, optimizer)
+                )
             else:
                 found.append(self._updated_early(held, call, scaler, optimizer))
         elif held.updated and held.kind == "scaled":
-            self._tell(self._updated_early(held, call, scaler, optimizer), state)
+            self._report(self._updated_early(held, call, scaler, optimizer), state)
         elif held.updated and not held.used and event.kind == "step":
             # Unscaled, whatever they were before: no backward has come since.
             found.append(self._updated_early(held._replace(sure=True), call, scaler, optimizer))
         for each in found:
-            self._tell(each, state)
+            self._report(each, state)
         return state.with_gradients(optimizer, held._replace(told=call)) if found else state
 
     def _came_scaled(self, call: int, scaler: str, optimizer: str, state: State) -> None:
@@ -426,30 +467,34 @@ class Transfer:
             visit = self.visits[each.clip]
             if not each.stepped and (optimizer in visit.clipped or self.ownership.is_alone(state)):
                 clips = visit.event.kind == "clip" and visit.event.how != "measure"
-                code = "AMP401" if clips else "AMP409"
-                self._tell(Issue(code, each.clip, 0, call, scaler, optimizer, "behind", each.site), state)
+                kind = ViolationKind.CLIP_BEFORE_UNSCALE if clips else ViolationKind.READ_BEFORE_UNSCALE
+                self._report(Violation(kind, each.clip, 0, call, scaler, optimizer, site=each.site), state)
 
     @staticmethod
-    def _updated_early(held: Gradients, call: int, scaler: str, optimizer: str) -> Issue:
+    def _updated_early(held: Gradients, call: int, scaler: str, optimizer: str) -> Violation:
         """The update that came between gradients' backward and what unscales them."""
-        return Issue("AMP410", held.updated, call, call, scaler, optimizer, held.kind if held.sure else "unsure")
+        gradients = held.kind if held.sure else None
+        return Violation(ViolationKind.UPDATE_BEFORE_USE, held.updated, call, call, scaler, optimizer, gradients)
 
     def _is_used_by_scaler(self, held: Gradients) -> bool:
         """Whether the scaler has had the gradients: then it isn't their misuse that leaves it nothing to check."""
         found = self.visits.get(held.told)
         return bool(held.by) or (found is not None and found.event.kind in ("unscale_", "step"))
 
-    def _unscaled(self, state: State, call: int, scaler: str) -> list[Issue]:
+    def _unscaled(self, state: State, call: int, scaler: str) -> list[Violation]:
         """The backwards of losses that aren't scaled, where a scaler that never scaled is called behind them."""
         held = {key: each for key, each in (*state.groups, ("", state.rest)) if each.kind in ("plain", "mixed")}
-        return [issue for key, each in held.items() for issue in self._plain(each, call, scaler, key)]
+        return [one for key, each in held.items() for one in self._plain(each, call, scaler, key)]
 
     @staticmethod
-    def _plain(held: Gradients, call: int, scaler: str, optimizer: str) -> list[Issue]:
+    def _plain(held: Gradients, call: int, scaler: str, optimizer: str) -> list[Violation]:
         """The backwards of losses that aren't scaled, whose gradients the scaler meets in a call."""
-        how = held.kind if held.sure else "unsure"
+        kind = held.kind if held.sure else None
         backwards = (held.origin, *held.more) if held.origin else ()
-        return [Issue("AMP403", each, call, call, scaler, optimizer, how) for each in backwards]
+        return [
+            Violation(ViolationKind.BACKWARD_WITHOUT_SCALE, each, call, call, scaler, optimizer, kind)
+            for each in backwards
+        ]
 
     def _after_update(self, event: Event, scaler: str, state: State) -> State | None:
         if self.switches.disabled(scaler, state):
@@ -466,12 +511,12 @@ class Transfer:
                 each.told and not self._is_used_by_scaler(each) and not self._is_told_of_a_clip(each) for each in mine
             )
             if not machine.scaled:
-                found = [*plain, Issue("AMP418", call, 0, call, scaler, "", "update")]
+                found = [*plain, Violation(ViolationKind.CALL_BEFORE_SCALE, call, 0, call, scaler, "")]
             else:
                 before = state.doer(scaler, _UPDATE)
-                found = [] if told else [Issue("AMP410", call, before, call, scaler, "", "unchecked")]
+                found = [] if told else [Violation(ViolationKind.UPDATE_WITHOUT_CHECK, call, before, call, scaler, "")]
             for each in found:
-                self._tell(each, state)
+                self._report(each, state)
             return self.switches.off(scaler, state)
 
         def updated(_: str, before: Gradients) -> Gradients:

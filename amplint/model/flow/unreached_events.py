@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from amplint.model import Module
-    from amplint.model.flow.visits import Visit
+    from amplint.model.flow.event_states import Visit
 
 
 class Unmet:

@@ -52,8 +52,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same
 from amplint.model.flow.analysis import Flow
+from amplint.model.flow.event_states import Visit
 from amplint.model.flow.state import State
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.objects.scaler_holders import holders
@@ -63,12 +64,12 @@ from amplint.model.torch_facts.names import SCALER
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import FINITE, reads_scale
 from amplint.rules.shared.scaler_order import (
-    Found,
+    Misuse,
     asked_apart,
     calls_of,
-    found,
     home,
     methods_used,
+    misuses,
     one_for_each,
     other_arm_has,
     receiver,
@@ -99,7 +100,7 @@ def check(module: Module) -> Iterator[Finding]:
     return one_for_each(module, "AMP402", _judge)
 
 
-def _judge(module: Module, each: Found) -> Finding | None:
+def _judge(module: Module, each: Misuse) -> Finding | None:
     misuse = _misuse(module, each)
     if misuse is None:
         return None
@@ -125,18 +126,22 @@ def _judge(module: Module, each: Found) -> Finding | None:
     )
 
 
-def _scaler_of_its_loss(module: Module, each: Found) -> str | None:
+def _scaler_of_its_loss(module: Module, each: Misuse) -> str | None:
     """The scaler whose scale the gradients have, or by which the optimizer is stepped elsewhere if several have a part
     in them; None where that doesn't tell.
     """
-    flow, issue = each.flow, each.issue
-    here = [other.issue for other in found(module, "AMP402") if other.flow is flow and other.issue.at == issue.at]
+    flow, violation = each.flow, each.violation
+    here = [
+        other.violation
+        for other in misuses(module, "AMP402")
+        if other.flow is flow and other.violation.at == violation.at
+    ]
     scalers = {other.scaler for other in here}
-    if any(other.how == "mixed" and not other.cause for other in here):  # of two, of which the last is known
+    if any(other.gradients == "mixed" and not other.cause for other in here):  # of two, of which the last is known
         scalers |= {str(visit.event.scaler) for visit in visits(flow, "scale")}
     if len(scalers) > 1:
         uses = visits(flow, "unscale_", "step")
-        scalers &= {str(visit.event.scaler) for visit in uses if visit.event.optimizer == issue.optimizer}
+        scalers &= {str(visit.event.scaler) for visit in uses if visit.event.optimizer == violation.optimizer}
     return scalers.pop() if len(scalers) == 1 else None
 
 
@@ -148,25 +153,29 @@ class _Misuse(NamedTuple):
     always: bool
 
 
-_SAYS = {"scaled": _SCALED, "mixed": _SCALED, "unchecked": _UNCHECKED, "again": _AGAIN}
+_SAYS = {
+    ViolationKind.DIRECT_STEP_OF_SCALED: _SCALED,
+    ViolationKind.DIRECT_STEP_UNCHECKED: _UNCHECKED,
+    ViolationKind.DIRECT_STEP_AGAIN: _AGAIN,
+}
 
 
-def _misuse(module: Module, each: Found) -> _Misuse | None:
-    flow, issue, visit, bad = each.flow, each.issue, each.visit, each.states
-    event, scaler = visit.event, issue.scaler
+def _misuse(module: Module, each: Misuse) -> _Misuse | None:
+    flow, violation, visit, bad = each.flow, each.violation, each.visit, each.states
+    event, scaler = visit.event, violation.scaler
     known = objects(module)
-    owned = bool({issue.optimizer, known.original(issue.optimizer)} & known.owns.keys())
-    sure = owned and all(state.gradients_of(issue.optimizer).sure for state in bad)
+    owned = bool({violation.optimizer, known.original(violation.optimizer)} & known.owns.keys())
+    sure = owned and all(state.gradients_of(violation.optimizer).sure for state in bad)
     if (
         not (sure or _is_the_scalers(module, each))
-        or issue.optimizer in holders(module)
-        or any(_SCALES.search(name) for name in known.classes_of(issue.optimizer))
+        or violation.optimizer in holders(module)
+        or any(_SCALES.search(name) for name in known.classes_of(violation.optimizer))
         or reads_scale(module, event.call)
-        or _is_constant(module, scaler, issue.optimizer)
+        or _is_constant(module, scaler, violation.optimizer)
         or (other_arm_has(module, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
     ):
         return None
-    what = _SAYS[issue.how]
+    what = _SAYS[violation.kind]
     if what is _AGAIN and not calls_of(flow, scaler, "step"):
         what = _UNCHECKED
     if (
@@ -219,16 +228,16 @@ def _looks_first(module: Module, flow: Flow, step: Event) -> bool:
     )
 
 
-def _is_the_scalers(module: Module, each: Found) -> bool:
+def _is_the_scalers(module: Module, each: Misuse) -> bool:
     """Whether it is this optimizer's gradients that are scaled.
 
     It is the only one, or the scaler is given it, or it is cleared here and no backward is without a scale of its own
     on the paths that scale: what the same loss does where AMP is off is none of this optimizer's alone.
     """
-    flow, optimizer = each.flow, each.issue.optimizer
+    flow, optimizer = each.flow, each.violation.optimizer
     if stepping(flow) == {optimizer}:
         return True
-    known, scaled = objects(module), flow.visits.get(each.issue.cause)
+    known, scaled = objects(module), flow.visits.get(each.violation.cause)
     backwards, scales = (
         [visit for visit in visits(flow, kind) if scaled is None or not _never_meet(visit, scaled)]
         for kind in ("backward", "scale")

@@ -48,12 +48,13 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed
 from amplint.model.flow.analysis import Flow
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.event_states import Visit
+from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, dominates
 from amplint.registry.rule import Rule
-from amplint.rules.shared.scaler_order import Found, calls_of, fix_at_home, one_for_each, visits, where
+from amplint.rules.shared.scaler_order import Misuse, calls_of, fix_at_home, one_for_each, visits, where
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -67,25 +68,25 @@ def check(module: Module) -> Iterator[Finding]:
     return one_for_each(module, "AMP406", _judge)
 
 
-def _judge(module: Module, each: Found) -> Finding | None:
+def _judge(module: Module, each: Misuse) -> Finding | None:
     step = each.cause
-    if step is None or (each.issue.how == "late" and _is_forgotten(each)):
+    if step is None or (each.violation.kind is ViolationKind.UNSCALE_AFTER_STEP_AND_UPDATE and _is_forgotten(each)):
         return None
     offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
     return rule.finding(
         module.span(each.visit.event.call),
-        _message(each.flow, each.visit, step, module.line(step.call), each.issue.how) + where(module, each),
+        _message(each.flow, each.visit, step, module.line(step.call), each.violation.kind) + where(module, each),
         fix=offered,
         withheld=withheld,
     )
 
 
-def _message(flow: Flow, visit: Visit, step: Event, line: str, how: str) -> str:
+def _message(flow: Flow, visit: Visit, step: Event, line: str, kind: ViolationKind) -> str:
     if _is_a_round_of_its_own(flow, visit, step):
         return f"no update() came since the step on {line}, so that this raises; call it behind that step"
     if visit.event.kind == "step":
         return f"the optimizer was stepped on {line} already, which raises; step once before update()"
-    if how != "late":
+    if kind is ViolationKind.CALL_AFTER_STEP:
         return f"unscale_ comes after the step on {line}, which raises; call it before"
     return (
         f"unscale_ comes after the step on {line}, so that the next step takes scaled gradients for unscaled ones; "
@@ -93,12 +94,12 @@ def _message(flow: Flow, visit: Visit, step: Event, line: str, how: str) -> str:
     )
 
 
-def _is_forgotten(each: Found) -> bool:
+def _is_forgotten(each: Misuse) -> bool:
     """Whether an update behind a late unscale_ lets the scaler forget it."""
     behind = [
         event
-        for event in calls_of(each.flow, each.issue.scaler, "update", "step")
-        if event.call.id > each.issue.at and ir.function_of(event.call) is ir.function_of(each.issue_node)
+        for event in calls_of(each.flow, each.violation.scaler, "update", "step")
+        if event.call.id > each.violation.at and ir.function_of(event.call) is ir.function_of(each.node)
     ]
     return bool(behind) and behind[0].kind == "update"
 

@@ -57,7 +57,7 @@ from amplint.fixes.edits import add_last_argument
 from amplint.fixes.statements import line_behind, own_statement, removed, text_with_comment
 from amplint.model.calls.events import is_grad
 from amplint.model.flow.analysis import Flow, flows
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.event_states import Visit
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
@@ -67,7 +67,7 @@ from amplint.rules.shared.clips import in_this_file_only
 from amplint.rules.shared.detached_losses import new_tensor
 from amplint.rules.shared.flat_buffers import cleared
 from amplint.rules.shared.scaler_order import (
-    Found,
+    Misuse,
     always_off,
     asked,
     calls_of,
@@ -146,8 +146,8 @@ def _loss(subject: ir.Value | None) -> ir.Value:
     return subject
 
 
-def _judge(module: Module, each: Found) -> Finding | None:
-    clear, optimizer = each.cause, each.issue.optimizer
+def _judge(module: Module, each: Misuse) -> Finding | None:
+    clear, optimizer = each.cause, each.violation.optimizer
     if _may_be_fused(module, optimizer):
         return None
     span = module.span(each.visit.event.call)
@@ -155,7 +155,7 @@ def _judge(module: Module, each: Found) -> Finding | None:
         offered, withheld = fix_at_home(module, each, _fix, "the clear and the step stand in different functions")
         left = (
             "so that it steps with zeros"
-            if each.issue.how == "zeros"
+            if each.violation.gradients == "zeros"
             else "so that there are none, and its step raises"
         )
         return rule.finding(
@@ -186,25 +186,25 @@ def _may_be_fused(module: Module, optimizer: str) -> bool:
     return any(isinstance(value, ir.Call) and value.keyword("fused") is not None for value in made)
 
 
-def _is_certain(module: Module, each: Found) -> bool:
+def _is_certain(module: Module, each: Misuse) -> bool:
     """Whether a step that no backward precedes is taken with the scaler on, and the file shows all of it."""
-    flow, call = each.flow, each.issue_node
+    flow, call = each.flow, each.node
     scales = [event.call for event in flow.events if event.kind == "backward" and event.call.id < call.id]
     tests = [test for scale in scales for test in asked(flow, scale, call)]
-    enabled = flow.surely_enabled(each.issue.scaler, each.states)
+    enabled = flow.surely_enabled(each.violation.scaler, each.states)
     enabled = enabled or not any(map(flow.conditions.may_ask_for_amp, tests))
     return (
         enabled
-        and (in_this_file_only(module, each.issue.scaler) or _is_used_up(each))
+        and (in_this_file_only(module, each.violation.scaler) or _is_used_up(each))
         # A backward before it, under a condition of its own, may well come first whenever it matters.
         and not any(dynamic(module, flow, scale, call) for scale in scales)
         and not any(is_grad(value) for test in tests for value in ir.walk_values(test))
     )
 
 
-def _is_used_up(each: Found) -> bool:
+def _is_used_up(each: Misuse) -> bool:
     """Whether what it would need was stepped with, and cleared, on its path: then nothing out of sight has made it."""
-    held = [state.gradients_of(each.issue.optimizer) for state in each.states]
+    held = [state.gradients_of(each.violation.optimizer) for state in each.states]
     return all(of.used and of.cleared for of in held)
 
 

@@ -58,14 +58,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Fix, Severity
+from amplint.model.flow.event_states import Visit
 from amplint.model.flow.gradient_reads import is_reported
 from amplint.model.flow.value_uses import Sinks
-from amplint.model.flow.visits import Visit
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated, only_measures, reads_scale
-from amplint.rules.shared.scaler_order import Found, found, where
+from amplint.rules.shared.scaler_order import Misuse, misuses, where
 from amplint.rules.shared.unscale_fix import ClipFix
 from amplint.rules.shared.unscale_safety import LARGE_NORM
 
@@ -86,7 +86,7 @@ _ELSEWHERE = "what scales and what steps stands in other functions"
 def check(module: Module) -> Iterator[Finding]:
     """Each read or change that meets scaled gradients on some path."""
     told: set[int] = set()
-    for each in found(module, "AMP409"):
+    for each in misuses(module, "AMP409"):
         visit = each.visit
         statement = ir.statement_of(visit.event.call).id  # one finding for each
         if statement in told or not _is_misuse(module, each, visit):
@@ -103,7 +103,7 @@ def check(module: Module) -> Iterator[Finding]:
         )
 
 
-def _is_misuse(module: Module, each: Found, visit: Visit) -> bool:
+def _is_misuse(module: Module, each: Misuse, visit: Visit) -> bool:
     """Whether it is the size of scaled gradients that goes somewhere, and nothing in the function makes up for it."""
     call = visit.event.call
     if only_measures(visit) and not is_reported(module, call):
@@ -126,14 +126,14 @@ def _feeds_clip(module: Module, visit: Visit) -> bool:
     call = visit.event.call
     return visit.event.how != "change" and any(
         each.visit.event.how == "norm"
-        and each.issue.at > call.id
-        and ir.function_of(each.issue_node) is ir.function_of(call)
-        for each in found(module, "AMP401")
+        and each.violation.at > call.id
+        and ir.function_of(each.node) is ir.function_of(call)
+        for each in misuses(module, "AMP401")
     )
 
 
-def _message(module: Module, read: Found, change: bool) -> str:
-    origin = read.issue.cause
+def _message(module: Module, read: Misuse, change: bool) -> str:
+    origin = read.violation.cause
     since = f" (scaled on {module.line(module.value(origin))})" if origin else ""
     if change:
         what = f"when this changes them{since}, and what it adds or compares with is not"

@@ -46,7 +46,7 @@ from amplint.base.findings import Finding, Severity
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import local_callable
 from amplint.model.flow.analysis import flows
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.event_states import Visit
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import OLD_SCALER, SCALER

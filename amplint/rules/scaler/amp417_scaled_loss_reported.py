@@ -48,8 +48,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import says_the_same
 from amplint.model.flow.analysis import flows
+from amplint.model.flow.event_states import Visit
 from amplint.model.flow.value_uses import Sinks, reads_of
-from amplint.model.flow.visits import Visit
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir

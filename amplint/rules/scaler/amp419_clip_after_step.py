@@ -49,15 +49,15 @@ from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import indentation
 from amplint.fixes.statements import line_before, own_statement, removed, says_the_same, text_with_comment
 from amplint.model.flow.analysis import Flow
+from amplint.model.flow.event_states import Visit
 from amplint.model.flow.state import State
-from amplint.model.flow.visits import Visit
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import dominates, loops_round
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import only_measures, unscale_for
-from amplint.rules.shared.scaler_order import Found, calls_of, fix_at_home, one_for_each, where
+from amplint.rules.shared.scaler_order import Misuse, calls_of, fix_at_home, one_for_each, where
 from amplint.rules.shared.unscale_safety import LARGE_NORM, agree
 
 if TYPE_CHECKING:
@@ -82,12 +82,12 @@ def check(module: Module) -> Iterator[Finding]:
     return one_for_each(module, "AMP419", _judge)
 
 
-def _judge(module: Module, each: Found) -> Finding | None:
+def _judge(module: Module, each: Misuse) -> Finding | None:
     visit, step = each.visit, each.cause
     if step is None or not _clips_the_models(module, visit):
         return None
-    mine = [of for of in visit.followed if of.optimizer == each.issue.optimizer or not visit.clipped]
-    if any(agree(state, of.facts) for state in each.states for of in mine if of.site == each.issue.site):
+    mine = [of for of in visit.followed if of.optimizer == each.violation.optimizer or not visit.clipped]
+    if any(agree(state, of.facts) for state in each.states for of in mine if of.site == each.violation.site):
         return None
     if mine and all(_has_no_backward(each.flow, state) for state in each.states):
         return None

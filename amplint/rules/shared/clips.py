@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.calls.call_graph import Calls
 from amplint.model.calls.external_calls import bases_in_sight, function_named
 from amplint.model.flow.analysis import Flow
+from amplint.model.flow.event_states import Visit
 from amplint.model.flow.state import State
 from amplint.model.flow.tensors import SCALE_READS
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.violations import OF_CALLERS_GRADIENTS, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import exclusive
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.mentions_of import near_scalers
-from amplint.rules.shared.scaler_order import Found, asked, backward_between, calls_of, receiver, side_by_side
+from amplint.rules.shared.scaler_order import Misuse, asked, backward_between, calls_of, receiver, side_by_side
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -27,16 +28,20 @@ FINITE = re.compile(r"(?i)isfinite|isinf|isnan|found_inf|nonfinite|non_finite|ov
 _ARITHMETIC = ("mul", "mul_", "div", "div_", "multiply_", "divide_", "true_divide_", "copy_")
 
 
-def clips_scaled(module: Module, clip: Found) -> bool:
+def clips_scaled(module: Module, clip: Misuse) -> bool:
     """Whether a clip that meets scaled gradients, as far as a function shows, is a misuse of them."""
-    flow, issue, visit = clip.flow, clip.issue, clip.visit
-    if issue.how == "entry":
+    flow, violation, visit = clip.flow, clip.violation, clip.visit
+    if violation.kind in OF_CALLERS_GRADIENTS:
         return any(_scaled_by_another(module, flow, visit, state) for state in clip.states)
     # The optimizer steps without the scaler: on this path it will be switched off.
-    origin = flow.node(issue.cause) if issue.cause and issue.how != "again" else visit.event.call
+    origin = (
+        flow.node(violation.cause)
+        if violation.cause and violation.kind is not ViolationKind.CLIP_OF_SCALED_AGAIN
+        else visit.event.call
+    )
     tests = [test for step in visit.bypasses for test in asked(flow, step, origin)]
     asks = any(flow.conditions.may_ask_for_amp(test) for test in tests)
-    return not asks or bool(visit.stepped) or flow.surely_enabled(issue.scaler, clip.states)
+    return not asks or bool(visit.stepped) or flow.surely_enabled(violation.scaler, clip.states)
 
 
 def _scaled_by_another(module: Module, flow: Flow, visit: Visit, state: State) -> bool:
@@ -147,9 +152,9 @@ class Advice(NamedTuple):
         return f"call `{self.unscale}` first"
 
 
-def advice(module: Module, clip: Found) -> Advice:
+def advice(module: Module, clip: Misuse) -> Advice:
     """What to do about a clip or a read of scaled gradients."""
-    flow, visit, wanted = clip.flow, clip.visit, clip.issue.optimizer
+    flow, visit, wanted = clip.flow, clip.visit, clip.violation.optimizer
     here = ir.function_of(visit.event.call)
     steps = [step for step in visit.steps if ir.function_of(step) is here]  # elsewhere the names may be others
     if steps:
@@ -158,13 +163,15 @@ def advice(module: Module, clip: Found) -> Advice:
         scaler, call = module.text(receiver(flow.visits[step.id].event)), unscale_for(module, step)
     else:
         events = [each for each in flow.events if ir.function_of(each.call) is here]
-        scalers = (receiver(each) for each in events if each.scaler is not None and each.scaler == clip.issue.scaler)
+        scalers = (
+            receiver(each) for each in events if each.scaler is not None and each.scaler == clip.violation.scaler
+        )
         scaler = next(map(module.text, scalers), "scaler")
         call = f"{scaler}.unscale_({_optimizer_text(module, events, wanted)})"
     return Advice(call, scaler, _late(module, clip, call), _waits(clip))
 
 
-def _waits(clip: Found) -> bool:
+def _waits(clip: Misuse) -> bool:
     """Whether a path leads to the next scaled backward, and none goes past a step that stands beside the clip."""
     if not clip.visit.backward_first:
         return False
@@ -172,12 +179,12 @@ def _waits(clip: Found) -> bool:
     return not any(ir.statement_of(one).block is ir.statement_of(other).block for one, other in pairs)
 
 
-def _late(module: Module, clip: Found, unscale: str) -> ir.Node | None:
+def _late(module: Module, clip: Misuse, unscale: str) -> ir.Node | None:
     """The `unscale_` that comes behind a clip in its own function, and belongs to the same backward."""
     call = clip.visit.event.call
     behind = (
         each.call
-        for each in calls_of(clip.flow, clip.issue.scaler, "unscale_")
+        for each in calls_of(clip.flow, clip.violation.scaler, "unscale_")
         if each.call.id > call.id and ir.function_of(each.call) is ir.function_of(call)
         if module.text(each.call) == unscale and not exclusive(each.call, call)
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_sites import callers
 from amplint.model.flow.analysis import Flow, flows
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.event_states import Visit
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, exclusive

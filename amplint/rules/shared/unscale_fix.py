@@ -8,8 +8,9 @@ from amplint.base.findings import Applicability, Edit, Fix
 from amplint.fixes.edits import indentation, insert, line_end, line_start
 from amplint.fixes.region_end import last_offset
 from amplint.fixes.statements import line_before, own_statement, removed, says_the_same, text_with_comment
+from amplint.model.flow.event_states import Visit
 from amplint.model.flow.state import State
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.violations import OF_CALLERS_GRADIENTS, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
@@ -18,7 +19,7 @@ from amplint.model.syntax.nesting import conditions, exclusive, loop_of, loops_r
 from amplint.model.torch_facts.grad_scaler import Stage
 from amplint.rules.shared.clips import clips_scaled, unscale_for
 from amplint.rules.shared.norm_reads import reads_behind, takes_norm
-from amplint.rules.shared.scaler_order import Found, backward_between, calls_of, found, receiver, stepping
+from amplint.rules.shared.scaler_order import Misuse, backward_between, calls_of, misuses, receiver, stepping
 from amplint.rules.shared.unscale_safety import (
     doubt,
     ends,
@@ -27,6 +28,7 @@ from amplint.rules.shared.unscale_safety import (
     rescales_result,
     tuned,
 )
+from amplint.rules.shared.violation_codes import code_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -44,12 +46,12 @@ class ClipFix:
     # What a call may stand in that runs it under a condition, or several times.
     kept_out: tuple[type[ir.Value], ...] = (ir.Conditional, ir.Bool, ir.Comprehension, ir.Lambda)
 
-    def __init__(self, module: Module, clip: Found) -> None:
+    def __init__(self, module: Module, clip: Misuse) -> None:
         self._module = module
         self._flow = clip.flow
         self._visit = visit = clip.visit
         self._bad = _bad(module, clip)
-        self._issue = clip.issue
+        self._violation = clip.violation
         self._statement = ir.statement_of(visit.event.call)
 
     def build(self) -> tuple[Fix | None, str | None]:
@@ -101,10 +103,12 @@ class ClipFix:
         past = [each for each in self._visit.bypasses if self._flow.contains(each)]
         if past:
             return f"the step on {line(past[0])} goes past the scaler: step through that first"
-        steps = [each for each in calls_of(self._flow, self._issue.scaler, "step") if each.call.id > call.id]
-        early = [each for each in found(self._module, "AMP410") if each.flow is self._flow and each.issue.at > call.id]
-        if steps and early and early[0].issue.at < steps[0].call.id:
-            return f"the update on {line(early[0].issue_node)} comes before the step: move that behind it first"
+        steps = [each for each in calls_of(self._flow, self._violation.scaler, "step") if each.call.id > call.id]
+        early = [
+            each for each in misuses(self._module, "AMP410") if each.flow is self._flow and each.violation.at > call.id
+        ]
+        if steps and early and early[0].violation.at < steps[0].call.id:
+            return f"the update on {line(early[0].node)} comes before the step: move that behind it first"
         return _NO_STEP
 
     # --- an unscale_ that comes too late ----------------------------------------------------------------------------
@@ -114,7 +118,7 @@ class ClipFix:
         call = self._visit.event.call
         found = [
             each
-            for each in calls_of(self._flow, self._issue.scaler, "unscale_")
+            for each in calls_of(self._flow, self._violation.scaler, "unscale_")
             if each.call.id > call.id and self._flow.contains(each.call) and not exclusive(each.call, call)
         ]
         if len(stepping(self._flow)) > 1:
@@ -195,7 +199,7 @@ class ClipFix:
 
     def _reads_behind(self, clip: Visit) -> list[ir.Statement]:
         """Where, behind the backward, the gradients were read that a clip depends on: unscale_ belongs before that."""
-        cause = self._issue.cause if self._issue.how not in ("again", "entry") else 0
+        cause = self._violation.cause if self._violation.kind is not ViolationKind.CLIP_OF_SCALED_AGAIN else 0
         here = bool(cause) and self._flow.contains(self._flow.node(cause))
         return reads_behind(self._module, clip, cause if here else 0)
 
@@ -223,8 +227,8 @@ class ClipFix:
         ]
 
     def _others(self) -> set[int]:
-        every = (*found(self._module, "AMP401"), *found(self._module, "AMP409"))
-        return {each.issue.at for each in every if each.flow is self._flow and clips_scaled(self._module, each)}
+        every = (*misuses(self._module, "AMP401"), *misuses(self._module, "AMP409"))
+        return {each.violation.at for each in every if each.flow is self._flow and clips_scaled(self._module, each)}
 
     @staticmethod
     def _before_both(place: ir.Statement, other: ir.Statement) -> ir.Statement:
@@ -266,7 +270,7 @@ class ClipFix:
         """The condition under which the gradients are scaled, as text; "" for always; None if it can't be told."""
         good = [each for each in self._visit.states if each not in self._bad and not self._is_scaled(each)]
         bad = _common(self._bad)
-        if self._issue.how == "entry":
+        if self._violation.kind in OF_CALLERS_GRADIENTS:
             # Only the step knows when the scaler is used: what it needs beyond what the clip's place gives.
             needed = _common(self._flow.visits[step.id].states) - bad
             needed = {fact for fact in needed if fact[0].startswith("present(") or "(" not in fact[0]}
@@ -294,7 +298,7 @@ class ClipFix:
         stages = {standing.stage for _, machine in state.scalers for _, standing in machine.books}
         return (
             held.kind == "scaled"
-            and (held.origin, held.updated) == (self._issue.cause, 0)
+            and (held.origin, held.updated) == (self._violation.cause, 0)
             and Stage.UNSCALED not in stages
             and not self._flow.disabled(held.scaler, state)
         )
@@ -417,13 +421,13 @@ def _leaves_between(first: ir.Statement, last: ir.Statement) -> bool:
     return False
 
 
-def _bad(module: Module, clip: Found) -> list[State]:
-    """The states in which a clip is wrong: paths on which its parameters are another's by now are an issue each."""
-    issues = [each for each in found(module, clip.issue.code) if each.flow is clip.flow]
+def _bad(module: Module, clip: Misuse) -> list[State]:
+    """The states in which a clip is wrong: paths on which its parameters are another's have violations apart."""
+    others = [other for other in misuses(module, code_of(clip.violation.kind)) if other.flow is clip.flow]
     return [
         state
         for state in clip.visit.states
-        if any(each.issue.at == clip.issue.at and state in each.states for each in issues)
+        if any(each.violation.at == clip.violation.at and state in each.states for each in others)
     ]
 
 

@@ -1,4 +1,4 @@
-"""What flow analysis keeps for the rules: each event with the states that reach it, and the misuse that paths show."""
+"""What flow analysis keeps of each event for the rules: the states that reach it, and what follows it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,6 @@ class SeveralOptimizersError(Exception):
 
 class TooManyPathsError(Exception):
     """More states than are worth keeping apart."""
-
-
-class Issue(NamedTuple):
-    """A misuse that a path shows.
-
-    `at`: the call that the finding stands at; `cause`: the other call that takes part (0: none); `meets`: the call in
-    which it shows; `how` tells kinds of one code apart, `site` for a clip the calls of the helper that it is in.
-    """
-
-    code: str
-    at: int
-    cause: int
-    meets: int
-    scaler: str
-    optimizer: str
-    how: str = ""
-    site: int = 0
 
 
 class Followed(NamedTuple):
