@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from amplint.model.flow.gradients import Gradients
 from amplint.model.flow.state import Abstract, State
-from amplint.model.objects.call_context import Frame
-from amplint.model.torch_facts.grad_scaler import Machine, Standing
+from amplint.model.objects.call_context import CallContext
+from amplint.model.torch_facts.grad_scaler import Machine, OptimizerState
 
 KEYS = ("1:a", "1:ab", "1:a.b", "2:a", "self3.a", "self3.a.b", "1:a[0]", "#12")
 FORMS = ("{}", "present({})", "Equal({},0)", "And({},2:c)", "call(self3.f;{})", "call({}.f;)", "enabled({})")
@@ -18,7 +18,7 @@ FORMS = ("{}", "present({})", "Equal({},0)", "And({},2:c)", "call(self3.f;{})", 
 keys = st.sampled_from(KEYS)
 conditions = st.builds(str.format, st.sampled_from(FORMS), keys)
 held = st.builds(Abstract, st.sampled_from(("test", "object", "scaled", "made", "norm")), conditions, st.booleans())
-machines = st.builds(lambda key: Machine(books=frozenset({(key, Standing())})), keys)
+machines = st.builds(lambda key: Machine(per_optimizer=frozenset({(key, OptimizerState())})), keys)
 states = st.builds(
     State,
     rest=st.sampled_from([Gradients("entry"), Gradients("scaled", "1:a")]),
@@ -54,9 +54,9 @@ def test_what_is_asked_is_what_is_there(state: State, condition: str, key: str) 
 
 
 def test_equal_frames_are_one() -> None:
-    outer = Frame().inner({"1:a": "2:b"}, {})
+    outer = CallContext().inner({"1:a": "2:b"}, {})
     inner = outer.inner({"3:c": "2:d"}, {})
-    assert inner is Frame.inner(outer, {"3:c": "2:d"}, {}) is inner.inner({}, {})
+    assert inner is CallContext.inner(outer, {"3:c": "2:d"}, {}) is inner.inner({}, {})
     assert inner is not outer
     assert inner.translate("And(1:a,3:c)") == "And(2:b,2:d)"
     assert outer.translate("3:c") == "3:c"

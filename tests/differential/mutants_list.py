@@ -50,7 +50,7 @@ FAULTS = (
     Fault(
         "a region is not left where its with ends",
         "flow/eval_statements.py",
-        "left[:] = [state.but(regions=state.regions[:depth]) for state in left]",
+        "left[:] = [state.replace(regions=state.regions[:depth]) for state in left]",
         "left[:] = list(left)",
     ),
     Fault(
@@ -143,8 +143,8 @@ FAULTS = (
     Fault(
         "scaled gradients on top of unscaled ones pass the step",
         "flow/transfer.py",
-        "            state = self._over(event, [optimizer], state)\n            doer",
-        "            doer",
+        "            state = self._over(event, [optimizer], state)\n            last_transition",
+        "            last_transition",
     ),
     # --- state ---
     Fault(
@@ -162,8 +162,8 @@ FAULTS = (
     Fault(
         "an optimizer that has stepped is not carried over",
         "flow/state.py",
-        "if standing.stage is not Stage.READY",
-        "if standing.stage is Stage.UNSCALED",
+        "if its.stage is not Stage.READY",
+        "if its.stage is Stage.UNSCALED",
     ),
     Fault(
         "a scaler from elsewhere is taken for a new one",

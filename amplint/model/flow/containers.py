@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.call_context import Frame
+from amplint.model.objects.call_context import CallContext
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 
@@ -236,7 +236,7 @@ class Containers:
     def _display_at(self, key: str) -> ir.Value | None:
         """The display that the variable or attribute of a key is bound to, once."""
         found: ir.Value | None = None
-        with self._objects.within(Frame()):  # the key is one of the outermost caller's
+        with self._objects.within(CallContext()):  # the key is one of the outermost caller's
             for statement in self._module.whole.near(word_of(key)).statements:
                 value = statement.value if isinstance(statement, ir.Assign) else None
                 if not isinstance(statement, ir.Assign) or not isinstance(value, (ir.Sequence, ir.Mapping)):

@@ -48,7 +48,7 @@ class Loops:
                 return self._over_objects(loop, rounds, states)
         drives = isinstance(loop, ir.For) and (picks or self._drives(loop.iter))
         if drives:
-            states = [state.unknown() for state in states]
+            states = [state.havoc() for state in states]
         seen: set[State] = set()
         asked = self._asked_numbers(loop)
         counter, advancing, counts = self._counter(loop, asked), self._advancing(loop), self._counts(loop)
@@ -80,12 +80,12 @@ class Loops:
             left = [*inner.normal, *inner.continues]
             if isinstance(loop, ir.For):  # behind it, what the last iteration has bound is still so
                 ends = [_advanced(state, advancing) for state in left] if limits else left
-                behind = [state.unknown() if drives else state.behind_loop(loop.id) for state in ends]
+                behind = [state.havoc() if drives else state.behind_loop(loop.id) for state in ends]
                 (held_back if is_first and again else done).extend(behind)
             left = [_advanced(state, advancing or before) for state in left]
             todo = [_at(state.forget(assigned).next_iteration(loop.id), counter, first=False) for state in left]
             if drives:
-                todo = [state.unknown() for state in todo]
+                todo = [state.havoc() for state in todo]
         paths.then(self._block, loop.orelse, joined([*done, *(_behind_its_round(loop, todo) if once else ())]))
         paths.normal = joined(paths.normal)
         return paths
@@ -207,17 +207,17 @@ class Loops:
     def _over_objects(self, loop: ir.For, rounds: list[dict[str, str]], states: list[State]) -> Paths:
         """A loop over optimizers: one round after the other, the loop's variables being those objects."""
         paths = Paths()
-        before = states[0].doers if states else frozenset()
-        others = [state for state in states if state.doers != before]
+        before = states[0].last_transitions if states else frozenset()
+        others = [state for state in states if state.last_transitions != before]
         if others:
             paths = self._over_objects(loop, rounds, others)
-            states = [state for state in states if state.doers == before]
+            states = [state for state in states if state.last_transitions == before]
         shadowed = self._bound_again(loop)
         for aliases in rounds:
             for own in shadowed & set(aliases):  # a loop inside gives the name to others
                 states = [state.bind(own, Abstract("object", aliases[own])) for state in states]
             fixed = {own: key for own, key in aliases.items() if own not in shadowed}
-            with self._expressions.within(self._objects.frame.inner(fixed, {})):
+            with self._expressions.within(self._objects.call_context.inner(fixed, {})):
                 inner = self._block(loop.body, states)
             paths.exits += inner.exits
             paths.raises += inner.raises

@@ -47,7 +47,7 @@ class Statements:
             self._expressions.spend(paths.normal)
             inner = self._statement(statement, paths.normal)
             paths.leave(inner)
-            paths.normal = joined(state.but(result=None) if state.result else state for state in inner.normal)
+            paths.normal = joined(state.replace(result=None) if state.result else state for state in inner.normal)
         return paths
 
     def _statement(self, statement: ir.Statement, states: list[State]) -> Paths:
@@ -82,12 +82,12 @@ class Statements:
     def _returning(self, statement: ir.Return, state: State) -> State:
         value = statement.value
         if value is None:
-            return state.but(result=(0, Abstract("truth", flag=False)))
+            return state.replace(result=(0, Abstract("truth", flag=False)))
         held = self._expressions.abstract(value, state)
         if held is None or held.kind == "test" or isinstance(value, (ir.Constant, ir.Compare, ir.Unary)):
             truth = self._conditions.truth(value, state)  # what it depends on may be the function's own
             held = Abstract("truth", flag=truth) if truth is not None else held
-        return state.but(result=(0, held) if held is not None else None)
+        return state.replace(result=(0, held) if held is not None else None)
 
     def _choice(self, statement: ir.Assign, value: ir.Conditional, states: list[State]) -> list[State]:
         """`scaler = GradScaler() if amp else None`: where it is there, the condition holds, and the other way round."""
@@ -154,8 +154,8 @@ class Statements:
         if any(is_grad(each) for each in ir.walk_values(value)):
             return state  # made of what they were
         if isinstance(value, ir.Constant) and value.value is None and len(roots) == 1:
-            return self._transfer.visit(Event("zero_grad", target, optimizer=min(roots)), state) or state
-        return state.with_unknown_gradients()
+            return self._transfer.apply(Event("zero_grad", target, optimizer=min(roots)), state) or state
+        return state.havoc_gradients()
 
     def _unlike(self, target: ir.Value, held: Abstract | None) -> Abstract | None:
         """What a target is bound to, unless that is itself: names with one binding share a key already."""
@@ -166,7 +166,7 @@ class Statements:
 
     def _simple(self, statement: ir.Statement, states: list[State]) -> list[State]:
         for event in reads_of_statement(self._module, statement):
-            states = [after for state in states if (after := self._transfer.visit(event, state)) is not None]
+            states = [after for state in states if (after := self._transfer.apply(event, state)) is not None]
         if isinstance(statement, ir.Assign):
             value = statement.value
             return [each for s in states for each in self._store(statement, value, s)] if value is not None else states
@@ -183,9 +183,9 @@ class Statements:
         tensors = self._expressions.tensors
         for state in self._expressions.evaluate(statement.value, [before]):
             divides = is_grad(statement.target) and tensors.is_scale(statement.value, state)
-            divided = state.with_unknown_gradients() if divides else state
+            divided = state.havoc_gradients() if divides else state
             clip = tensors.by_hand(statement, divided)
-            after = self._transfer.visit(clip, divided) if clip is not None else divided
+            after = self._transfer.apply(clip, divided) if clip is not None else divided
             if after is not None:
                 yield self._counted(statement, after)
 
@@ -230,7 +230,7 @@ class Statements:
                 guessed = decides and not _breaks(arms[each.holds])
                 outcome = self._expressions.guesses.taken(statement.test.id, each) if guessed else each
                 # What is known of other conditions would only keep paths apart.
-                after = outcome.state if decides else outcome.state.but(facts=before.facts)
+                after = outcome.state if decides else outcome.state.replace(facts=before.facts)
                 hidden = outcome.by_flag and unscales[not outcome.holds] and not unscales[outcome.holds]
                 taken[outcome.holds].append(self._transfer.switches.uncertain(after) if hidden else after)
         for holds, arm in arms.items():
@@ -251,15 +251,15 @@ class Statements:
             group = entering
             for item in statement.items:
                 group = self._expressions.evaluate(item.context, group)
-                if self._events.unseen.runs_by_entering(item.context):
-                    group = [state.unknown() for state in group]
+                if self._events.external_calls.runs_by_entering(item.context):
+                    group = [state.havoc() for state in group]
                 group = [each for state in group for each in self._decided(item.context, statement, state)]
                 group = [self._regions.enter(item.context, state, self._conditions) for state in group]
                 if item.target is not None:
                     group = [self._expressions.assign(item.target, None, state) for state in group]
             inner = self.block(statement.body, joined(group))
             for left in (inner.normal, inner.breaks, inner.continues, inner.exits, inner.raises):
-                left[:] = [state.but(regions=state.regions[:depth]) for state in left]
+                left[:] = [state.replace(regions=state.regions[:depth]) for state in left]
             paths.leave(inner)
             paths.normal += inner.normal
         return paths
@@ -280,7 +280,7 @@ class Statements:
         paths.then(self.block, statement.orelse, body.normal)
         # An exception can come from anywhere in the body.
         assigned = self._objects.assigned_in(statement)
-        caught = [state.unknown().forget(assigned) for state in states]
+        caught = [state.havoc().forget(assigned) for state in states]
         for handler in statement.handlers:
             paths.then(self.block, handler.body, caught)
         if statement.final is None:

@@ -10,7 +10,7 @@ from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 
 MAX_STATES = 128
-MAX_VISITS = 1024
+MAX_EVENT_STATES = 1024
 
 
 class SeveralOptimizersError(Exception):
@@ -30,7 +30,7 @@ class Followed(NamedTuple):
 
 
 @dataclass(slots=True)
-class Visit:
+class EventStates:
     """An event, the states before it, and for a clip what comes behind it."""
 
     event: Event

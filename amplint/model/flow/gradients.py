@@ -20,7 +20,7 @@ class Gradients(NamedTuple):
     used: int = 0  # the step that used them
     updated: int = 0  # an update since
     cleared: int = 0  # the zero_grad that left none
-    told: int = 0  # a misuse of them was found: what follows from it isn't told
+    reported: int = 0  # a misuse of them was found: what follows from it isn't reported
     more: tuple[int, ...] = ()  # further backwards of losses that aren't scaled
     sure: bool = True  # whether the last backward reaches these parameters
 
@@ -54,14 +54,14 @@ def after_plain(before: Gradients, call: int, sure: bool, alone: bool, in_betwee
     if kind in ("plain", "mixed", "over"):
         return before._replace(used=0)
     if kind == "unknown":
-        return UNKNOWN._replace(told=before.told)
+        return UNKNOWN._replace(reported=before.reported)
     if kind == "unscaled" and in_between:
         return before  # what comes on top of unscaled gradients has no scale, rightly
     if not sure and (kind == "scaled" or not alone):
         return UNKNOWN
     if kind == "scaled":
         return before._replace(kind="mixed", origin=call)
-    return Gradients("plain", origin=call, told=_told(before), sure=sure)
+    return Gradients("plain", origin=call, reported=_reported_of(before), sure=sure)
 
 
 def after_scaled(before: Gradients, scaler: str, call: int, sure: bool) -> Gradients:
@@ -72,21 +72,21 @@ def after_scaled(before: Gradients, scaler: str, call: int, sure: bool) -> Gradi
     if kind == "plain":
         return before._replace(kind="mixed", scaler=scaler, used=0) if sure and before.sure else UNKNOWN
     if kind == "scaled" and before.scaler != scaler and before.sure is sure:
-        return Gradients("mixed", scaler, told=before.told)
+        return Gradients("mixed", scaler, reported=before.reported)
     if kind == "scaled" and before.scaler != scaler and not sure:
         return before  # it may be another optimizer's loss that the other scaler scales
     if kind == "unscaled":
         if not sure or not before.by:
-            return UNKNOWN._replace(told=before.told)
+            return UNKNOWN._replace(reported=before.reported)
         return before._replace(kind="over", scaler=scaler, origin=call, updated=0)
     kept = before.updated if kind == "scaled" and before.sure and before.scaler == scaler else 0
     sure = sure or (kind == "scaled" and before.sure)
-    return Gradients("scaled", scaler, call, updated=kept, told=_told(before), sure=sure)
+    return Gradients("scaled", scaler, call, updated=kept, reported=_reported_of(before), sure=sure)
 
 
-def _told(before: Gradients) -> int:
+def _reported_of(before: Gradients) -> int:
     """The misuse that was found of gradients to which a backward adds; of none nothing follows."""
-    return 0 if before.is_empty() else before.told
+    return 0 if before.is_empty() else before.reported
 
 
 def after_unscale(before: Gradients, scaler: str, call: int) -> Gradients:

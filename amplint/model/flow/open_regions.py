@@ -51,7 +51,7 @@ class Regions:
             if not state.regions or not self.may_switch(context):
                 return state
             opened = Opened(context.id, False)
-        return state.but(regions=(*state.regions, opened._replace(at=context.id, holder=holder)))
+        return state.replace(regions=(*state.regions, opened._replace(at=context.id, holder=holder)))
 
     def flag(self, context: ir.Value) -> ir.Value | None:
         """What a region under construction is given as `enabled`."""
@@ -205,11 +205,11 @@ class Regions:
             return self.enter(func.base, state, conditions, key)
         if func.attr in ("__exit__", "close", "pop_all"):
             if key and any(each.holder == key for each in state.regions):
-                return state.but(regions=tuple(each for each in state.regions if each.holder != key))
+                return state.replace(regions=tuple(each for each in state.regions if each.holder != key))
             if func.attr == "__exit__" and self._opened(func.base, state, conditions) is not None and state.regions:
-                return state.but(regions=state.regions[:-1])
+                return state.replace(regions=state.regions[:-1])
         if state.regions and self._sets(func):
-            return state.but(regions=(*state.regions[:-1], state.regions[-1]._replace(enabled=False)))
+            return state.replace(regions=(*state.regions[:-1], state.regions[-1]._replace(enabled=False)))
         return state
 
     def innermost(self, state: State, conditions: Conditions) -> Opened | None:

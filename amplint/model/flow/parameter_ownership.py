@@ -7,7 +7,7 @@ from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import is_grad
 from amplint.model.flow.state import Abstract, State, is_part
 from amplint.model.names.reaching_definitions import only_assignment, returned
@@ -18,7 +18,7 @@ from amplint.model.syntax.scopes import UNKNOWN
 
 if TYPE_CHECKING:
     from amplint.model import Module
-    from amplint.model.objects.call_context import Frame
+    from amplint.model.objects.call_context import CallContext
 
 _CUT = ("detach", "item", "data", "shape", "size", "no_grad", "numpy", "cpu")
 
@@ -37,7 +37,7 @@ class Ownership:
         # The models whose parameters some optimizer owns.
         self._roots = {root for roots in self._objects.owns.values() for root in roots}
         self._called: dict[int, list[ir.Value]] = {}  # function -> what its calls call
-        self._last: tuple[State, Frame, set[str]] | None = None
+        self._last: tuple[State, CallContext, set[str]] | None = None
         self._follows = False  # whether variables are followed to what they are assigned
         self.is_single = not several and len(self._objects.constructed) <= 1
 
@@ -54,7 +54,7 @@ class Ownership:
             return False
         if place is None and self._is_torchs_optimizer(value):
             return True
-        callee = self._module.once(Calls).find(value)
+        callee = self._module.once(CallGraph).find(value)
         returns = returned(callee.function) if callee is not None else []
         return bool(returns) and all(self._is_made_there(each.value, place) for each in returns)
 
@@ -84,7 +84,7 @@ class Ownership:
             inside, instance = original.partition(".")[0], optimizer.rpartition(".")[0]
             found = known.owns.get(original, set())
             found = {each.replace(inside, instance, 1) if each.startswith(f"{inside}.") else each for each in found}
-        return {state.object_of(known.frame.translate(each)) for each in found}
+        return {state.object_of(known.call_context.translate(each)) for each in found}
 
     # --- what a loss is made of -------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Ownership:
             return isinstance(value, ir.Name) and held is None and self._is_input(value)
         if isinstance(value, ir.Comprehension):  # a penalty: `sum(p.square().sum() for p in model.parameters())`
             models = {root for clause in value.clauses for root in self._objects.parameters_roots(clause.iter)}
-            roots |= {state.object_of(self._objects.frame.translate(root)) for root in models - {UNKNOWN}}
+            roots |= {state.object_of(self._objects.call_context.translate(root)) for root in models - {UNKNOWN}}
             return bool(models) and UNKNOWN not in models and self._collect_all(list(value.elements), state, roots)
         item = self._item(value) if isinstance(value, ir.Subscript) else None
         if item is not None:
@@ -167,7 +167,7 @@ class Ownership:
 
     def _calls_model(self, call: ir.Call, state: State, roots: set[str]) -> bool:
         """Whether a call runs a function of this file that runs a model, which is added."""
-        callee = self._module.once(Calls).find(call)
+        callee = self._module.once(CallGraph).find(call)
         if callee is None:
             return False
         keys = filter(None, map(self._objects.key, self._called_in(callee.function)))
@@ -188,12 +188,12 @@ class Ownership:
 
     def _roots_in(self, state: State) -> set[str]:
         """The models whose parameters some optimizer owns, as the path knows them; it is asked many times in a row."""
-        frame = self._objects.frame
-        if self._last is None or self._last[0] is not state or self._last[1] is not frame:
-            roots = {*self._roots, *map(frame.translate, self._roots)}
+        call_context = self._objects.call_context
+        if self._last is None or self._last[0] is not state or self._last[1] is not call_context:
+            roots = {*self._roots, *map(call_context.translate, self._roots)}
             for optimizer, _ in state.groups:
                 roots |= self._owned(optimizer, state)
-            self._last = state, frame, roots
+            self._last = state, call_context, roots
         return self._last[2]
 
     def _is_torchs(self, func: ir.Value) -> bool:
@@ -300,7 +300,7 @@ class Ownership:
                 iterated = [clause.iter for clause in up.clauses]
             roots = {root for each in iterated for root in self._objects.parameters_roots(each)}
             up = up.parent
-        return {state.object_of(self._objects.frame.translate(root)) for root in roots}
+        return {state.object_of(self._objects.call_context.translate(root)) for root in roots}
 
     def among(self, subject: ir.Value | None, state: State) -> tuple[list[str], bool]:
         """The optimizers, of those met, that own what is clipped, and whether that is certain.

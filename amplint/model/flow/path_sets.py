@@ -69,8 +69,8 @@ def without_complements(states: list[State]) -> list[State]:
     """States that differ in how one condition came out only, joined: nothing else is known less of them."""
     groups: dict[State, list[frozenset[tuple[str, bool]]]] = {}
     for state in states:
-        groups.setdefault(state.but(facts=frozenset()), []).append(state.facts)
-    return [bare.but(facts=facts) for bare, every in groups.items() for facts in _reduced(every)]
+        groups.setdefault(state.replace(facts=frozenset()), []).append(state.facts)
+    return [bare.replace(facts=facts) for bare, every in groups.items() for facts in _reduced(every)]
 
 
 def _reduced(every: list[frozenset[tuple[str, bool]]]) -> list[frozenset[tuple[str, bool]]]:
@@ -96,16 +96,18 @@ def without_idle_facts(states: list[State]) -> list[State]:
     """States that differ in what they know of conditions only, joined: both arms of the test did the same."""
     groups: dict[State, frozenset[tuple[str, bool]]] = {}
     for state in states:
-        bare = state.but(facts=frozenset())
+        bare = state.replace(facts=frozenset())
         groups[bare] = groups[bare] & state.facts if bare in groups else state.facts
-    return [bare.but(facts=facts) for bare, facts in groups.items()]
+    return [bare.replace(facts=facts) for bare, facts in groups.items()]
 
 
 def without_idle_variables(states: list[State]) -> list[State]:
     """States that also differ in what variables hold that matters least, joined."""
     groups: dict[State, list[State]] = {}
     for state in states:
-        groups.setdefault(state.but(facts=frozenset(), env=frozenset(filter(_tells, state.env))), []).append(state)
+        groups.setdefault(state.replace(facts=frozenset(), env=frozenset(filter(_matters, state.env))), []).append(
+            state
+        )
     found = []
     for bare, group in groups.items():
         facts = frozenset.intersection(*(each.facts for each in group))
@@ -114,10 +116,10 @@ def without_idle_variables(states: list[State]) -> list[State]:
         doubtful = {each for state in group for each in state.env if each[1].kind == "scaled" and not each[1].key}
         names = {name for name, _ in doubtful}
         kept = {each for each in shared | bare.env if each[0] not in names}
-        found.append(bare.but(facts=facts, env=frozenset(kept | doubtful)))
+        found.append(bare.replace(facts=facts, env=frozenset(kept | doubtful)))
     return list(dict.fromkeys(found))
 
 
-def _tells(each: tuple[str, Abstract]) -> bool:
+def _matters(each: tuple[str, Abstract]) -> bool:
     held = each[1]
     return held.kind not in ("made", "test") and not (held.kind == "scaled" and not held.key)

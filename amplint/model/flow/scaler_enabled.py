@@ -21,7 +21,7 @@ class Switches:
 
     def made(self, key: str, made: Made, state: State) -> State:
         """A new scaler, and what the path knows of its being on: the flag's own name may end with this function."""
-        state = state.with_machine(key, Machine()).but(in_sight=state.in_sight | {key})
+        state = state.with_machine(key, Machine()).replace(in_sight=state.in_sight | {key})
         truth = True if made.enabled is None else self._conditions.truth(made.enabled, state)
         if truth is not None:
             return state.with_fact(f"enabled({key})", truth)
@@ -52,7 +52,7 @@ class Switches:
         if self.surely_enabled(scaler, [state]):
             return None
         # Another scaler may be off with it.
-        state = state.all_gradients(lambda _, held: held._replace(told=held.told or -1))
+        state = state.all_gradients(lambda _, held: held._replace(reported=held.reported or -1))
         state = state.with_machine(scaler, Machine(scaled=True))
         test = state.look_up(enabling(scaler))
         if test is not None:
@@ -65,7 +65,7 @@ class Switches:
         def hidden(_: str, held: Gradients) -> Gradients:
             on = held.kind == "scaled" and self.surely_enabled(held.scaler, [state])
             doubtful = held.kind in ("entry", "scaled") and not on
-            return Gradients("unknown", told=held.told) if doubtful else held
+            return Gradients("unknown", reported=held.reported) if doubtful else held
 
         return state.all_gradients(hidden)
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.flow.gradients import ENTRY, UNKNOWN, Gradients
-from amplint.model.torch_facts.grad_scaler import Machine, Stage, Standing
+from amplint.model.torch_facts.grad_scaler import Machine, OptimizerState, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -71,7 +71,9 @@ class State(NamedTuple):
     scalers: frozenset[tuple[str, Machine]] = frozenset()
     # (scaler, optimizer) left in its stage by an earlier iteration of a loop, by its id
     carried: frozenset[tuple[str, str, int]] = frozenset()
-    doers: frozenset[tuple[str, str, int]] = frozenset()  # the call that left (scaler, optimizer) in its stage
+    last_transitions: frozenset[tuple[str, str, int]] = (
+        frozenset()
+    )  # the call that left (scaler, optimizer) in its stage
     in_sight: frozenset[str] = frozenset()  # scalers all of whose calls since their last update are in sight
     regions: tuple[Opened, ...] = ()
     facts: frozenset[tuple[str, bool]] = frozenset()
@@ -79,24 +81,24 @@ class State(NamedTuple):
     pending: frozenset[Clipped] = frozenset()  # clips since which no update came
     result: tuple[int, Abstract] | None = None  # what the call that was followed last returned, with its id
 
-    def but(self, **changes: object) -> State:
+    def replace(self, **changes: object) -> State:
         """This state with some fields changed."""
         return self._replace(**changes)  # type: ignore[arg-type]
 
-    def unknown(self) -> State:
+    def havoc(self) -> State:
         """This state after something that can't be seen."""
-        return self.but(
+        return self.replace(
             rest=UNKNOWN,
             groups=frozenset(),
             scalers=frozenset(),
             carried=frozenset(),
-            doers=frozenset(),
+            last_transitions=frozenset(),
             in_sight=frozenset(),
         )
 
     def next_iteration(self, loop: int, before: frozenset[tuple[str, str, int]] = frozenset()) -> State:
-        """This state where a loop, by its id, starts over; `before`: doers that are from before the loop."""
-        done = self.doers - before
+        """This state where a loop, by its id, starts over; `before`: last transitions from before the loop."""
+        done = self.last_transitions - before
         touched = {
             (scaler, optimizer, loop)
             for scaler, optimizer, _ in self._touches()
@@ -104,11 +106,11 @@ class State(NamedTuple):
         }
         # A call may say something else now, and what was guessed was of another round.
         facts = frozenset(fact for fact in self.facts if "call(" not in fact[0] and not fact[0].startswith(GUESS))
-        return self.but(carried=self.carried | touched, facts=facts)
+        return self.replace(carried=self.carried | touched, facts=facts)
 
     def behind_loop(self, loop: int) -> State:
         """This state where a loop, by its id, has run to its end."""
-        return self.but(carried=frozenset(each for each in self.carried if each[2] != loop))
+        return self.replace(carried=frozenset(each for each in self.carried if each[2] != loop))
 
     def is_carried(self, scaler: str, optimizer: str) -> bool:
         """Whether it was in an earlier iteration that an optimizer came to its stage."""
@@ -121,7 +123,7 @@ class State(NamedTuple):
             return True
         return False if all(each.kind == "none" for each in held) else None
 
-    def doubtful(self) -> State:
+    def havoc_missing_gradients(self) -> State:
         """This state after a call that may have made gradients where there are none, or new ones where a caller left
         some.
         """
@@ -136,15 +138,15 @@ class State(NamedTuple):
 
         return self.all_gradients(changed)
 
-    def with_unknown_gradients(self) -> State:
+    def havoc_gradients(self) -> State:
         """This state where it isn't known how the gradients stand; that something was wrong with them stays."""
-        return self.all_gradients(lambda _, held: Gradients("unknown", told=held.told))
+        return self.all_gradients(lambda _, held: Gradients("unknown", reported=held.reported))
 
     def with_some_gradients(self) -> State:
         """This state where it turns out that there are gradients: a call out of sight has made them."""
 
         def made(_: str, held: Gradients) -> Gradients:
-            return Gradients("unknown", told=held.told) if held.kind == "maybe" else held
+            return Gradients("unknown", reported=held.reported) if held.kind == "maybe" else held
 
         return self.all_gradients(made)
 
@@ -163,7 +165,7 @@ class State(NamedTuple):
     def with_gradients(self, optimizer: str, gradients: Gradients) -> State:
         """Those of one optimizer changed."""
         kept = {each for each in self.groups if each[0] != optimizer}
-        return self.but(groups=frozenset(kept | {(optimizer, gradients)}))
+        return self.replace(groups=frozenset(kept | {(optimizer, gradients)}))
 
     def met(self, optimizer: str) -> State:
         """The optimizer's gradients told apart from the rest from here on."""
@@ -173,7 +175,7 @@ class State(NamedTuple):
 
     def all_gradients(self, change: Callable[[str, Gradients], Gradients]) -> State:
         """Every group's gradients changed; the rest's key is ""."""
-        return self.but(
+        return self.replace(
             rest=change("", self.rest), groups=frozenset((key, change(key, each)) for key, each in self.groups)
         )
 
@@ -213,7 +215,7 @@ class State(NamedTuple):
         state = self.forget((key,))
         if held is None or _reads(held.key, key):  # `flag = not flag`: about what was
             return state
-        return state.but(env=state.env | {(key, held)})
+        return state.replace(env=state.env | {(key, held)})
 
     def forget(self, keys: Iterable[str]) -> State:
         """Some variables bound anew, to what isn't known."""
@@ -230,7 +232,7 @@ class State(NamedTuple):
             if not any(key in fact[0] and _reads(fact[0], key) for key in keys)
             and not any(owner in fact[0] for owner in owners)
         )
-        state = self if env == self.env and facts == self.facts else self.but(env=env, facts=facts)
+        state = self if env == self.env and facts == self.facts else self.replace(env=env, facts=facts)
         for key in keys:
             state = state._nameless(key)
         return state
@@ -246,20 +248,25 @@ class State(NamedTuple):
         def name(old: str) -> str:
             return "" if _reads(old, key) else old
 
-        books: dict[str, dict[str, Standing]] = {}
+        per_optimizer: dict[str, dict[str, OptimizerState]] = {}
         scaled: dict[str, bool] = {}
         for scaler, machine in self.scalers:
-            books.setdefault(name(scaler), {}).update((name(each), standing) for each, standing in machine.books)
+            per_optimizer.setdefault(name(scaler), {}).update((name(each), its) for each, its in machine.per_optimizer)
             scaled[name(scaler)] = machine.scaled
-        scalers = {(each, Machine(scaled=scaled[each], books=frozenset(book.items()))) for each, book in books.items()}
+        scalers = {
+            (each, Machine(scaled=scaled[each], per_optimizer=frozenset(book.items())))
+            for each, book in per_optimizer.items()
+        }
         kept = frozenset((each, held) for each, held in self.groups if each == name(each))
         lost = any(held.kind != self.rest.kind for _, held in self.groups - kept)
-        return self.but(
+        return self.replace(
             rest=UNKNOWN if lost else self.rest,
             scalers=frozenset(scalers),
             groups=kept,
             carried=frozenset(each for each in self.carried if each[:2] == (name(each[0]), name(each[1]))),
-            doers=frozenset(each for each in self.doers if each[:2] == (name(each[0]), name(each[1]))),
+            last_transitions=frozenset(
+                each for each in self.last_transitions if each[:2] == (name(each[0]), name(each[1]))
+            ),
             in_sight=frozenset(each for each in self.in_sight if each == name(each)),
         )
 
@@ -274,30 +281,32 @@ class State(NamedTuple):
         scalers = {each for each in self.scalers if each[0] != scaler}
         if machine != _USED_BEFORE:
             scalers.add((scaler, machine))
-        booked = dict(machine.books)
-        return self.but(
+        booked = dict(machine.per_optimizer)
+        return self.replace(
             scalers=frozenset(scalers),
             carried=frozenset(each for each in self.carried if each[0] != scaler or each[1] in booked),
-            doers=frozenset(
-                each for each in self.doers if each[0] != scaler or each[1] in booked or each[1].startswith("#")
+            last_transitions=frozenset(
+                each
+                for each in self.last_transitions
+                if each[0] != scaler or each[1] in booked or each[1].startswith("#")
             ),
         )
 
-    def done(self, scaler: str, optimizer: str, call: int) -> State:
+    def with_transition(self, scaler: str, optimizer: str, call: int) -> State:
         """The call that brought an optimizer to its stage, remembered; it is of this iteration."""
-        kept = {each for each in self.doers if each[:2] != (scaler, optimizer)}
-        return self.but(
-            doers=frozenset(kept | {(scaler, optimizer, call)}),
+        kept = {each for each in self.last_transitions if each[:2] != (scaler, optimizer)}
+        return self.replace(
+            last_transitions=frozenset(kept | {(scaler, optimizer, call)}),
             carried=frozenset(each for each in self.carried if each[:2] != (scaler, optimizer)),
         )
 
-    def doer(self, scaler: str, optimizer: str) -> int:
+    def last_transition(self, scaler: str, optimizer: str) -> int:
         """The call that left an optimizer in its stage; 0 where it isn't known."""
-        return next((call for *key, call in self.doers if tuple(key) == (scaler, optimizer)), 0)
+        return next((call for *key, call in self.last_transitions if tuple(key) == (scaler, optimizer)), 0)
 
     def stage(self, scaler: str, optimizer: str) -> Stage:
         """How far an optimizer is since the last update."""
-        return self.machine(scaler).standing(optimizer).stage
+        return self.machine(scaler).optimizer_state(optimizer).stage
 
     def touched(self, scaler: str | None = None) -> set[str]:
         """The optimizers whose gradients a scaler (None: any) has unscaled since its last update, alone or by a step.
@@ -308,10 +317,10 @@ class State(NamedTuple):
 
     def _touches(self) -> list[tuple[str, str, Stage]]:
         return [
-            (scaler, optimizer, standing.stage)
+            (scaler, optimizer, its.stage)
             for scaler, machine in self.scalers
-            for optimizer, standing in machine.books
-            if standing.stage is not Stage.READY
+            for optimizer, its in machine.per_optimizer
+            if its.stage is not Stage.READY
         ]
 
     # --- conditions -------------------------------------------------------------------------------------------------
@@ -345,7 +354,7 @@ class State(NamedTuple):
     def with_fact(self, key: str, truth: bool) -> State:
         """The condition `key` holds (or doesn't) from here on."""
         facts = {fact for fact in self.facts if fact[0] != key}
-        return self.but(facts=frozenset(facts | {(key, truth)}))
+        return self.replace(facts=frozenset(facts | {(key, truth)}))
 
 
 # What is asked of parts of a state, many times on the way to the next one that differs.
@@ -396,7 +405,7 @@ def _names_grouped(groups: frozenset[tuple[str, Gradients]]) -> str:
 
 @lru_cache(maxsize=_PARTS)
 def _names_scaling(scalers: frozenset[tuple[str, Machine]]) -> str:
-    return "\n".join(each for scaler, machine in scalers for each in (scaler, *dict(machine.books)))
+    return "\n".join(each for scaler, machine in scalers for each in (scaler, *dict(machine.per_optimizer)))
 
 
 def _is_about(name: str, held: Abstract, keys: list[str]) -> bool:

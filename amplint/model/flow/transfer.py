@@ -1,11 +1,17 @@
-"""What each event does to the state of a path; what is kept of it for the rules: the visits, and the misuse found."""
+"""What each event does to the state of a path; what is kept for the rules: event states, violations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from amplint.model.flow.event_states import MAX_VISITS, Followed, SeveralOptimizersError, TooManyPathsError, Visit
+from amplint.model.flow.event_states import (
+    MAX_EVENT_STATES,
+    EventStates,
+    Followed,
+    SeveralOptimizersError,
+    TooManyPathsError,
+)
 from amplint.model.flow.gradients import ENTRY, Gradients, after_clear, after_plain, after_scaled, after_unscale
 from amplint.model.flow.parameter_ownership import Ownership
 from amplint.model.flow.path_conditions import Conditions
@@ -44,24 +50,24 @@ class Transfer:
         self.ownership = module.once(Ownership, several)
         self._tensors = tensors
         self.switches = Switches(self._objects, conditions)
-        self.visits: dict[int, Visit] = {}
+        self.event_states: dict[int, EventStates] = {}
         self.violations: dict[Violation, list[State]] = {}
         self.site = 0  # the call that is being followed
 
-    def visit(self, event: Event, state: State) -> State | None:
-        """The state after an event, whose visit is recorded; None where it raises.
+    def apply(self, event: Event, state: State) -> State | None:
+        """The state after an event, which is kept with those before it; None where it raises.
 
         Raises:
             SeveralOptimizersError: the path has met more optimizers than one, though the file makes no more.
         """
         event = self._resolved(event, state)
-        visit = self.visits.setdefault(event.call.id, Visit(event))
-        if event != visit.event and event not in visit.others:
-            visit.others.append(event)
-        if state not in visit.seen:
-            visit.seen.add(state)
-            visit.states.append(state)
-            if len(visit.states) > MAX_VISITS:
+        reached = self.event_states.setdefault(event.call.id, EventStates(event))
+        if event != reached.event and event not in reached.others:
+            reached.others.append(event)
+        if state not in reached.seen:
+            reached.seen.add(state)
+            reached.states.append(state)
+            if len(reached.states) > MAX_EVENT_STATES:
                 raise TooManyPathsError
         if event.kind in _OF_AN_OPTIMIZER and event.optimizer and self.ownership.is_single:
             if any(key != event.optimizer for key, _ in state.groups):
@@ -71,7 +77,7 @@ class Transfer:
     def end(self, state: State) -> None:
         """The function ends in this state."""
         for each in state.pending:
-            self.visits[each.clip].ends.append(state)
+            self.event_states[each.clip].ends.append(state)
 
     @staticmethod
     def _resolved(event: Event, state: State) -> Event:
@@ -98,7 +104,7 @@ class Transfer:
         if event.kind == "backward":
             return self._after_backward(event, state)
         if event.kind == "opaque":
-            return state.unknown()
+            return state.havoc()
         if event.kind == "zero_grad":
             return self._after_clear(event, state)
         if event.kind == "read" or event.how == "measure":
@@ -139,11 +145,11 @@ class Transfer:
             # `loss.backward(scaler.scale(torch.ones_like(loss)))`: the scale may be in what backward starts from.
             scaler = next((key for arg in event.call.args if (key := self._tensors.scaler_of(arg.value, state))), None)
         if scaler == "":
-            return state.with_unknown_gradients()
+            return state.havoc_gradients()
         reach = self.ownership.reach(event.subject, state) if event.subject is not None else None
         if scaler is None or self.switches.disabled(scaler, state):
             if scaler is not None:
-                state = state.but(pending=frozenset())
+                state = state.replace(pending=frozenset())
             origin = call if scaler is None else 0  # what a disabled scaler leaves plain is plain rightly
 
             def plain(optimizer: str, before: Gradients) -> Gradients:
@@ -156,14 +162,14 @@ class Transfer:
             return state.all_gradients(plain)
         for each in state.pending:
             if not each.stepped:  # after its step a backward is the next optimizer's, and no micro step
-                self.visits[each.clip].backward_first = True
+                self.event_states[each.clip].backward_first = True
         enabled = scaler
 
         def scaled(optimizer: str, before: Gradients) -> Gradients:
             hits = self.ownership.hits(reach, optimizer, state)
             return before if hits is False else after_scaled(before, enabled, call, hits is True)
 
-        return state.all_gradients(scaled).but(pending=frozenset())
+        return state.all_gradients(scaled).replace(pending=frozenset())
 
     @staticmethod
     def _is_stepped(state: State, optimizer: str) -> bool:
@@ -184,7 +190,7 @@ class Transfer:
                 clears = True
             if clears is None:
                 if before.is_empty() or not self.ownership.is_alone(state):
-                    return before if before.is_empty() else Gradients("unknown", told=before.told)
+                    return before if before.is_empty() else Gradients("unknown", reported=before.reported)
                 return Gradients("maybe", by=before.by, used=before.used)
             return after_clear(before, call.id, to_none) if clears else before
 
@@ -192,7 +198,9 @@ class Transfer:
 
     def _clears_the_model(self, event: Event, held: Gradients, state: State) -> bool:
         """Whether what is cleared is the only model that the last backward gave gradients, for the one optimizer."""
-        backward = self.visits.get(held.origin) if held.kind == "scaled" and self.ownership.is_alone(state) else None
+        backward = (
+            self.event_states.get(held.origin) if held.kind == "scaled" and self.ownership.is_alone(state) else None
+        )
         if backward is None or backward.event.subject is None or event.optimizer is None:
             return False
         return self.ownership.is_made_by(backward.event.subject, event.optimizer, state)
@@ -200,7 +208,7 @@ class Transfer:
     def _after_clip(self, event: Event, state: State) -> State:
         call = event.call.id
         clipped, certain = self.ownership.among(event.subject, state)
-        self.visits[call].clipped.update(clipped if certain else ())
+        self.event_states[call].clipped.update(clipped if certain else ())
         held = {each: state.gradients_of(each) for each in clipped}
         pending = {each.clip for each in state.pending}
         scaled = [
@@ -208,7 +216,9 @@ class Transfer:
             for each, its in held.items()
             if (its.kind == "scaled" or (its.kind == "mixed" and its.origin and (certain or len(state.groups) <= 1)))
             and (
-                not its.told or its.told in pending or (self._is_told_of_a_clip(its) and self._is_anothers(its, state))
+                not its.reported
+                or its.reported in pending
+                or (self._is_of_reported_clip(its) and self._is_anothers(its, state))
             )
             and not self._is_off(its.scaler, state)
         ]
@@ -217,21 +227,23 @@ class Transfer:
             scaled = [each for each in scaled if held[each].sure]  # by another scaler than the one that is off
         if scaled and (certain or not state.touched() or self._is_anothers(held[scaled[0]], state)):
             its = held[scaled[0]]
-            # A second clip of the same gradients is told only if the first turns out to be right.
-            if its.told in pending - {call}:
-                violation = Violation(ViolationKind.CLIP_OF_SCALED_AGAIN, call, its.told, call, its.scaler, scaled[0])
+            # A second clip of the same gradients is reported only if the first turns out to be right.
+            if its.reported in pending - {call}:
+                violation = Violation(
+                    ViolationKind.CLIP_OF_SCALED_AGAIN, call, its.reported, call, its.scaler, scaled[0]
+                )
             else:
                 violation = Violation(
                     ViolationKind.CLIP_OF_SCALED, call, its.origin, call, its.scaler, scaled[0], gradients=its.kind
                 )
             self._report(violation, state)
             for each in scaled:
-                told = held[each]._replace(told=held[each].told or call)
-                state = state.with_gradients(each, told) if each else state.but(rest=told)
+                reported = held[each]._replace(reported=held[each].reported or call)
+                state = state.with_gradients(each, reported) if each else state.replace(rest=reported)
         elif all(its.kind == "entry" for its in held.values()) and not state.touched():
             self._report(Violation(ViolationKind.CLIP_OF_CALLERS_GRADIENTS, call, 0, call, "", clipped[0]), state)
         elif all(
-            its.kind in _USED and self._is_used(its) and not self._is_told_of_a_clip(its) for its in held.values()
+            its.kind in _USED and self._is_used(its) and not self._is_of_reported_clip(its) for its in held.values()
         ) and not self.switches.disabled(first.scaler, state):
             self._report(
                 Violation(
@@ -240,7 +252,7 @@ class Transfer:
                 state,
             )
         alone = certain or len(clipped) == 1
-        return (self._over(event, clipped, state) if alone else state).but(
+        return (self._over(event, clipped, state) if alone else state).replace(
             pending=state.pending | {Clipped(call, self.site)}
         )
 
@@ -257,18 +269,18 @@ class Transfer:
         """Whether the scaler has stepped all optimizers that it unscaled, and a backward came after that: what is
         clipped then is another optimizer's, or is clipped in vain.
         """
-        stages = {standing.stage for _, machine in state.scalers for _, standing in machine.books}
+        stages = {its.stage for _, machine in state.scalers for _, its in machine.per_optimizer}
         return stages == {Stage.STEPPED} and all(
             its.origin != scaled.origin for _, its in state.groups if its.kind == "unscaled"
         )
 
-    def _is_told_of_a_clip(self, held: Gradients) -> bool:
-        found = self.visits.get(held.told)
-        return held.told < 0 or (found is not None and found.event.kind == "clip")
+    def _is_of_reported_clip(self, held: Gradients) -> bool:
+        found = self.event_states.get(held.reported)
+        return held.reported < 0 or (found is not None and found.event.kind == "clip")
 
     def _is_used(self, held: Gradients) -> bool:
         """Whether the scaler has stepped with gradients that it unscaled."""
-        step = self.visits.get(held.used)
+        step = self.event_states.get(held.used)
         return bool(held.by) and step is not None and (held.kind == "unscaled" or step.event.kind == "step")
 
     def _after_read(self, event: Event, state: State) -> State:
@@ -279,27 +291,27 @@ class Transfer:
         scaled = [
             each
             for each, its in held.items()
-            if its.kind == "scaled" and not its.told and not self._is_off(its.scaler, state)
+            if its.kind == "scaled" and not its.reported and not self._is_off(its.scaler, state)
         ]
         if scaled and (certain or not state.touched()):
             its = held[scaled[0]]
             self._report(Violation(ViolationKind.READ_OF_SCALED, call, its.origin, call, its.scaler, scaled[0]), state)
         elif all(its.kind == "entry" for its in held.values()) and not state.touched():
             self._report(Violation(ViolationKind.READ_OF_CALLERS_GRADIENTS, call, 0, call, "", read[0]), state)
-        return state.but(pending=state.pending | {Clipped(call, self.site)})
+        return state.replace(pending=state.pending | {Clipped(call, self.site)})
 
     def _over(self, event: Event, optimizers: Iterable[str], state: State) -> State:
         """Scaled gradients on top of unscaled ones meet what uses them."""
         for optimizer in optimizers:
             held = state.gradients_of(optimizer)
-            if held.kind == "over" and not held.told and not self.switches.disabled(held.scaler, state):
+            if held.kind == "over" and not held.reported and not self.switches.disabled(held.scaler, state):
                 self._report(
                     Violation(
                         ViolationKind.BACKWARD_ON_UNSCALED, held.by, held.origin, event.call.id, held.scaler, optimizer
                     ),
                     state,
                 )
-                state = state.with_gradients(optimizer, held._replace(told=event.call.id))
+                state = state.with_gradients(optimizer, held._replace(reported=event.call.id))
         return state
 
     # --- steps past the scaler --------------------------------------------------------------------------------------
@@ -308,9 +320,12 @@ class Transfer:
         optimizer = event.optimizer or ""
         held = state.gradients_of(optimizer)
         for clip, site, _ in () if held.is_empty() else state.pending:
-            self.visits[clip].followed.add(Followed(optimizer, state.facts, site))
-            if held.kind not in ("plain", "none", "zeros", "maybe") and event.call not in self.visits[clip].bypasses:
-                self.visits[clip].bypasses.append(event.call)
+            self.event_states[clip].followed.add(Followed(optimizer, state.facts, site))
+            if (
+                held.kind not in ("plain", "none", "zeros", "maybe")
+                and event.call not in self.event_states[clip].bypasses
+            ):
+                self.event_states[clip].bypasses.append(event.call)
         state = self._over(event, [optimizer], state)
         held = state.gradients_of(optimizer)
         kind: ViolationKind | None = None
@@ -318,16 +333,16 @@ class Transfer:
             kind = ViolationKind.DIRECT_STEP_OF_SCALED
         elif held.kind == "unscaled" and held.by:
             kind = ViolationKind.DIRECT_STEP_AGAIN if held.used else ViolationKind.DIRECT_STEP_UNCHECKED
-        told = held.told and not self._is_told_of_a_clip(held)
-        if kind is None or told or not held.scaler or self._is_off(held.scaler, state):
+        reported = held.reported and not self._is_of_reported_clip(held)
+        if kind is None or reported or not held.scaler or self._is_off(held.scaler, state):
             return state.with_gradients(optimizer, held._replace(used=event.call.id)) if optimizer else state
         gradients = held.kind if kind is ViolationKind.DIRECT_STEP_OF_SCALED else None
         self._report(
             Violation(kind, event.call.id, held.origin, event.call.id, held.scaler, optimizer, gradients), state
         )
         # Of a step without a look for inf only what overflows is wrong.
-        known = held.told if kind is ViolationKind.DIRECT_STEP_UNCHECKED else event.call.id
-        return state.with_gradients(optimizer, held._replace(told=known, used=event.call.id))
+        known = held.reported if kind is ViolationKind.DIRECT_STEP_UNCHECKED else event.call.id
+        return state.with_gradients(optimizer, held._replace(reported=known, used=event.call.id))
 
     # --- the scaler's own methods -----------------------------------------------------------------------------------
 
@@ -342,19 +357,19 @@ class Transfer:
         held = state.gradients_of(optimizer)
         machine = state.machine(scaler)
         if not optimizer:  # each may be another one: none is there yet
-            machine = machine._replace(books=frozenset(each for each in machine.books if each[0]))
-        stage = machine.standing(optimizer).stage
+            machine = machine._replace(per_optimizer=frozenset(each for each in machine.per_optimizer if each[0]))
+        stage = machine.optimizer_state(optimizer).stage
         empty = grad_scaler.Gradients.NONE if held.kind == "none" and optimizer else grad_scaler.Gradients.FLOAT
         after, error = machine.after(Call(event.kind, optimizer, empty))
         if error is not None:
             self._raises(event, scaler, optimizer, error, state)
             return self.switches.off(scaler, state)
-        if stage is Stage.READY and optimizer and (not held.told or self._is_told_of_a_clip(held)):
+        if stage is Stage.READY and optimizer and (not held.reported or self._is_of_reported_clip(held)):
             state = self._look_through(event, scaler, optimizer, held, state)
         elif stage is Stage.UNSCALED:
             state = self._over(event, [optimizer], state)
-            doer = state.doer(scaler, optimizer)
-            if held.is_empty() and held.origin and not held.told and event.kind == "step":
+            last_transition = state.last_transition(scaler, optimizer)
+            if held.is_empty() and held.origin and not held.reported and event.kind == "step":
                 self._report(
                     Violation(
                         ViolationKind.STEP_OF_LOST_GRADIENTS,
@@ -366,43 +381,48 @@ class Transfer:
                     ),
                     state,
                 )
-                state = state.with_gradients(optimizer, held._replace(told=event.call.id))
-            if held.kind in ("scaled", "mixed") and held.sure and doer and not held.told:
+                state = state.with_gradients(optimizer, held._replace(reported=event.call.id))
+            if held.kind in ("scaled", "mixed") and held.sure and last_transition and not held.reported:
                 # They came behind the unscale_: nothing divides them any more.
                 self._report(
                     Violation(
-                        ViolationKind.BACKWARD_BEHIND_UNSCALE, doer, held.origin, event.call.id, scaler, optimizer
+                        ViolationKind.BACKWARD_BEHIND_UNSCALE,
+                        last_transition,
+                        held.origin,
+                        event.call.id,
+                        scaler,
+                        optimizer,
                     ),
                     state,
                 )
-                state = state.with_gradients(optimizer, held._replace(told=event.call.id))
-        state = state.with_machine(scaler, after).done(scaler, optimizer, event.call.id)
+                state = state.with_gradients(optimizer, held._replace(reported=event.call.id))
+        state = state.with_machine(scaler, after).with_transition(scaler, optimizer, event.call.id)
         if not optimizer:
             return state.all_gradients(
-                lambda _, before: before if before.is_empty() else Gradients("unknown", told=before.told)
+                lambda _, before: before if before.is_empty() else Gradients("unknown", reported=before.reported)
             )
         for other, its in state.groups:
             if other != optimizer and (
                 self.ownership.share(optimizer, other, state) or self._objects.may_be_one(optimizer, other)
             ):
-                state = state.with_gradients(other, Gradients("unknown", told=its.told))
+                state = state.with_gradients(other, Gradients("unknown", reported=its.reported))
         held = state.gradients_of(optimizer)
         if stage is Stage.READY:
             held = after_unscale(held, scaler, event.call.id)
         if event.kind == "step":
             held = held._replace(used=event.call.id)
-            state = state.done(scaler, _STEP, event.call.id)
+            state = state.with_transition(scaler, _STEP, event.call.id)
         return state.with_gradients(optimizer, held)
 
     def _raises(self, event: Event, scaler: str, optimizer: str, error: Error, state: State) -> None:
         """The scaler raises: what to say of it."""
-        call, last = event.call.id, state.doer(scaler, optimizer)
+        call, last = event.call.id, state.last_transition(scaler, optimizer)
         if error in TABLE.values():
             violations = [self._out_of_order(event, scaler, optimizer, error, state)]
         elif error.message.startswith(_NO_CHECKS):
             held = state.gradients_of(optimizer)
             violation = Violation(ViolationKind.STEP_WITHOUT_CHECK, call, held.cleared, call, scaler, optimizer)
-            violations = [] if held.told else [violation]
+            violations = [] if held.reported else [violation]
         elif "_scale is None" in error.message:
             early = Violation(ViolationKind.CALL_BEFORE_SCALE, call, last, call, scaler, optimizer)
             violations = self._unscaled(state, call, scaler) or [early]
@@ -414,13 +434,13 @@ class Transfer:
     @staticmethod
     def _out_of_order(event: Event, scaler: str, optimizer: str, error: Error, state: State) -> Violation:
         """What is wrong with a call that the scaler refuses for the stage that the optimizer is in."""
-        call, last = event.call.id, state.doer(scaler, optimizer)
+        call, last = event.call.id, state.last_transition(scaler, optimizer)
         carried = state.is_carried(scaler, optimizer)
         if error == TABLE["unscale_", Stage.UNSCALED]:
             return Violation(ViolationKind.UNSCALE_TWICE, call, last, call, scaler, optimizer, carried=carried)
         if not carried:
             return Violation(ViolationKind.CALL_AFTER_STEP, call, last, call, scaler, optimizer)
-        step = state.doer(scaler, _STEP) or call
+        step = state.last_transition(scaler, _STEP) or call
         return Violation(ViolationKind.STEP_WITHOUT_UPDATE, step, last, call, scaler, optimizer, carried=True)
 
     def _look_through(self, event: Event, scaler: str, optimizer: str, held: Gradients, state: State) -> State:
@@ -457,16 +477,16 @@ class Transfer:
             found.append(self._updated_early(held._replace(sure=True), call, scaler, optimizer))
         for each in found:
             self._report(each, state)
-        return state.with_gradients(optimizer, held._replace(told=call)) if found else state
+        return state.with_gradients(optimizer, held._replace(reported=call)) if found else state
 
     def _came_scaled(self, call: int, scaler: str, optimizer: str, state: State) -> None:
         """What `unscale_` says of the clips before it of gradients that the caller left: they were scaled, or it
         raises.
         """
         for each in state.pending:
-            visit = self.visits[each.clip]
-            if not each.stepped and (optimizer in visit.clipped or self.ownership.is_alone(state)):
-                clips = visit.event.kind == "clip" and visit.event.how != "measure"
+            reached = self.event_states[each.clip]
+            if not each.stepped and (optimizer in reached.clipped or self.ownership.is_alone(state)):
+                clips = reached.event.kind == "clip" and reached.event.how != "measure"
                 kind = ViolationKind.CLIP_BEFORE_UNSCALE if clips else ViolationKind.READ_BEFORE_UNSCALE
                 self._report(Violation(kind, each.clip, 0, call, scaler, optimizer, site=each.site), state)
 
@@ -478,7 +498,7 @@ class Transfer:
 
     def _is_used_by_scaler(self, held: Gradients) -> bool:
         """Whether the scaler has had the gradients: then it isn't their misuse that leaves it nothing to check."""
-        found = self.visits.get(held.told)
+        found = self.event_states.get(held.reported)
         return bool(held.by) or (found is not None and found.event.kind in ("unscale_", "step"))
 
     def _unscaled(self, state: State, call: int, scaler: str) -> list[Violation]:
@@ -498,7 +518,7 @@ class Transfer:
 
     def _after_update(self, event: Event, scaler: str, state: State) -> State | None:
         if self.switches.disabled(scaler, state):
-            return state.but(pending=frozenset())
+            return state.replace(pending=frozenset())
         assert isinstance(event.call, ir.Call)
         given = "float" if event.call.args else ""
         machine, error = state.machine(scaler).after(Call("update", argument=given))
@@ -507,14 +527,17 @@ class Transfer:
             plain = [] if machine.scaled else self._unscaled(state, call, scaler)
             held = (state.rest, *(each for _, each in state.groups))
             mine = [each for each in held if each.scaler in (scaler, "")]
-            told = any(
-                each.told and not self._is_used_by_scaler(each) and not self._is_told_of_a_clip(each) for each in mine
+            reported = any(
+                each.reported and not self._is_used_by_scaler(each) and not self._is_of_reported_clip(each)
+                for each in mine
             )
             if not machine.scaled:
                 found = [*plain, Violation(ViolationKind.CALL_BEFORE_SCALE, call, 0, call, scaler, "")]
             else:
-                before = state.doer(scaler, _UPDATE)
-                found = [] if told else [Violation(ViolationKind.UPDATE_WITHOUT_CHECK, call, before, call, scaler, "")]
+                before = state.last_transition(scaler, _UPDATE)
+                found = (
+                    [] if reported else [Violation(ViolationKind.UPDATE_WITHOUT_CHECK, call, before, call, scaler, "")]
+                )
             for each in found:
                 self._report(each, state)
             return self.switches.off(scaler, state)
@@ -527,9 +550,9 @@ class Transfer:
 
         return (
             state.all_gradients(updated)
-            .with_machine(scaler, machine._replace(books=frozenset()))
-            .but(in_sight=state.in_sight | {scaler}, pending=frozenset())
-            .done(scaler, _UPDATE, event.call.id)
+            .with_machine(scaler, machine._replace(per_optimizer=frozenset()))
+            .replace(in_sight=state.in_sight | {scaler}, pending=frozenset())
+            .with_transition(scaler, _UPDATE, event.call.id)
         )
 
     def _note_step(self, event: Event, optimizer: str, state: State) -> State:
@@ -537,16 +560,16 @@ class Transfer:
         assert event.scaler is not None
         pending = set[Clipped]()
         for each in state.pending:
-            visit, stage = self.visits[each.clip], state.stage(event.scaler, optimizer)
-            is_its = not visit.clipped or optimizer in visit.clipped
+            reached, stage = self.event_states[each.clip], state.stage(event.scaler, optimizer)
+            is_its = not reached.clipped or optimizer in reached.clipped
             if is_its and stage is not Stage.STEPPED:  # else it raises
-                visit.followed.add(Followed(optimizer, state.facts, each.site))
+                reached.followed.add(Followed(optimizer, state.facts, each.site))
             if stage is Stage.READY:
-                visit.stepped.add((event.scaler, optimizer))
-                if event.call not in visit.steps:
-                    visit.steps.append(event.call)
+                reached.stepped.add((event.scaler, optimizer))
+                if event.call not in reached.steps:
+                    reached.steps.append(event.call)
             pending.add(each._replace(stepped=each.stepped or is_its))
-        return state.but(pending=frozenset(pending)) if pending else state
+        return state.replace(pending=frozenset(pending)) if pending else state
 
     # --- objects ----------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class ViolationKind(Enum):
-    """What happens on the path. Of violations that agree in all else, the kinds that come first here are told first."""
+    """What happens on the path. Of violations that agree in all else, those of the first kinds come first."""
 
     # A clip of gradients that are scaled: that another clip has met already, which may turn out to be right; that an
     # unscale_ further down finds scaled; that the caller left, or what scales them is in sight.

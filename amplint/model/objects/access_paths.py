@@ -1,8 +1,8 @@
 """Keys: by what the objects that values are, are known.
 
 A *key* is where an object is kept (`self.scaler`, a variable of one scope), aliases followed while a name has one
-binding. Two keys are taken for two objects, one key for one object. While flow analysis follows a call, `frame` says
-what the callee's parameters and `self` are for the caller: keys are the caller's there.
+binding. Two keys are taken for two objects, one key for one object. While flow analysis follows a call, `call_context`
+says what the callee's parameters and `self` are for the caller: keys are the caller's there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from amplint.model.names.tables import item_at
-from amplint.model.objects.call_context import Frame, Recognised
+from amplint.model.objects.call_context import CallContext, Recognised
 from amplint.model.objects.kept_arguments import Kept, kept_parameters
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Binding, Imported, Other, Scope
@@ -32,8 +32,8 @@ class Keys:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self.frame = Frame()
-        self._origins: dict[str, str] = {}  # keys that a frame gave -> as the callee has them
+        self.call_context = CallContext()
+        self._origins: dict[str, str] = {}  # keys that a call context gave -> as the callee has them
         self._scopes: list[Scope] = []
         self._numbers: dict[int, int] = {}  # scopes by their identity -> places in that list
         self._keys: dict[int, str | None] = {}
@@ -47,23 +47,23 @@ class Keys:
         self._named_items[item] = key
 
     @contextmanager
-    def within(self, frame: Frame) -> Iterator[None]:
-        """A context in which keys are those of a frame; with an empty one they are the file's own."""
-        before, self.frame = self.frame, frame
+    def within(self, call_context: CallContext) -> Iterator[None]:
+        """A context in which keys are those of a call context; with an empty one they are the file's own."""
+        before, self.call_context = self.call_context, call_context
         try:
             yield
         finally:
-            self.frame = before
+            self.call_context = before
 
     def key(self, value: ir.Value) -> str | None:
         """The key of the object that a value is; None where it is no name, attribute or fixed item."""
         return self._translated(self._raw(value))
 
     def _translated(self, key: str | None) -> str | None:
-        """A key as the frame has it; which it was is remembered, for the roles."""
-        if key is None or not self.frame.aliases:
+        """A key as the call context has it; which it was is remembered, for the roles."""
+        if key is None or not self.call_context.aliases:
             return key
-        found = self._kept_objects.resolved(self.frame.translate(key))
+        found = self._kept_objects.resolved(self.call_context.translate(key))
         found = self._named_items.get(found, found)
         if found != key:
             self._origins.setdefault(found, key)
@@ -75,13 +75,13 @@ class Keys:
 
     @property
     def recognised(self) -> Recognised:
-        """What calls are known to be in the frame."""
-        known = self.frame.recognised
+        """What calls are known to be in the call context."""
+        known = self.call_context.recognised
         if known.origins != len(self._origins):  # more is known of what objects are
             known.origins = len(self._origins)
             for each in (known.callees, known.harmless, known.inert, known.idle):
                 each.clear()
-            if self.frame.aliases or self.frame.classes:
+            if self.call_context.aliases or self.call_context.classes:
                 known.events.clear()
         return known
 
@@ -148,7 +148,7 @@ class Keys:
         return self._translated(key) or key
 
     def raw_variable(self, scope: Scope, name: str) -> str:
-        """The same, whatever the frame."""
+        """The same, whatever the call context."""
         home = scope.home(name)
         return f"{self._number(home)}:{name}" if home is not None else name
 
@@ -172,7 +172,7 @@ class Keys:
         return self._scopes[int(number)]
 
     def raw(self, value: ir.Value) -> str | None:
-        """The key of a value, whatever the frame."""
+        """The key of a value, whatever the call context."""
         return self._raw(value)
 
     def prefix(self, scope: Scope) -> str:

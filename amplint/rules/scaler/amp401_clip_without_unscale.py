@@ -86,20 +86,20 @@ _ELSEWHERE = "what scales and what steps stands in other functions"
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each clip that meets scaled gradients on some path."""
-    told: set[int] = set()
+    reported: set[int] = set()
     for each in sorted(
         misuses(module, "AMP401"), key=lambda each: each.violation.kind is ViolationKind.CLIP_OF_SCALED_AGAIN
     ):
-        visit = each.visit
-        if each.violation.kind is ViolationKind.CLIP_OF_SCALED_AGAIN and each.violation.cause in told:
+        reached = each.reached
+        if each.violation.kind is ViolationKind.CLIP_OF_SCALED_AGAIN and each.violation.cause in reported:
             continue
-        if each.violation.at in told or is_compensated(module, visit) or only_measures(visit):
+        if each.violation.at in reported or is_compensated(module, reached) or only_measures(reached):
             continue
         if clips_scaled(module, each):
-            told.add(each.violation.at)
+            reported.add(each.violation.at)
             offered, withheld = ClipFix(module, each).build() if each.here else (None, _ELSEWHERE)
             yield rule.finding(
-                module.span(visit.event.call),
+                module.span(reached.event.call),
                 _message(module, each) + where(module, each),
                 fix=offered,
                 withheld=withheld,

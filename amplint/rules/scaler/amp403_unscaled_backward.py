@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed, own_statement, says_the_same
 from amplint.model.flow.analysis import Flow
-from amplint.model.flow.event_states import Visit
+from amplint.model.flow.event_states import EventStates
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, dominates
@@ -64,10 +64,10 @@ from amplint.rules.shared.scaler_order import (
     calls_of,
     one_for_each,
     other_arm_has,
+    reached_events,
     receiver,
     stepping,
     used_elsewhere,
-    visits,
     where,
 )
 
@@ -86,7 +86,7 @@ def check(module: Module) -> Iterator[Finding]:
 def _judge(module: Module, each: Misuse) -> Finding | None:
     if not _is_unscaled(module, each):
         return None
-    flow, backward, use = each.flow, each.visit, each.flow.visits[each.violation.meets].event
+    flow, backward, use = each.flow, each.reached, each.flow.event_states[each.violation.meets].event
     if use.kind == "update":
         use = calls_of(flow, each.violation.scaler, "step", "unscale_")[0]
     here = each.here and flow.contains(use.call)
@@ -111,7 +111,7 @@ def _freed_before(module: Module, flow: Flow, backward: Event) -> Event | None:
     loss = backward.subject
     if not isinstance(loss, (ir.Name, ir.Attribute)):
         return None
-    for other in (each.event for each in visits(flow, "backward")):
+    for other in (each.event for each in reached_events(flow, "backward")):
         scaled = other.subject
         if (
             isinstance(scaled, ir.Call)
@@ -135,13 +135,13 @@ def _frees_its_graph(backward: ir.Value) -> bool:
 
 
 def _second_of_a_graph(module: Module, each: Misuse, first: Event) -> Finding:
-    call = each.visit.event.call
-    assert each.visit.event.subject is not None
+    call = each.reached.event.call
+    assert each.reached.event.subject is not None
     edit = call_removed(module, call) if each.here else None
     return rule.finding(
         module.span(call),
         f"raises: the scaled backward on {module.line(first.call)} freed the graph of "
-        f"`{module.text(each.visit.event.subject)}`; remove this second backward{where(module, each)}",
+        f"`{module.text(each.reached.event.subject)}`; remove this second backward{where(module, each)}",
         fix=Fix(Applicability.UNSAFE, "Remove the second backward", (edit,)) if edit is not None else None,
         withheld=None if edit is not None else "the call shares its line, is all of a suite, or is in another function",
     )
@@ -150,7 +150,7 @@ def _second_of_a_graph(module: Module, each: Misuse, first: Event) -> Finding:
 def _is_unscaled(module: Module, each: Misuse) -> bool:
     """Whether the scaler surely meets gradients of a loss that nothing in sight has scaled."""
     flow, violation = each.flow, each.violation
-    backward, use = each.visit, flow.visits[violation.meets]
+    backward, use = each.reached, flow.event_states[violation.meets]
     if use.event.kind == "update" and not calls_of(flow, violation.scaler, "step", "unscale_"):
         return False  # nothing uses them
     if used_elsewhere(module, flow, violation.scaler, "scale"):
@@ -164,13 +164,13 @@ def _is_unscaled(module: Module, each: Misuse) -> bool:
     return not flag or not other_arm_has(module, backward.event.call, "scale")
 
 
-def _clears_others(flow: Flow, backward: Visit, use: Visit) -> bool:
+def _clears_others(flow: Flow, backward: EventStates, use: EventStates) -> bool:
     """Whether the gradients were cleared, before the backward, for another optimizer: they may be that one's."""
-    before = [each.event for each in visits(flow, "zero_grad") if each.event.call.id < backward.event.call.id]
+    before = [each.event for each in reached_events(flow, "zero_grad") if each.event.call.id < backward.event.call.id]
     return bool(before) and before[-1].optimizer in stepping(flow) - {use.event.optimizer}
 
 
-def _fix(module: Module, flow: Flow, backward: Visit, use: Event) -> tuple[Fix | None, str | None]:
+def _fix(module: Module, flow: Flow, backward: EventStates, use: Event) -> tuple[Fix | None, str | None]:
     call = backward.event.call
     assert isinstance(call, ir.Call)
     scaler, loss = receiver(use), backward.event.subject

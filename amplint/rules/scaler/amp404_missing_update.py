@@ -54,7 +54,7 @@ from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.statements import line_behind
 from amplint.model.calls.predicates import Predicates
 from amplint.model.flow.analysis import Flow, flows
-from amplint.model.flow.event_states import Visit
+from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
@@ -73,10 +73,10 @@ from amplint.rules.shared.scaler_order import (
     misuses,
     on_micro_steps,
     places,
+    reached_events,
     receiver,
     used_by_others,
     used_elsewhere,
-    visits,
     where,
 )
 from amplint.rules.shared.unscale_safety import agree
@@ -92,33 +92,33 @@ rule = Rule(
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each step that comes round to the scaler again without an update."""
-    told: set[object] = set()
+    reported: set[object] = set()
     for each in (*misuses(module, "AMP404"), *misuses(module, "AMP405")):
         if each.violation.kind is ViolationKind.UNSCALE_TWICE and on_micro_steps(each):
-            told.add(each.violation.at)  # AMP405 says so
+            reported.add(each.violation.at)  # AMP405 says so
         place = {objects(module).original(each.violation.scaler), each.violation.at}
-        finding = _judge(module, each) if each.violation.carried and not place & told else None
+        finding = _judge(module, each) if each.violation.carried and not place & reported else None
         if finding is not None:
-            told |= place
+            reported |= place
             yield finding
     for flow in flows(module):
-        for visit in visits(flow, "step"):
-            scaler = str(visit.event.scaler)
-            call = visit.event.call.id
-            if always_off(flow, visit) or {objects(module).original(scaler), call} & told:
+        for reached in reached_events(flow, "step"):
+            scaler = str(reached.event.scaler)
+            call = reached.event.call.id
+            if always_off(flow, reached) or {objects(module).original(scaler), call} & reported:
                 continue
             if _outlives(module, flow, scaler):
-                told |= {scaler, call}
+                reported |= {scaler, call}
                 violation = Violation(
-                    ViolationKind.STEP_WITHOUT_UPDATE, call, 0, call, scaler, str(visit.event.optimizer)
+                    ViolationKind.STEP_WITHOUT_UPDATE, call, 0, call, scaler, str(reached.event.optimizer)
                 )
-                yield _never_updated(module, Misuse(flow, violation, visit.states), Applicability.UNSAFE)
-        for visit in visits(flow, "unscale_", "step"):
-            if visit.event.call.id not in told and _returns_first(module, flow, visit):
-                told.add(visit.event.call.id)
+                yield _never_updated(module, Misuse(flow, violation, reached.states), Applicability.UNSAFE)
+        for reached in reached_events(flow, "unscale_", "step"):
+            if reached.event.call.id not in reported and _returns_first(module, flow, reached):
+                reported.add(reached.event.call.id)
                 yield rule.finding(
-                    module.span(visit.event.call),
-                    f"where the gradients are not finite this returns without `{module.text(receiver(visit.event))}"
+                    module.span(reached.event.call),
+                    f"where the gradients are not finite this returns without `{module.text(receiver(reached.event))}"
                     ".update()`, so that the next call raises here; call it on every path",
                     withheld="what else to do with such gradients is yours to say",
                 )
@@ -149,7 +149,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return _never_updated(module, each, Applicability.UNSAFE)
     if not tests or not _is_dynamic(module, each, tests):
         return None
-    name = module.text(receiver(flow.visits[violation.meets].event))
+    name = module.text(receiver(flow.event_states[violation.meets].event))
     apart = (
         stepped_apart(module, flow, violation.scaler) if violation.kind is ViolationKind.STEP_WITHOUT_UPDATE else None
     )
@@ -170,9 +170,9 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     )
 
 
-def _returns_first(module: Module, flow: Flow, visit: Visit) -> bool:
+def _returns_first(module: Module, flow: Flow, reached: EventStates) -> bool:
     """Whether a method that makes one step, with the scaler of its object, returns before the update of one."""
-    function, event = flow.container, visit.event
+    function, event = flow.container, reached.event
     scaler, optimizer = str(event.scaler), str(event.optimizer)
     if not isinstance(function, ir.Function) or function.cls is None or scaler not in objects(module).made:
         return False
@@ -183,7 +183,7 @@ def _returns_first(module: Module, flow: Flow, visit: Visit) -> bool:
         return False
     tests = [each.test for update in updates for each in skipping(event.call, update, "return")]
     return any(FINITE.search(module.text(test)) for test in tests) and any(
-        state.doer(scaler, optimizer) == event.call.id
+        state.last_transition(scaler, optimizer) == event.call.id
         and state.stage(scaler, optimizer) is not Stage.READY
         and not flow.disabled(scaler, state)
         for state in flow.ends
@@ -222,13 +222,17 @@ def _misses_one(module: Module, each: Misuse) -> bool:
     flow, violation = each.flow, each.violation
     if violation.kind is ViolationKind.STEP_WITHOUT_UPDATE:
         return True
-    steps = [visit for visit in visits(flow, "step", "optimizer_step") if visit.event.optimizer == violation.optimizer]
+    steps = [
+        reached
+        for reached in reached_events(flow, "step", "optimizer_step")
+        if reached.event.optimizer == violation.optimizer
+    ]
     direct = {other.violation.at for other in misuses(module, "AMP402")}
     absent = f"present({violation.scaler})"
     return all(
-        visit.event.kind == "optimizer_step"
-        and (visit.event.call.id not in direct or all(state.known(absent) is False for state in visit.states))
-        for visit in steps
+        reached.event.kind == "optimizer_step"
+        and (reached.event.call.id not in direct or all(state.known(absent) is False for state in reached.states))
+        for reached in steps
     )
 
 
@@ -277,15 +281,15 @@ def _never_updated(module: Module, each: Misuse, kind: Applicability) -> Finding
     step = each.node
     flow = each.flow if each.here else home(module, step)
     if flow is None:
-        name = module.text(receiver(each.visit.event))
+        name = module.text(receiver(each.reached.event))
         return rule.finding(
             module.span(each.node),
             f"`{name}.update()` never follows, so that the next iteration raises; call it behind the last step",
             withheld="the loop stands in another function",
         )
-    scaler = str(flow.visits[step.id].event.scaler)
+    scaler = str(flow.event_states[step.id].event.scaler)
     steps = calls_of(flow, scaler, "step") or calls_of(flow, scaler, "unscale_")
-    steps = [event for event in steps if flow.contains(event.call)] or [flow.visits[step.id].event]
+    steps = [event for event in steps if flow.contains(event.call)] or [flow.event_states[step.id].event]
     steps = [event for event in steps if loop_of(event.call) is not None] or steps
     name = module.text(receiver(steps[-1]))
     offered: Fix | None = None

@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed
 from amplint.model.flow.analysis import Flow
-from amplint.model.flow.event_states import Visit
+from amplint.model.flow.event_states import EventStates
 from amplint.model.objects.event import Event
 from amplint.model.syntax.nesting import dominates
 from amplint.registry.rule import Rule
@@ -74,7 +74,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _judge(module: Module, each: Misuse) -> Finding | None:
-    span, first = module.span(each.visit.event.call), each.cause
+    span, first = module.span(each.reached.event.call), each.cause
     if not each.violation.carried:
         line = f" (first on {module.line(first.call)})" if first is not None else ""
         offered, withheld = fix_at_home(module, each, _fix, _ELSEWHERE)
@@ -120,12 +120,12 @@ def _comes_behind_the_update(each: Misuse) -> bool:
     )
 
 
-def _fix(module: Module, flow: Flow, visit: Visit, first: Event) -> tuple[Fix | None, str | None]:
-    if not dominates(first.call, visit.event.call):
+def _fix(module: Module, flow: Flow, reached: EventStates, first: Event) -> tuple[Fix | None, str | None]:
+    if not dominates(first.call, reached.event.call):
         return None, "on some paths it is the only one: unscale once, before both, under no condition"
-    if backward_between(module, flow, first.call, visit.event.call):
+    if backward_between(module, flow, first.call, reached.event.call):
         return None, "a backward stands in between: unscale once, behind the last one"
-    edit = call_removed(module, visit.event.call)
+    edit = call_removed(module, reached.event.call)
     if edit is None:
         return None, "the call shares its line, or is all that a suite holds"
     return Fix(Applicability.SAFE, "Remove the second call", (edit,)), None

@@ -57,7 +57,7 @@ from amplint.fixes.edits import add_last_argument
 from amplint.fixes.statements import line_behind, own_statement, removed, text_with_comment
 from amplint.model.calls.events import is_grad
 from amplint.model.flow.analysis import Flow, flows
-from amplint.model.flow.event_states import Visit
+from amplint.model.flow.event_states import EventStates
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
@@ -74,7 +74,7 @@ from amplint.rules.shared.scaler_order import (
     dynamic,
     fix_at_home,
     one_for_each,
-    visits,
+    reached_events,
     where,
 )
 
@@ -120,16 +120,16 @@ def _flat_buffers(module: Module) -> Iterator[Finding]:
 
 def _without_history(module: Module) -> Iterator[Finding]:
     """The backwards of a function that steps, where all of them are of new tensors."""
-    told: set[int] = set()
+    reported: set[int] = set()
     for flow in flows(module):
-        backwards = [each for each in visits(flow, "backward") if each.event.subject is not None]
-        steps = [each for each in visits(flow, "step") if not always_off(flow, each)]
+        backwards = [each for each in reached_events(flow, "backward") if each.event.subject is not None]
+        steps = [each for each in reached_events(flow, "step") if not always_off(flow, each)]
         if not steps or any(each.event.kind == "opaque" for each in flow.in_order):
             continue
         made = [new_tensor(module, _loss(each.event.subject)) for each in backwards]
         for backward, new in zip(backwards, made, strict=True) if all(made) else ():
-            if new is not None and backward.event.call.id not in told:
-                told.add(backward.event.call.id)
+            if new is not None and backward.event.call.id not in reported:
+                reported.add(backward.event.call.id)
                 yield rule.finding(
                     module.span(backward.event.call),
                     f"the loss is a new tensor, made on {module.line(new)}, in which no parameter has a part: backward "
@@ -150,7 +150,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
     clear, optimizer = each.cause, each.violation.optimizer
     if _may_be_fused(module, optimizer):
         return None
-    span = module.span(each.visit.event.call)
+    span = module.span(each.reached.event.call)
     if clear is not None and any(state.gradients_of(optimizer).origin for state in each.states):
         offered, withheld = fix_at_home(module, each, _fix, "the clear and the step stand in different functions")
         left = (
@@ -208,12 +208,12 @@ def _is_used_up(each: Misuse) -> bool:
     return all(of.used and of.cleared for of in held)
 
 
-def _fix(module: Module, flow: Flow, visit: Visit, clear: Event) -> tuple[Fix | None, str | None]:
+def _fix(module: Module, flow: Flow, reached: EventStates, clear: Event) -> tuple[Fix | None, str | None]:
     statement = own_statement(clear.call)
-    scaler = str(visit.event.scaler)
+    scaler = str(reached.event.scaler)
     # Before the next backward, whose gradients the clear would take.
     backwards = [each.call.id for each in flow.events if each.kind in ("backward", "opaque")]
-    end = min((number for number in backwards if number > visit.event.call.id), default=math.inf)
+    end = min((number for number in backwards if number > reached.event.call.id), default=math.inf)
     behind = [event.call for event in calls_of(flow, scaler, "update", "step") if clear.call.id < event.call.id < end]
     beside = [each for each in map(own_statement, behind) if each and statement and each.block is statement.block]
     if statement is None or not beside:

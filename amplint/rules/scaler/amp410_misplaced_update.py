@@ -57,7 +57,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed, line_behind, own_statement, says_the_same, text_with_comment
 from amplint.model.flow.analysis import Flow
-from amplint.model.flow.event_states import Visit
+from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
@@ -103,7 +103,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _judge(module: Module, each: Misuse) -> Finding | None:
-    if each.violation.at not in each.flow.visits:
+    if each.violation.at not in each.flow.event_states:
         return None
     own, step = home(module, each.node), _step_behind(module, each)
     if step is not None:
@@ -114,7 +114,9 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
             )
             return None if twice else _said_of_two(module, each, apart, _said(each, _when(module, each, step)))
         own = own if own is not None and own.contains(step.call) else None
-        offered, withheld = _fix_early(module, own, own.visits[each.violation.at], step) if own else (None, _ELSEWHERE)
+        offered, withheld = (
+            _fix_early(module, own, own.event_states[each.violation.at], step) if own else (None, _ELSEWHERE)
+        )
         said = _said(each, _when(module, each, step))
         return rule.finding(
             module.span(each.node),
@@ -206,7 +208,7 @@ def _said(each: Misuse, step: str) -> str:
 
 
 def _is_early(module: Module, update: int) -> bool:
-    """Whether an update is reported as too early: then it is that one which has closed the books."""
+    """Whether an update is reported as too early: then it is that one which has cleared the scaler's state."""
     return any(
         each.violation.at == update and _step_behind(module, each) is not None for each in misuses(module, "AMP410")
     )
@@ -298,7 +300,7 @@ def _step_behind(module: Module, each: Misuse) -> Event | None:
     """The step whose gradients an update comes before, though they were scaled with the scale that it changes."""
     flow, violation = each.flow, each.violation
     if violation.kind is not ViolationKind.UPDATE_WITHOUT_CHECK:
-        return flow.visits[violation.meets].event
+        return flow.event_states[violation.meets].event
     if not any(held.kind == "scaled" for state in each.states for held in (state.rest, *dict(state.groups).values())):
         return None
     update = each.node
@@ -310,22 +312,24 @@ def _step_behind(module: Module, each: Misuse) -> Event | None:
     return behind[0] if behind and not backward_between(module, flow, update, behind[0].call) else None
 
 
-def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
+def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple[Fix | None, str | None]:
     """The update goes where another follows the last step, else it moves behind that."""
-    call = visit.event.call
+    call = reached.event.call
     edit = call_removed(module, call)
     statement = own_statement(call)
     if edit is None or statement is None or not isinstance(call, ir.Call) or call.args:
         return None, "the call shares its line, or is all that a suite holds"
-    scaler = str(visit.event.scaler)
+    scaler = str(reached.event.scaler)
     steps = [event for event in calls_of(flow, scaler, "step") if event.call.id > call.id]
     if not steps:
         return None, "no step follows in this function"
     late = [event.call.id for event in calls_of(flow, scaler, "unscale_")]
     clips = [each for each in misuses(module, "AMP401") if each.flow is flow]
-    told = {each.violation.at for each in clips if each.violation.kind is not ViolationKind.CLIP_OF_CALLERS_GRADIENTS}
+    reported = {
+        each.violation.at for each in clips if each.violation.kind is not ViolationKind.CLIP_OF_CALLERS_GRADIENTS
+    }
     for each in clips:
-        if each.violation.at not in told and any(each.violation.at < at for at in late):
+        if each.violation.at not in reported and any(each.violation.at < at for at in late):
             line = module.line(each.node)
             return None, f"the clip on {line} comes before unscale_: it would clip gradients that are still scaled"
     last = steps[-1].call
@@ -342,15 +346,15 @@ def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[F
 
 def _fix_again(module: Module, flow: Flow, each: Misuse) -> tuple[Fix | None, str | None]:
     """It goes: wherever it is reached it raises. That some update is left has to be in sight."""
-    visit = flow.visits[each.violation.at]
-    call = visit.event.call
+    reached = flow.event_states[each.violation.at]
+    call = reached.event.call
     updates = [event.call for event in calls_of(flow, each.violation.scaler, "update")]
     if not all(
         any(use.id < other.id < call.id and not conditions(other, use) for other in updates)
         for use in _uses_since(each)
     ):
         return None, "a step comes before it on other paths: update there, behind the step"
-    if not any(event.call.id < call.id for event in calls_of(flow, str(visit.event.scaler), "update")):
+    if not any(event.call.id < call.id for event in calls_of(flow, str(reached.event.scaler), "update")):
         return None, "call it once, behind the last step"
     edit = call_removed(module, call)
     if edit is None:

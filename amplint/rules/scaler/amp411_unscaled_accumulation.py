@@ -44,7 +44,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import is_grad
 from amplint.model.calls.external_calls import QUIET
@@ -143,9 +143,9 @@ def _stays_in_sight(module: Module, each: Misuse) -> bool:
         if not all(flow.conditions.counts(test) for test in tests) or dynamic(module, flow, step, backward):
             return False
     if clears:
-        # Of twin arms only the other one clears: AMP420.
-        twins = {each.statement.id for each in module.once(differences) if each.what == CLEARS}
-        return not any(each.id in twins for each in upwards(ir.statement_of(step)))
+        # Of parallel branches only the other one clears: AMP420.
+        parallel = {each.statement.id for each in module.once(differences) if each.what == CLEARS}
+        return not any(each.id in parallel for each in upwards(ir.statement_of(step)))
     every = objects(module)
     torchs = {violation.optimizer, every.original(violation.optimizer)} & every.constructed
     # One that a call leads to, and that no path of the flow comes to, stands behind what raises.
@@ -178,13 +178,13 @@ def _may_clear(module: Module, call: ir.Call, optimizer: str) -> bool:
         return False
     if isinstance(call.func, ir.Attribute) and call.func.attr in QUIET:
         return False
-    return module.once(Calls).run_by(call) is None and not is_idle(module, call.func)
+    return module.once(CallGraph).run_by(call) is None and not is_idle(module, call.func)
 
 
 def _is_at_the_boundary(flow: Flow, clear: ir.Node, step: ir.Value) -> bool:
     """Whether a clear waits for the boundary that the step waits for, and no other one."""
     waits = [(test, holds) for test, holds in guards(flow, clear) if flow.conditions.counts(test)]
-    states = flow.visits[step.id].states
+    states = flow.event_states[step.id].states
     return bool(waits) and all(
         flow.conditions.came_out(test, state) is holds for test, holds in waits for state in states
     )

@@ -78,7 +78,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         return None
     return rule.finding(
         module.span(each.node),
-        f"{each.visit.event.kind}() comes before the first scale(), which raises; call `scale(loss).backward()` first"
+        f"{each.reached.event.kind}() comes before the first scale(), which raises; call `scale(loss).backward()` first"
         f"{where(module, each)}",
     )
 
@@ -88,10 +88,10 @@ def _is_early(module: Module, each: Misuse) -> bool:
     flow, scaler, call = each.flow, each.violation.scaler, each.node
     # That the loss of a plain backward is not scaled is AMP403's to say, where the scaler takes its gradients.
     held = [of for state in each.states for of in (state.rest, *(one for _, one in state.groups))]
-    told = calls_of(flow, scaler, "step", "unscale_") and any(of.kind in ("plain", "mixed") for of in held)
-    if told or used_elsewhere(module, flow, scaler, "scale"):
+    reported = calls_of(flow, scaler, "step", "unscale_") and any(of.kind in ("plain", "mixed") for of in held)
+    if reported or used_elsewhere(module, flow, scaler, "scale"):
         return False
-    enabled = [state for state in each.visit.states if not flow.disabled(scaler, state)]
+    enabled = [state for state in each.reached.states if not flow.disabled(scaler, state)]
     if len(each.states) >= len(enabled):
         return True
     made = objects(module).made_by(scaler)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint.fixes.statements import own_statement
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.tensors import SCALE_READS
 from amplint.model.objects.amp_objects import objects
@@ -74,8 +74,8 @@ def surely_plain(module: Module, found: Misuse) -> bool:
     `scale(...)` goes straight into a backward (or nowhere), and the loss is made here, of values that the scaler has no
     part in.
     """
-    known, calls = objects(module), module.once(Calls)
-    backward = found.visit.event
+    known, calls = objects(module), module.once(CallGraph)
+    backward = found.reached.event
     if holders(module) or backward.subject is None:
         return False
     function = ir.function_of(backward.call)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events
 from amplint.model.flow.analysis import Flow, flows
-from amplint.model.flow.event_states import Visit
+from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.state import State
 from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
     Judge = Callable[[Module, "Misuse"], Finding | None]
-    FixBuilder = Callable[[Module, Flow, Visit, Event], tuple[Fix | None, str | None]]
+    FixBuilder = Callable[[Module, Flow, EventStates, Event], tuple[Fix | None, str | None]]
 
 
 class Misuse(NamedTuple):
@@ -55,15 +55,15 @@ class Misuse(NamedTuple):
         return self.flow.node(self.violation.at)
 
     @property
-    def visit(self) -> Visit:
+    def reached(self) -> EventStates:
         """That call, as the flow comes to it."""
-        return self.flow.visits[self.violation.at]
+        return self.flow.event_states[self.violation.at]
 
     @property
     def cause(self) -> Event | None:
         """The other call that takes part, if the flow comes to it."""
-        visit = self.flow.visits.get(self.violation.cause)
-        return visit.event if visit is not None else None
+        reached = self.flow.event_states.get(self.violation.cause)
+        return reached.event if reached is not None else None
 
 
 def misuses(module: Module, code: str) -> list[Misuse]:
@@ -96,7 +96,7 @@ def _is_refuted(module: Module, misuse: Misuse) -> bool:
     callers = [
         flow
         for flow in flows(module)
-        if flow is not misuse.flow and at in flow.visits and flow.leads_to(misuse.flow.container)
+        if flow is not misuse.flow and at in flow.event_states and flow.leads_to(misuse.flow.container)
     ]
     # What callers in between show by themselves, those who call them know better.
     outer = [flow for flow in callers if not any(other.leads_to(flow.container) for other in callers)]
@@ -139,7 +139,7 @@ def where(module: Module, misuse: Misuse, also: str | None = None) -> str:
         if (violation.at, violation.meets) == (shown.at, shown.meets)
         for state in states
     }
-    others = [state for state in flow.visits[shown.meets].states if state not in wrong]
+    others = [state for state in flow.event_states[shown.meets].states if state not in wrong]
     common = frozenset.intersection(*(state.facts for state in wrong))
     telling = {(key, truth) for key, truth in common if any(state.known(key) is (not truth) for state in others)}
     found = []
@@ -165,7 +165,9 @@ def in_words(text: str, holds: bool) -> str:
 def home(module: Module, *calls: ir.Node) -> Flow | None:
     """The flow of the function that some calls stand in, if it is one and shows them: there a fix can be made."""
     own = next((flow for flow in flows(module) if flow.contains(calls[0])), None)
-    return own if own is not None and all(own.contains(call) and call.id in own.visits for call in calls) else None
+    return (
+        own if own is not None and all(own.contains(call) and call.id in own.event_states for call in calls) else None
+    )
 
 
 def fix_at_home(module: Module, misuse: Misuse, build: FixBuilder, elsewhere: str) -> tuple[Fix | None, str | None]:
@@ -174,12 +176,12 @@ def fix_at_home(module: Module, misuse: Misuse, build: FixBuilder, elsewhere: st
     own = home(module, misuse.node, cause.call) if cause is not None else None
     if own is None:
         return None, elsewhere
-    return build(module, own, own.visits[misuse.violation.at], own.visits[misuse.violation.cause].event)
+    return build(module, own, own.event_states[misuse.violation.at], own.event_states[misuse.violation.cause].event)
 
 
-def visits(flow: Flow, *kinds: str) -> list[Visit]:
-    """The visits of a function's events of some kinds, in the order of the text."""
-    return [visit for visit in flow.in_order if visit.event.kind in kinds]
+def reached_events(flow: Flow, *kinds: str) -> list[EventStates]:
+    """A function's events of some kinds, with the states that reach them, in the order of the text."""
+    return [reached for reached in flow.in_order if reached.event.kind in kinds]
 
 
 def calls_of(flow: Flow, scaler: str, *kinds: str) -> list[Event]:
@@ -197,14 +199,14 @@ def backward_between(module: Module, flow: Flow, first: ir.Node, second: ir.Node
     )
 
 
-def always_off(flow: Flow, visit: Visit) -> bool:
+def always_off(flow: Flow, reached: EventStates) -> bool:
     """Whether a call of a scaler is only ever reached with the scaler off."""
-    return all(flow.disabled(str(visit.event.scaler), state) for state in visit.states)
+    return all(flow.disabled(str(reached.event.scaler), state) for state in reached.states)
 
 
 def stepping(flow: Flow) -> set[str | None]:
     """The optimizers that a function unscales or steps."""
-    return {visit.event.optimizer for visit in visits(flow, "optimizer_step", "step", "unscale_")}
+    return {reached.event.optimizer for reached in reached_events(flow, "optimizer_step", "step", "unscale_")}
 
 
 def receiver(event: Event) -> ir.Value:
@@ -217,7 +219,7 @@ def receiver(event: Event) -> ir.Value:
 def on_micro_steps(misuse: Misuse) -> bool:
     """Whether an `unscale_` that an earlier iteration left without update runs on each micro step, with the update at
     the boundary: what is wrong is the unscale_."""
-    event = misuse.visit.event
+    event = misuse.reached.event
     loop = loop_of(event.call)
     updates = [
         update
@@ -295,7 +297,7 @@ def _may_have(module: Module, block: ir.Block, kinds: tuple[str, ...], depth: in
 def _may_be(module: Module, event: Event, kinds: tuple[str, ...], depth: int = 4) -> bool:
     if event.kind != "opaque":
         return event.kind in kinds
-    callee = module.once(Calls).callee(event.call) if isinstance(event.call, ir.Call) else None
+    callee = module.once(CallGraph).callee(event.call) if isinstance(event.call, ir.Call) else None
     return callee is None or not depth or _may_have(module, callee.function.body, kinds, depth - 1)
 
 
@@ -322,7 +324,7 @@ def dynamic(module: Module, flow: Flow, node: ir.Node, without: ir.Node, depth: 
 
 def _changing(module: Module, flow: Flow, node: ir.Node) -> set[str]:
     """The parameters of the function round a node that get another value in each iteration of a loop that calls it."""
-    known, calls = objects(module), module.once(Calls)
+    known, calls = objects(module), module.once(CallGraph)
     function, found = ir.function_of(node), set[str]()
     for site in flow.call_sites(node) if function is not None else ():
         assigned = _changed_round(module, site)
