@@ -7,24 +7,26 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplint.model.flow.gradients import Gradients
-from amplint.model.flow.state import Abstract, State
+from amplint.model.flow.gradients import GradientKind, Gradients
+from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.objects.call_context import CallContext
 from amplint.model.torch_facts.grad_scaler import Machine, OptimizerState
 
 KEYS = ("1:a", "1:ab", "1:a.b", "2:a", "self3.a", "self3.a.b", "1:a[0]", "#12")
 FORMS = ("{}", "present({})", "Equal({},0)", "And({},2:c)", "call(self3.f;{})", "call({}.f;)", "enabled({})")
 
+KINDS = (ValueKind.TEST, ValueKind.OBJECT, ValueKind.SCALED, ValueKind.MADE, ValueKind.NORM)
+
 keys = st.sampled_from(KEYS)
 conditions = st.builds(str.format, st.sampled_from(FORMS), keys)
-held = st.builds(Abstract, st.sampled_from(("test", "object", "scaled", "made", "norm")), conditions, st.booleans())
+held = st.builds(AbstractValue, st.sampled_from(KINDS), conditions, st.booleans())
 machines = st.builds(lambda key: Machine(per_optimizer=frozenset({(key, OptimizerState())})), keys)
 states = st.builds(
     State,
-    rest=st.sampled_from([Gradients("entry"), Gradients("scaled", "1:a")]),
-    groups=st.dictionaries(keys, st.sampled_from([Gradients("none"), Gradients("plain")]), max_size=3).map(
-        lambda found: frozenset(found.items())
-    ),
+    rest=st.sampled_from([Gradients(GradientKind.ENTRY), Gradients(GradientKind.SCALED, "1:a")]),
+    groups=st.dictionaries(
+        keys, st.sampled_from([Gradients(GradientKind.NONE), Gradients(GradientKind.PLAIN)]), max_size=3
+    ).map(lambda found: frozenset(found.items())),
     scalers=st.dictionaries(keys, machines, max_size=2).map(lambda found: frozenset(found.items())),
     in_sight=st.frozensets(keys, max_size=2),
     facts=st.dictionaries(conditions, st.booleans(), max_size=6).map(lambda found: frozenset(found.items())),
@@ -38,7 +40,7 @@ def test_what_is_forgotten_together_is_forgotten_one_by_one(state: State, some: 
 
 
 @given(states, keys, st.none() | held)
-def test_a_variable_holds_what_it_is_bound_to(state: State, key: str, value: Abstract | None) -> None:
+def test_a_variable_holds_what_it_is_bound_to(state: State, key: str, value: AbstractValue | None) -> None:
     after = state.bind(key, value)
     assert after.look_up(key) in (value, None)
     assert not any(fact in (key, f"present({key})", f"Equal({key},0)") for fact, _ in after.facts)
@@ -49,8 +51,8 @@ def test_a_variable_holds_what_it_is_bound_to(state: State, key: str, value: Abs
 def test_what_is_asked_is_what_is_there(state: State, condition: str, key: str) -> None:
     assert state.known(condition) is dict(state.facts).get(condition)
     assert state.look_up(key) == dict(state.env).get(key)
-    for kind in ("scaled", "object"):
-        assert state.holding(kind) == {name for name, value in state.env if value.kind == kind}
+    for kind in (ValueKind.SCALED, ValueKind.OBJECT):
+        assert state.holding(kind) == {name for name, value in state.env if value.kind is kind}
 
 
 def test_equal_frames_are_one() -> None:

@@ -113,8 +113,8 @@ FAULTS = (
     Fault(
         "a direct step of scaled gradients passes",
         "flow/transfer.py",
-        'if held.kind in ("scaled", "mixed"):\n            kind',
-        'if held.kind == "mixed":\n            kind',
+        "if held.kind in (GradientKind.SCALED, GradientKind.MIXED):\n            kind",
+        "if held.kind is GradientKind.MIXED:\n            kind",
     ),
     Fault(
         "a step alone divides nothing",
@@ -131,8 +131,8 @@ FAULTS = (
     Fault(
         "a clip behind the step passes until the next clear",
         "flow/transfer.py",
-        '_USED = ("unscaled", "none", ',
-        '_USED = ("none", ',
+        "_USED = (GradientKind.UNSCALED, GradientKind.NONE, ",
+        "_USED = (GradientKind.NONE, ",
     ),
     Fault(
         "what an earlier iteration left is taken for this one's",
@@ -181,20 +181,20 @@ FAULTS = (
     Fault(
         "a plain backward on scaled gradients is overlooked",
         "flow/gradients.py",
-        'return before._replace(kind="mixed", origin=call)',
+        "return before._replace(kind=GradientKind.MIXED, origin=call)",
         "return before",
     ),
     Fault(
         "scaled gradients on unscaled ones are all scaled",
         "flow/gradients.py",
-        'return before._replace(kind="over", scaler=scaler, origin=call, updated=0)',
-        'return Gradients("scaled", scaler, call)',
+        "return before._replace(kind=GradientKind.OVER, scaler=scaler, origin=call, updated=0)",
+        "return Gradients(GradientKind.SCALED, scaler, call)",
     ),
     Fault(
         "what unscaled the gradients is not remembered",
         "flow/gradients.py",
-        'before._replace(kind="unscaled", scaler=scaler, by=call, used=used, updated=0)',
-        'before._replace(kind="unscaled", scaler=scaler, used=used, updated=0)',
+        "before._replace(kind=GradientKind.UNSCALED, scaler=scaler, by=call, used=used, updated=0)",
+        "before._replace(kind=GradientKind.UNSCALED, scaler=scaler, used=used, updated=0)",
     ),
     # --- protocol: the scaler's machine ---
     Fault(

@@ -1,6 +1,6 @@
 """Where a function, or an object, may be met: what holds it is followed, so that nothing else has to be read for it.
 
-What is found is more than what is so: who asks looks at each. It is all that `Calls.run_by` and `constructions` can
+What is found is more than what is so: who asks looks at each. It is all that `CallGraph.run_by` and `constructions` can
 lead back.
 """
 

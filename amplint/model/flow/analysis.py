@@ -19,6 +19,7 @@ from amplint.model.calls.events import CLIPS, events
 from amplint.model.flow.eval_expressions import MAX_WORK
 from amplint.model.flow.eval_statements import Statements
 from amplint.model.flow.event_states import EventStates, SeveralOptimizersError, TooManyPathsError
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.guessed_branches import OF_WHAT_IS_MISSING
 from amplint.model.flow.open_regions import Regions
 from amplint.model.flow.state import State
@@ -171,7 +172,7 @@ class Flow:
         held = [of for state in states for of in ([of for _, of in state.groups] or [state.rest])]
         if optimizer is not None:
             held = [state.gradients_of(optimizer) for state in states]
-        return all(of.kind not in ("entry", "unknown", "maybe") for of in held)
+        return all(of.kind not in (GradientKind.ENTRY, GradientKind.UNKNOWN, GradientKind.MAYBE) for of in held)
 
     def sees_scaler(self, call: int) -> bool:
         """Whether in each state that reaches a scaler's call all that was done with it is in sight, or it is off."""

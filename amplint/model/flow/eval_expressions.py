@@ -15,12 +15,12 @@ from amplint.model.flow.containers import Containers
 from amplint.model.flow.effects import Effects
 from amplint.model.flow.event_states import TooManyPathsError
 from amplint.model.flow.gradient_reads import read_of
-from amplint.model.flow.gradients import Gradients
+from amplint.model.flow.gradients import GradientKind, Gradients
 from amplint.model.flow.guessed_branches import Guesses
 from amplint.model.flow.open_regions import Regions
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.path_sets import Outcome, Paths, joined
-from amplint.model.flow.state import Abstract, State
+from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.flow.tensors import Tensors, may_divide
 from amplint.model.flow.transfer import Transfer
 from amplint.model.names.reaching_definitions import returned
@@ -271,7 +271,7 @@ class Expressions:
         backwards = self._graphs.replayed(call)
         if backwards is None:
             return state.havoc_gradients()
-        after: State | None = state.all_gradients(lambda _, held: Gradients("none", reported=held.reported))
+        after: State | None = state.all_gradients(lambda _, held: Gradients(GradientKind.NONE, reported=held.reported))
         for event in backwards:
             after = self.transfer.apply(event, after) if after is not None else None
         return after if backwards and after is not None else state.havoc_gradients()
@@ -347,7 +347,9 @@ class Expressions:
         paths = self._run(function.body, states)
         for state in paths.raises:
             self.transfer.end(state)
-        at_end = (0, Abstract("truth", flag=False)) if returned(function) else None  # None, where there is a choice
+        at_end = (
+            (0, AbstractValue(ValueKind.TRUTH, flag=False)) if returned(function) else None
+        )  # None, where there is a choice
         ended = [*(state.replace(result=at_end) for state in paths.normal), *paths.exits]
         if opened and len(depths) == 1:
             depth = depths.pop()
@@ -360,7 +362,7 @@ class Expressions:
         """The parameters that are names of the caller's objects, and the state with the others bound."""
         known = self._objects
         aliases: dict[str, str] = {}
-        held: list[tuple[str, Abstract | None, list[tuple[str, bool]]]] = []
+        held: list[tuple[str, AbstractValue | None, list[tuple[str, bool]]]] = []
         for name, value in arguments.items():
             own = known.raw_variable(function.scope, name)
             key = known.key(value) if isinstance(value, (ir.Name, ir.Attribute, ir.Subscript)) else None
@@ -370,7 +372,7 @@ class Expressions:
                 aliases[own] = state.object_of(key)
             else:
                 abstract = self._passed(value, key, state)
-                unnamed = key is None and (abstract is None or abstract.kind == "made")
+                unnamed = key is None and (abstract is None or abstract.kind is ValueKind.MADE)
                 container = self._containers.passed(value) if unnamed else None
                 if container is not None:
                     aliases[own] = container
@@ -389,12 +391,12 @@ class Expressions:
             attr = known.kept(callee.function, param.name)
             key = aliases.get(known.raw_variable(callee.function.scope, param.name))
             if attr is not None and key is not None:
-                state = state.bind(f"{callee.instance}.{attr}", Abstract("object", key))
+                state = state.bind(f"{callee.instance}.{attr}", AbstractValue(ValueKind.OBJECT, key))
         return state
 
-    def _passed(self, value: ir.Value, key: str | None, state: State) -> Abstract | None:
+    def _passed(self, value: ir.Value, key: str | None, state: State) -> AbstractValue | None:
         if key is not None and (self._objects.is_scalers(key) or self._objects.is_optimizers(key)):
-            return Abstract("object", state.object_of(key))
+            return AbstractValue(ValueKind.OBJECT, state.object_of(key))
         return self.transfer.ownership.parameters(value, state) or self.abstract(value, state)
 
     def _facts(self, own: str, value: ir.Value, key: str | None, state: State) -> list[tuple[str, bool]]:
@@ -419,7 +421,7 @@ class Expressions:
 
     # --- assignments ------------------------------------------------------------------------------------------------
 
-    def assign(self, target: ir.Value, held: Abstract | None, state: State) -> State:
+    def assign(self, target: ir.Value, held: AbstractValue | None, state: State) -> State:
         """A target bound to what `held` says."""
         if isinstance(target, (ir.Sequence, ir.Starred)):
             for child in target.children():
@@ -432,41 +434,41 @@ class Expressions:
             held = None  # it would only keep paths apart
         return state.bind(key, held) if key is not None else state
 
-    def _matters(self, held: Abstract, name: str, key: str | None) -> bool:
+    def _matters(self, held: AbstractValue, name: str, key: str | None) -> bool:
         """Whether anything depends on what a variable of that name, and key, holds."""
-        if held.kind == "made":
+        if held.kind is ValueKind.MADE:
             owners = self.transfer.ownership
             if (not held.roots and owners.is_single) or (key is not None and owners.is_owned(key)):
                 return False
         return self._may_matter(held, name)
 
-    def _may_matter(self, held: Abstract | None, name: str) -> bool:
+    def _may_matter(self, held: AbstractValue | None, name: str) -> bool:
         """The same, of whatever models what it holds may come."""
-        if held is None or held.kind == "made" or (held.kind == "scaled" and not held.key):
+        if held is None or held.kind is ValueKind.MADE or (held.kind is ValueKind.SCALED and not held.key):
             return makes_loss(self._module, name)
-        return held.kind != "test" or is_asked(self._module, name)
+        return held.kind is not ValueKind.TEST or is_asked(self._module, name)
 
-    def held_by(self, targets: tuple[ir.Value, ...], value: ir.Value, state: State) -> Abstract | None:
+    def held_by(self, targets: tuple[ir.Value, ...], value: ir.Value, state: State) -> AbstractValue | None:
         """What an assignment of `value` to some targets binds, if anything depends on it."""
         names = [ir.last_name(each) for each in targets if isinstance(each, (ir.Name, ir.Attribute))]
         held = self._held(value, state) if names else None
         return self._with_roots(held, value, state) if any(self._may_matter(held, name) for name in names) else None
 
-    def abstract(self, value: ir.Value, state: State) -> Abstract | None:
+    def abstract(self, value: ir.Value, state: State) -> AbstractValue | None:
         """What is bound to `value`."""
         return self._with_roots(self._held(value, state), value, state)
 
-    def _held(self, value: ir.Value, state: State) -> Abstract | None:
+    def _held(self, value: ir.Value, state: State) -> AbstractValue | None:
         result = state.returned(value)
         return (
-            (result if result is not None and result.kind != "truth" else None)
+            (result if result is not None and result.kind is not ValueKind.TRUTH else None)
             or self.tensors.held(value, state)
             or self.regions.held(value, state)
             or self._object(value, state)
             or self.conditions.as_test(value, state)
         )
 
-    def _with_roots(self, held: Abstract | None, value: ir.Value, state: State) -> Abstract | None:
+    def _with_roots(self, held: AbstractValue | None, value: ir.Value, state: State) -> AbstractValue | None:
         """With the models that it comes from."""
         if held is not None and held.roots:
             return held
@@ -475,11 +477,11 @@ class Expressions:
             return held or reach
         return held._replace(roots=reach.roots, whole=reach.whole)
 
-    def _object(self, value: ir.Value, state: State) -> Abstract | None:
+    def _object(self, value: ir.Value, state: State) -> AbstractValue | None:
         """A scaler or optimizer that goes by another name."""
         if not isinstance(value, (ir.Name, ir.Attribute, ir.Subscript)):
             return None
         key = self._objects.key(value)
         if key is None or not (self._objects.is_scalers(key) or self._objects.is_optimizers(key)):
             return None
-        return Abstract("object", state.object_of(key))
+        return AbstractValue(ValueKind.OBJECT, state.object_of(key))

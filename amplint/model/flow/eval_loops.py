@@ -9,7 +9,7 @@ from amplint.model.calls.events import events
 from amplint.model.flow.containers import Containers
 from amplint.model.flow.eval_expressions import Expressions
 from amplint.model.flow.path_sets import Paths, joined
-from amplint.model.flow.state import Abstract, State
+from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.inference.iterations import is_repeated, runs_once
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
@@ -215,7 +215,7 @@ class Loops:
         shadowed = self._bound_again(loop)
         for aliases in rounds:
             for own in shadowed & set(aliases):  # a loop inside gives the name to others
-                states = [state.bind(own, Abstract("object", aliases[own])) for state in states]
+                states = [state.bind(own, AbstractValue(ValueKind.OBJECT, aliases[own])) for state in states]
             fixed = {own: key for own, key in aliases.items() if own not in shadowed}
             with self._expressions.within(self._objects.call_context.inner(fixed, {})):
                 inner = self._block(loop.body, states)
@@ -225,7 +225,7 @@ class Loops:
             left = [*inner.normal, *inner.continues]
             # Behind the loop, and at its next round, the variables are still those objects.
             for own, key in fixed.items():
-                left = [state.bind(own, Abstract("object", key)) for state in left]
+                left = [state.bind(own, AbstractValue(ValueKind.OBJECT, key)) for state in left]
             states = joined(state.next_iteration(loop.id, before) for state in left)
         states = [state.behind_loop(loop.id) for state in states]
         paths.then(self._block, loop.orelse, states)

@@ -11,7 +11,7 @@ from amplint.model.flow.eval_expressions import Expressions
 from amplint.model.flow.eval_loops import Loops
 from amplint.model.flow.gradient_reads import reads_of_statement
 from amplint.model.flow.path_sets import Paths, joined, without_complements, without_idle_facts
-from amplint.model.flow.state import Abstract, State
+from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
@@ -82,11 +82,11 @@ class Statements:
     def _returning(self, statement: ir.Return, state: State) -> State:
         value = statement.value
         if value is None:
-            return state.replace(result=(0, Abstract("truth", flag=False)))
+            return state.replace(result=(0, AbstractValue(ValueKind.TRUTH, flag=False)))
         held = self._expressions.abstract(value, state)
-        if held is None or held.kind == "test" or isinstance(value, (ir.Constant, ir.Compare, ir.Unary)):
+        if held is None or held.kind is ValueKind.TEST or isinstance(value, (ir.Constant, ir.Compare, ir.Unary)):
             truth = self._conditions.truth(value, state)  # what it depends on may be the function's own
-            held = Abstract("truth", flag=truth) if truth is not None else held
+            held = AbstractValue(ValueKind.TRUTH, flag=truth) if truth is not None else held
         return state.replace(result=(0, held) if held is not None else None)
 
     def _choice(self, statement: ir.Assign, value: ir.Conditional, states: list[State]) -> list[State]:
@@ -157,9 +157,9 @@ class Statements:
             return self._transfer.apply(Event("zero_grad", target, optimizer=min(roots)), state) or state
         return state.havoc_gradients()
 
-    def _unlike(self, target: ir.Value, held: Abstract | None) -> Abstract | None:
+    def _unlike(self, target: ir.Value, held: AbstractValue | None) -> AbstractValue | None:
         """What a target is bound to, unless that is itself: names with one binding share a key already."""
-        if held is not None and held.kind == "object":
+        if held is not None and held.kind is ValueKind.OBJECT:
             key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
             return None if key == held.key else held
         return held

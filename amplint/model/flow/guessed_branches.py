@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.path_sets import Outcome
 from amplint.model.flow.state import GUESS, State
 from amplint.model.flow.violations import Violation, ViolationKind
@@ -29,7 +30,7 @@ OF_WHAT_IS_MISSING = frozenset(
         ViolationKind.CALL_BEFORE_SCALE,
     )
 )
-_EMPTY = ("none", "zeros", "entry")
+_EMPTY = (GradientKind.NONE, GradientKind.ZEROS, GradientKind.ENTRY)
 # What says the same whenever it is asked, of what is given.
 _FIXED = ("torch.", "os.", "platform.", "builtins.isinstance", "builtins.hasattr", "builtins.callable")
 _OF_ARGUMENTS = ("builtins.bool", "builtins.int", "builtins.float", "builtins.getattr", "builtins.min", "builtins.max")

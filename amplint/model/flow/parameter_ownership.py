@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import is_grad
-from amplint.model.flow.state import Abstract, State, is_part
+from amplint.model.flow.state import AbstractValue, State, ValueKind, is_part
 from amplint.model.names.reaching_definitions import only_assignment, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
@@ -88,17 +88,17 @@ class Ownership:
 
     # --- what a loss is made of -------------------------------------------------------------------------------------
 
-    def reach(self, value: ir.Value, state: State) -> Abstract | None:
+    def reach(self, value: ir.Value, state: State) -> AbstractValue | None:
         """The models that a tensor comes from; None where that tells nothing apart."""
         return self.reach_of_all([value], state)
 
-    def reach_of_all(self, values: list[ir.Value], state: State) -> Abstract | None:
+    def reach_of_all(self, values: list[ir.Value], state: State) -> AbstractValue | None:
         """The models that some tensors come from, taken together."""
         if not self._roots:
             return None
         roots: set[str] = set()
         whole = self._collect_all(values, state, roots)
-        return Abstract("made", roots="|".join(sorted(roots)), whole=whole)
+        return AbstractValue(ValueKind.MADE, roots=frozenset(roots), whole=whole)
 
     def _collect(self, value: ir.Value, state: State, roots: set[str]) -> bool:
         """Add the models a value comes from; whether those are all."""
@@ -112,7 +112,7 @@ class Ownership:
                 return True
             held = state.returned(value)
             if held is not None and (held.roots or held.whole):
-                roots.update(filter(None, held.roots.split("|")))
+                roots |= held.roots
                 return held.whole
             key = self._objects.key(func)
             if self._calls_model(value, state, roots):
@@ -134,7 +134,7 @@ class Ownership:
                 roots.add(model)
                 return False  # the model itself, not what it gives
             if held is not None and (held.roots or held.whole):
-                roots.update(filter(None, held.roots.split("|")))
+                roots |= held.roots
                 return held.whole
             made = only_assignment(self._module.names, value) if self._follows and isinstance(value, ir.Name) else None
             if made is not None:
@@ -207,14 +207,14 @@ class Ownership:
             return all(isinstance(each, Other) and each.why == "loop" for each in self._objects.bindings(value))
         return not any(True for _ in self._objects.sources(value))
 
-    def hits(self, reach: Abstract | None, optimizer: str, state: State) -> bool | None:
+    def hits(self, reach: AbstractValue | None, optimizer: str, state: State) -> bool | None:
         """Whether a backward from there gives the optimizer's parameters gradients; None: maybe."""
         if reach is None:
             return True if self.is_alone(state) or self._is_only_backward else None
         owned = self._owned(optimizer, state) if optimizer else set()
         if not owned or UNKNOWN in owned:
             return True if (self.is_alone(state) and not optimizer) or self._is_only_backward else None
-        roots = set(filter(None, reach.roots.split("|")))
+        roots = reach.roots
         if any(_overlap(one, other) for one in owned for other in roots):
             return True
         return False if reach.whole and roots else None
@@ -224,14 +224,14 @@ class Ownership:
         one = copy(self)
         one._roots, one._last, one._follows = {model}, None, True
         reach = one.reach(loss, state)
-        return reach is not None and reach.whole and reach.roots == state.object_of(model)
+        return reach is not None and reach.whole and reach.roots == {state.object_of(model)}
 
-    def parameters(self, value: ir.Value, state: State) -> Abstract | None:
+    def parameters(self, value: ir.Value, state: State) -> AbstractValue | None:
         """The models whose parameters an argument is: `model.parameters()`."""
         roots = self._objects.parameters_roots(value) if isinstance(value, ir.Call) else frozenset()
         if not roots or UNKNOWN in roots:
             return None
-        return Abstract("parameters", "|".join(sorted(map(state.object_of, roots))))
+        return AbstractValue(ValueKind.PARAMETERS, models=frozenset(map(state.object_of, roots)))
 
     # --- what is cleared and clipped --------------------------------------------------------------------------------
 
@@ -310,9 +310,7 @@ class Ownership:
         met = [key for key, _ in state.groups]
         held = state.look_up(self._objects.key(subject)) if isinstance(subject, ir.Name) else None
         roots = (
-            set(held.key.split("|"))
-            if held is not None and held.kind == "parameters"
-            else self._roots_of(subject, state)
+            held.models if held is not None and held.kind is ValueKind.PARAMETERS else self._roots_of(subject, state)
         )
         found = [
             key

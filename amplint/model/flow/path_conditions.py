@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.predicates import Predicates
-from amplint.model.flow.state import Abstract, State
+from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
@@ -45,7 +45,7 @@ class Conditions:
 
     def _truth_of(self, test: ir.Value, state: State) -> bool | None:
         result = state.returned(test.value if isinstance(test, ir.Walrus) else test)
-        if result is not None and result.kind == "truth":
+        if result is not None and result.kind is ValueKind.TRUTH:
             return result.flag
         fact = self._fact(test, state)
         if fact is not None:
@@ -114,7 +114,7 @@ class Conditions:
         """The truth of a comparison of numbers that the path knows, or whether one is finite."""
         if isinstance(test, ir.Call) and len(test.positional) == 1 and isinstance(test.positional[0], ir.Name):
             held = state.look_up(self._objects.own_key(test.positional[0]))
-            return _ZERO_IS.get(ir.last_name(test.func)) if held is not None and held.kind == "zero" else None
+            return _ZERO_IS.get(ir.last_name(test.func)) if held is not None and held.kind is ValueKind.ZERO else None
         if isinstance(test, ir.Compare) and len(test.ops) == 1 and test.ops[0] in COMPARES:
             left, right = self._number(test.left, state), self._number(test.rights[0], state)
             return COMPARES[test.ops[0]](left, right) if left is not None and right is not None else None
@@ -172,7 +172,7 @@ class Conditions:
             return (flag.key, flag.flag) if flag is not None else (f"enabled({scaler})", True)
         if isinstance(test, ir.Name):
             held = state.look_up(self._objects.key(test))
-            if held is not None and held.kind == "test":
+            if held is not None and held.kind is ValueKind.TEST:
                 return held.key, held.flag
         rendered = self._objects.render(test)
         if rendered is None:
@@ -206,7 +206,7 @@ class Conditions:
         """What is compared, as text: of a variable that keeps a remainder, that one."""
         name = value.target if isinstance(value, ir.Walrus) else value
         held = state.look_up(self._objects.own_key(name)) if isinstance(name, ir.Name) else None
-        if held is not None and held.kind == "test" and held.flag and held.key.startswith("Modulo("):
+        if held is not None and held.kind is ValueKind.TEST and held.flag and held.key.startswith("Modulo("):
             return held.key
         return self._objects.render(name)
 
@@ -281,7 +281,7 @@ class Conditions:
             return (key, truth) if truth is not None else None
         return None
 
-    def as_test(self, value: ir.Value, state: State) -> Abstract | None:
+    def as_test(self, value: ir.Value, state: State) -> AbstractValue | None:
         """A condition kept in a variable (`use_amp = scaler is not None`), or a remainder (`left = n % k`)."""
         flag = True
         while isinstance(value, ir.Unary) and value.op == "Not":
@@ -290,7 +290,7 @@ class Conditions:
         if remainder or isinstance(value, (ir.Compare, ir.Name, ir.Attribute, ir.Call)):
             fact = self._fact(value, state)
             if fact is not None:
-                return Abstract("test", fact[0], fact[1] is flag)
+                return AbstractValue(ValueKind.TEST, fact[0], fact[1] is flag)
         return None
 
 

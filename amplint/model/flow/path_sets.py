@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.flow.event_states import MAX_STATES, TooManyPathsError
-from amplint.model.flow.state import GUESS, Abstract, State
+from amplint.model.flow.state import GUESS, AbstractValue, State, ValueKind
 
 if TYPE_CHECKING:
     from amplint.model.syntax import ir
@@ -113,13 +113,15 @@ def without_idle_variables(states: list[State]) -> list[State]:
         facts = frozenset.intersection(*(each.facts for each in group))
         shared = frozenset.intersection(*(each.env for each in group))
         # A loss that may be scaled by something of its own is one on each of the paths.
-        doubtful = {each for state in group for each in state.env if each[1].kind == "scaled" and not each[1].key}
+        doubtful = {
+            each for state in group for each in state.env if each[1].kind is ValueKind.SCALED and not each[1].key
+        }
         names = {name for name, _ in doubtful}
         kept = {each for each in shared | bare.env if each[0] not in names}
         found.append(bare.replace(facts=facts, env=frozenset(kept | doubtful)))
     return list(dict.fromkeys(found))
 
 
-def _matters(each: tuple[str, Abstract]) -> bool:
+def _matters(each: tuple[str, AbstractValue]) -> bool:
     held = each[1]
-    return held.kind not in ("made", "test") and not (held.kind == "scaled" and not held.key)
+    return held.kind not in (ValueKind.MADE, ValueKind.TEST) and not (held.kind is ValueKind.SCALED and not held.key)

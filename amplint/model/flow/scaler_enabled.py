@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amplint.model.flow.gradients import Gradients
+from amplint.model.flow.gradients import GradientKind, Gradients
 from amplint.model.flow.path_conditions import Conditions, enabling
 from amplint.model.flow.state import State
 from amplint.model.objects.amp_objects import Made, Objects
@@ -63,9 +63,9 @@ class Switches:
         """The state where scaled gradients may never come: the condition may be AMP's own flag."""
 
         def hidden(_: str, held: Gradients) -> Gradients:
-            on = held.kind == "scaled" and self.surely_enabled(held.scaler, [state])
-            doubtful = held.kind in ("entry", "scaled") and not on
-            return Gradients("unknown", reported=held.reported) if doubtful else held
+            on = held.kind is GradientKind.SCALED and self.surely_enabled(held.scaler, [state])
+            doubtful = held.kind in (GradientKind.ENTRY, GradientKind.SCALED) and not on
+            return Gradients(GradientKind.UNKNOWN, reported=held.reported) if doubtful else held
 
         return state.all_gradients(hidden)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.flow.gradients import ENTRY, UNKNOWN, Gradients
+from amplint.model.flow.gradients import ENTRY, UNKNOWN, GradientKind, Gradients
 from amplint.model.torch_facts.grad_scaler import Machine, OptimizerState, Stage
 
 if TYPE_CHECKING:
@@ -20,22 +21,39 @@ def is_part(key: str, whole: str) -> bool:
     return key.startswith((f"{whole}.", f"{whole}["))
 
 
-class Abstract(NamedTuple):
+class ValueKind(str, Enum):
+    """What a variable can hold that matters."""
+
+    SCALED = "scaled"  # a loss times the scale of the scaler `key`; of something of its own, if that is ""
+    REGION = "region"  # an autocast object, made by a call; where `flag` is false it is one of several
+    NORM = "norm"  # a number that depends on the size of gradients
+    ZERO = "zero"  # the norm of none
+    SCALE = "scale"  # a number computed from the scale
+    TEST = "test"  # the condition `key`, negated where `flag` is false
+    TRUTH = "truth"  # what is true, or false, as `flag` says
+    PARAMETERS = "parameters"  # those of some models
+    OBJECT = "object"  # the scaler or optimizer `key`
+    MADE = "made"  # anything else
+
+
+class AbstractValue(NamedTuple):
     """What a local variable holds, as far as it matters: `kind` and what it is about.
 
-    "scaled": a loss times the scale of the scaler `key`; "region": an autocast object, made by the call with id `key`;
-    "norm": a number that depends on the size of gradients; "zero": the norm of none; "scale": one computed from the
-    scale; "test": the condition `key`, negated where `flag` is false; "truth": what is true, or false, as `flag` says;
-    "parameters": those of the models `key`; "object": the scaler or optimizer `key`; "made": anything else.
-
-    `roots` are the keys of the models that it comes from, with "|" between them; all of them, if `whole`.
+    `call`: the id of what has made a region; `models`: those whose parameters they are; `roots`: the models that it
+    comes from, all of them, if `whole`.
     """
 
-    kind: str
+    kind: ValueKind
     key: str = ""
     flag: bool = True
-    roots: str = ""
+    call: int = 0
+    models: frozenset[str] = frozenset()
+    roots: frozenset[str] = frozenset()
     whole: bool = False
+
+    def reads(self, key: str) -> bool:
+        """Whether it has to do with a variable or attribute."""
+        return (key in self.key and _reads(self.key, key)) or any(_reads(each, key) for each in self.models)
 
 
 class Opened(NamedTuple):
@@ -77,9 +95,9 @@ class State(NamedTuple):
     in_sight: frozenset[str] = frozenset()  # scalers all of whose calls since their last update are in sight
     regions: tuple[Opened, ...] = ()
     facts: frozenset[tuple[str, bool]] = frozenset()
-    env: frozenset[tuple[str, Abstract]] = frozenset()
+    env: frozenset[tuple[str, AbstractValue]] = frozenset()
     pending: frozenset[Clipped] = frozenset()  # clips since which no update came
-    result: tuple[int, Abstract] | None = None  # what the call that was followed last returned, with its id
+    result: tuple[int, AbstractValue] | None = None  # what the call that was followed last returned, with its id
 
     def replace(self, **changes: object) -> State:
         """This state with some fields changed."""
@@ -119,34 +137,45 @@ class State(NamedTuple):
     def has_gradients(self) -> bool | None:
         """Whether parameters have gradients; None where that differs or isn't known."""
         held = [each for _, each in self.groups] or [self.rest]
-        if all(each.kind in ("scaled", "plain", "mixed", "over", "unscaled", "zeros") for each in held):
+        if all(
+            each.kind
+            in (
+                GradientKind.SCALED,
+                GradientKind.PLAIN,
+                GradientKind.MIXED,
+                GradientKind.OVER,
+                GradientKind.UNSCALED,
+                GradientKind.ZEROS,
+            )
+            for each in held
+        ):
             return True
-        return False if all(each.kind == "none" for each in held) else None
+        return False if all(each.kind is GradientKind.NONE for each in held) else None
 
     def havoc_missing_gradients(self) -> State:
         """This state after a call that may have made gradients where there are none, or new ones where a caller left
         some.
         """
         held = (self.rest, *(each for _, each in self.groups))
-        if not any(each.is_empty() or (each.kind == "entry" and each.updated) for each in held):
+        if not any(each.is_empty() or (each.kind is GradientKind.ENTRY and each.updated) for each in held):
             return self
 
         def changed(_: str, before: Gradients) -> Gradients:
-            if before.kind == "entry":
+            if before.kind is GradientKind.ENTRY:
                 return before._replace(updated=0)
-            return before._replace(kind="maybe") if before.is_empty() else before
+            return before._replace(kind=GradientKind.MAYBE) if before.is_empty() else before
 
         return self.all_gradients(changed)
 
     def havoc_gradients(self) -> State:
         """This state where it isn't known how the gradients stand; that something was wrong with them stays."""
-        return self.all_gradients(lambda _, held: Gradients("unknown", reported=held.reported))
+        return self.all_gradients(lambda _, held: Gradients(GradientKind.UNKNOWN, reported=held.reported))
 
     def with_some_gradients(self) -> State:
         """This state where it turns out that there are gradients: a call out of sight has made them."""
 
         def made(_: str, held: Gradients) -> Gradients:
-            return Gradients("unknown", reported=held.reported) if held.kind == "maybe" else held
+            return Gradients(GradientKind.UNKNOWN, reported=held.reported) if held.kind is GradientKind.MAYBE else held
 
         return self.all_gradients(made)
 
@@ -181,17 +210,17 @@ class State(NamedTuple):
 
     # --- variables --------------------------------------------------------------------------------------------------
 
-    def look_up(self, key: str | None) -> Abstract | None:
+    def look_up(self, key: str | None) -> AbstractValue | None:
         """What the variable `key` holds."""
         return _variables(self.env).get(key) if key is not None else None
 
-    def holding(self, kind: str) -> frozenset[str]:
+    def holding(self, kind: ValueKind) -> frozenset[str]:
         """The variables that hold something of a kind."""
         return _holding(self.env, kind)
 
     def holds_numbers(self) -> bool:
         """Whether some variable holds a scaled loss, a scale or a norm."""
-        return bool(self.holding("scaled") or self.holding("scale") or self.holding("norm"))
+        return bool(self.holding(ValueKind.SCALED) or self.holding(ValueKind.SCALE) or self.holding(ValueKind.NORM))
 
     def object_of(self, key: str) -> str:
         """The object that a variable stands for on this path, or the part of it."""
@@ -200,7 +229,7 @@ class State(NamedTuple):
                 return held + key[len(name) :]
         return key
 
-    def returned(self, call: ir.Value) -> Abstract | None:
+    def returned(self, call: ir.Value) -> AbstractValue | None:
         """What a call returned that was followed just now."""
         return self.result[1] if self.result is not None and self.result[0] == call.id else None
 
@@ -210,10 +239,10 @@ class State(NamedTuple):
         names += (_names_known(self.facts), _names_grouped(self.groups), _names_scaling(self.scalers))
         return self.forget(sorted(set(re.findall(rf"(?<![\w:]){prefix}\w+", "\n".join(names)))))
 
-    def bind(self, key: str, held: Abstract | None) -> State:
+    def bind(self, key: str, held: AbstractValue | None) -> State:
         """The variable `key` bound anew: what was known of it, and tests that read it, is forgotten."""
         state = self.forget((key,))
-        if held is None or _reads(held.key, key):  # `flag = not flag`: about what was
+        if held is None or held.reads(key):  # `flag = not flag`: about what was
             return state
         return state.replace(env=state.env | {(key, held)})
 
@@ -361,7 +390,7 @@ class State(NamedTuple):
 
 
 @lru_cache(maxsize=_PARTS)
-def _variables(env: frozenset[tuple[str, Abstract]]) -> dict[str, Abstract]:
+def _variables(env: frozenset[tuple[str, AbstractValue]]) -> dict[str, AbstractValue]:
     return dict(reversed([*env]))  # of two of a name the first
 
 
@@ -376,21 +405,21 @@ def _absent(facts: frozenset[tuple[str, bool]]) -> frozenset[str]:
 
 
 @lru_cache(maxsize=_PARTS)
-def _holding(env: frozenset[tuple[str, Abstract]], kind: str) -> frozenset[str]:
+def _holding(env: frozenset[tuple[str, AbstractValue]], kind: ValueKind) -> frozenset[str]:
     return frozenset(name for name, held in env if held.kind == kind)
 
 
 @lru_cache(maxsize=_PARTS)
-def _objects_held(env: frozenset[tuple[str, Abstract]]) -> list[tuple[str, str]]:
-    return [(name, held.key) for name, held in env if held.kind == "object"]
+def _objects_held(env: frozenset[tuple[str, AbstractValue]]) -> list[tuple[str, str]]:
+    return [(name, held.key) for name, held in env if held.kind is ValueKind.OBJECT]
 
 
 # The keys in a part, in one text: most assignments are to what no state knows of.
 
 
 @lru_cache(maxsize=_PARTS)
-def _names_held(env: frozenset[tuple[str, Abstract]]) -> str:
-    return "\n".join(each for name, held in env for each in (name, held.key))
+def _names_held(env: frozenset[tuple[str, AbstractValue]]) -> str:
+    return "\n".join(each for name, held in env for each in (name, held.key, *held.models))
 
 
 @lru_cache(maxsize=_PARTS)
@@ -408,12 +437,9 @@ def _names_scaling(scalers: frozenset[tuple[str, Machine]]) -> str:
     return "\n".join(each for scaler, machine in scalers for each in (scaler, *dict(machine.per_optimizer)))
 
 
-def _is_about(name: str, held: Abstract, keys: list[str]) -> bool:
+def _is_about(name: str, held: AbstractValue, keys: list[str]) -> bool:
     """Whether a variable is one of some keys, an attribute of one, or holds something that has to do with one."""
-    return any(
-        (key in name and (name == key or name.startswith(f"{key}."))) or (key in held.key and _reads(held.key, key))
-        for key in keys
-    )
+    return any((key in name and (name == key or name.startswith(f"{key}."))) or held.reads(key) for key in keys)
 
 
 def _reads(rendered: str, key: str) -> bool:

@@ -12,7 +12,15 @@ from amplint.model.flow.event_states import (
     SeveralOptimizersError,
     TooManyPathsError,
 )
-from amplint.model.flow.gradients import ENTRY, Gradients, after_clear, after_plain, after_scaled, after_unscale
+from amplint.model.flow.gradients import (
+    ENTRY,
+    GradientKind,
+    Gradients,
+    after_clear,
+    after_plain,
+    after_scaled,
+    after_unscale,
+)
 from amplint.model.flow.parameter_ownership import Ownership
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.scaler_enabled import Switches
@@ -29,8 +37,14 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 
-_USED = ("unscaled", "none", "zeros", "maybe")
-_UPDATED = ("entry", "scaled", "unscaled", "mixed", "unknown")  # where an update may come too early
+_USED = (GradientKind.UNSCALED, GradientKind.NONE, GradientKind.ZEROS, GradientKind.MAYBE)
+_UPDATED = (
+    GradientKind.ENTRY,
+    GradientKind.SCALED,
+    GradientKind.UNSCALED,
+    GradientKind.MIXED,
+    GradientKind.UNKNOWN,
+)  # where an update may come too early
 _OF_AN_OPTIMIZER = ("unscale_", "step", "optimizer_step")
 _UPDATE, _STEP = "#update", "#step"  # in the place of an optimizer, where the last update and step are remembered
 _NO_CHECKS = "No inf checks were recorded"
@@ -190,8 +204,8 @@ class Transfer:
                 clears = True
             if clears is None:
                 if before.is_empty() or not self.ownership.is_alone(state):
-                    return before if before.is_empty() else Gradients("unknown", reported=before.reported)
-                return Gradients("maybe", by=before.by, used=before.used)
+                    return before if before.is_empty() else Gradients(GradientKind.UNKNOWN, reported=before.reported)
+                return Gradients(GradientKind.MAYBE, by=before.by, used=before.used)
             return after_clear(before, call.id, to_none) if clears else before
 
         return state.all_gradients(cleared)
@@ -199,7 +213,9 @@ class Transfer:
     def _clears_the_model(self, event: Event, held: Gradients, state: State) -> bool:
         """Whether what is cleared is the only model that the last backward gave gradients, for the one optimizer."""
         backward = (
-            self.event_states.get(held.origin) if held.kind == "scaled" and self.ownership.is_alone(state) else None
+            self.event_states.get(held.origin)
+            if held.kind is GradientKind.SCALED and self.ownership.is_alone(state)
+            else None
         )
         if backward is None or backward.event.subject is None or event.optimizer is None:
             return False
@@ -214,7 +230,10 @@ class Transfer:
         scaled = [
             each
             for each, its in held.items()
-            if (its.kind == "scaled" or (its.kind == "mixed" and its.origin and (certain or len(state.groups) <= 1)))
+            if (
+                its.kind is GradientKind.SCALED
+                or (its.kind is GradientKind.MIXED and its.origin and (certain or len(state.groups) <= 1))
+            )
             and (
                 not its.reported
                 or its.reported in pending
@@ -240,7 +259,7 @@ class Transfer:
             for each in scaled:
                 reported = held[each]._replace(reported=held[each].reported or call)
                 state = state.with_gradients(each, reported) if each else state.replace(rest=reported)
-        elif all(its.kind == "entry" for its in held.values()) and not state.touched():
+        elif all(its.kind is GradientKind.ENTRY for its in held.values()) and not state.touched():
             self._report(Violation(ViolationKind.CLIP_OF_CALLERS_GRADIENTS, call, 0, call, "", clipped[0]), state)
         elif all(
             its.kind in _USED and self._is_used(its) and not self._is_of_reported_clip(its) for its in held.values()
@@ -271,7 +290,7 @@ class Transfer:
         """
         stages = {its.stage for _, machine in state.scalers for _, its in machine.per_optimizer}
         return stages == {Stage.STEPPED} and all(
-            its.origin != scaled.origin for _, its in state.groups if its.kind == "unscaled"
+            its.origin != scaled.origin for _, its in state.groups if its.kind is GradientKind.UNSCALED
         )
 
     def _is_of_reported_clip(self, held: Gradients) -> bool:
@@ -281,7 +300,7 @@ class Transfer:
     def _is_used(self, held: Gradients) -> bool:
         """Whether the scaler has stepped with gradients that it unscaled."""
         step = self.event_states.get(held.used)
-        return bool(held.by) and step is not None and (held.kind == "unscaled" or step.event.kind == "step")
+        return bool(held.by) and step is not None and (held.kind is GradientKind.UNSCALED or step.event.kind == "step")
 
     def _after_read(self, event: Event, state: State) -> State:
         """Gradients read for their size, or changed by what has no scale."""
@@ -291,12 +310,12 @@ class Transfer:
         scaled = [
             each
             for each, its in held.items()
-            if its.kind == "scaled" and not its.reported and not self._is_off(its.scaler, state)
+            if its.kind is GradientKind.SCALED and not its.reported and not self._is_off(its.scaler, state)
         ]
         if scaled and (certain or not state.touched()):
             its = held[scaled[0]]
             self._report(Violation(ViolationKind.READ_OF_SCALED, call, its.origin, call, its.scaler, scaled[0]), state)
-        elif all(its.kind == "entry" for its in held.values()) and not state.touched():
+        elif all(its.kind is GradientKind.ENTRY for its in held.values()) and not state.touched():
             self._report(Violation(ViolationKind.READ_OF_CALLERS_GRADIENTS, call, 0, call, "", read[0]), state)
         return state.replace(pending=state.pending | {Clipped(call, self.site)})
 
@@ -304,7 +323,7 @@ class Transfer:
         """Scaled gradients on top of unscaled ones meet what uses them."""
         for optimizer in optimizers:
             held = state.gradients_of(optimizer)
-            if held.kind == "over" and not held.reported and not self.switches.disabled(held.scaler, state):
+            if held.kind is GradientKind.OVER and not held.reported and not self.switches.disabled(held.scaler, state):
                 self._report(
                     Violation(
                         ViolationKind.BACKWARD_ON_UNSCALED, held.by, held.origin, event.call.id, held.scaler, optimizer
@@ -322,16 +341,16 @@ class Transfer:
         for clip, site, _ in () if held.is_empty() else state.pending:
             self.event_states[clip].followed.add(Followed(optimizer, state.facts, site))
             if (
-                held.kind not in ("plain", "none", "zeros", "maybe")
+                held.kind not in (GradientKind.PLAIN, GradientKind.NONE, GradientKind.ZEROS, GradientKind.MAYBE)
                 and event.call not in self.event_states[clip].bypasses
             ):
                 self.event_states[clip].bypasses.append(event.call)
         state = self._over(event, [optimizer], state)
         held = state.gradients_of(optimizer)
         kind: ViolationKind | None = None
-        if held.kind in ("scaled", "mixed"):
+        if held.kind in (GradientKind.SCALED, GradientKind.MIXED):
             kind = ViolationKind.DIRECT_STEP_OF_SCALED
-        elif held.kind == "unscaled" and held.by:
+        elif held.kind is GradientKind.UNSCALED and held.by:
             kind = ViolationKind.DIRECT_STEP_AGAIN if held.used else ViolationKind.DIRECT_STEP_UNCHECKED
         reported = held.reported and not self._is_of_reported_clip(held)
         if kind is None or reported or not held.scaler or self._is_off(held.scaler, state):
@@ -359,7 +378,9 @@ class Transfer:
         if not optimizer:  # each may be another one: none is there yet
             machine = machine._replace(per_optimizer=frozenset(each for each in machine.per_optimizer if each[0]))
         stage = machine.optimizer_state(optimizer).stage
-        empty = grad_scaler.Gradients.NONE if held.kind == "none" and optimizer else grad_scaler.Gradients.FLOAT
+        empty = (
+            grad_scaler.Gradients.NONE if held.kind is GradientKind.NONE and optimizer else grad_scaler.Gradients.FLOAT
+        )
         after, error = machine.after(Call(event.kind, optimizer, empty))
         if error is not None:
             self._raises(event, scaler, optimizer, error, state)
@@ -382,7 +403,12 @@ class Transfer:
                     state,
                 )
                 state = state.with_gradients(optimizer, held._replace(reported=event.call.id))
-            if held.kind in ("scaled", "mixed") and held.sure and last_transition and not held.reported:
+            if (
+                held.kind in (GradientKind.SCALED, GradientKind.MIXED)
+                and held.sure
+                and last_transition
+                and not held.reported
+            ):
                 # They came behind the unscale_: nothing divides them any more.
                 self._report(
                     Violation(
@@ -399,13 +425,15 @@ class Transfer:
         state = state.with_machine(scaler, after).with_transition(scaler, optimizer, event.call.id)
         if not optimizer:
             return state.all_gradients(
-                lambda _, before: before if before.is_empty() else Gradients("unknown", reported=before.reported)
+                lambda _, before: (
+                    before if before.is_empty() else Gradients(GradientKind.UNKNOWN, reported=before.reported)
+                )
             )
         for other, its in state.groups:
             if other != optimizer and (
                 self.ownership.share(optimizer, other, state) or self._objects.may_be_one(optimizer, other)
             ):
-                state = state.with_gradients(other, Gradients("unknown", reported=its.reported))
+                state = state.with_gradients(other, Gradients(GradientKind.UNKNOWN, reported=its.reported))
         held = state.gradients_of(optimizer)
         if stage is Stage.READY:
             held = after_unscale(held, scaler, event.call.id)
@@ -449,28 +477,28 @@ class Transfer:
         found: list[Violation] = []
         if held.scaler != scaler:
             held = held._replace(updated=0)  # by another scaler, whose scale this one doesn't divide by
-        if held.kind == "entry":
+        if held.kind is GradientKind.ENTRY:
             if event.kind == "unscale_":
                 self._came_scaled(call, scaler, optimizer, state)
         if held.is_empty():
-            if held.kind == "none" or held.origin:
+            if held.kind is GradientKind.NONE or held.origin:
                 found.append(
                     Violation(ViolationKind.USE_OF_NO_GRADIENTS, call, held.cleared, call, scaler, optimizer, held.kind)
                 )
-        elif held.kind in ("plain", "mixed"):
+        elif held.kind in (GradientKind.PLAIN, GradientKind.MIXED):
             found += self._plain(held, call, scaler, optimizer)
             if held.updated and held.sure:
                 found.append(self._updated_early(held, call, scaler, optimizer))
-        elif held.kind == "over":
+        elif held.kind is GradientKind.OVER:
             found.append(Violation(ViolationKind.BACKWARD_ON_UNSCALED, held.by, held.origin, call, scaler, optimizer))
         elif held.updated and held.sure:
-            if held.kind == "unscaled" and event.kind == "unscale_" and held.used:
+            if held.kind is GradientKind.UNSCALED and event.kind == "unscale_" and held.used:
                 found.append(
                     Violation(ViolationKind.UNSCALE_AFTER_STEP_AND_UPDATE, call, held.used, call, scaler, optimizer)
                 )
             else:
                 found.append(self._updated_early(held, call, scaler, optimizer))
-        elif held.updated and held.kind == "scaled":
+        elif held.updated and held.kind is GradientKind.SCALED:
             self._report(self._updated_early(held, call, scaler, optimizer), state)
         elif held.updated and not held.used and event.kind == "step":
             # Unscaled, whatever they were before: no backward has come since.
@@ -503,7 +531,11 @@ class Transfer:
 
     def _unscaled(self, state: State, call: int, scaler: str) -> list[Violation]:
         """The backwards of losses that aren't scaled, where a scaler that never scaled is called behind them."""
-        held = {key: each for key, each in (*state.groups, ("", state.rest)) if each.kind in ("plain", "mixed")}
+        held = {
+            key: each
+            for key, each in (*state.groups, ("", state.rest))
+            if each.kind in (GradientKind.PLAIN, GradientKind.MIXED)
+        }
         return [one for key, each in held.items() for one in self._plain(each, call, scaler, key)]
 
     @staticmethod
@@ -543,7 +575,7 @@ class Transfer:
             return self.switches.off(scaler, state)
 
         def updated(_: str, before: Gradients) -> Gradients:
-            if before.kind == "entry" and not before.scaler:  # what the caller left, if this one steps it
+            if before.kind is GradientKind.ENTRY and not before.scaler:  # what the caller left, if this one steps it
                 before = before._replace(scaler=scaler)
             counts = before.scaler == scaler and before.kind in _UPDATED and not given
             return before._replace(updated=event.call.id) if counts else before
@@ -594,7 +626,7 @@ class Transfer:
         if key is None or not self._objects.is_optimizers(key):
             return state
         if self.ownership.is_construction(call, place):
-            return state.with_gradients(key, Gradients("none"))
+            return state.with_gradients(key, Gradients(GradientKind.NONE))
         if state.gradients_of(key).updated and all(self._objects.key(each.value) != key for each in call.args):
             # It may be a new one. What an update made of the one before isn't about it.
             return state.with_gradients(key, ENTRY)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import NamedTuple
 
+from amplint.model.flow.gradients import GradientKind
+
 
 class ViolationKind(Enum):
     """What happens on the path. Of violations that agree in all else, those of the first kinds come first."""
@@ -66,7 +68,7 @@ class Violation(NamedTuple):
     meets: int
     scaler: str
     optimizer: str
-    gradients: str | None = None
+    gradients: GradientKind | None = None
     carried: bool = False
     site: int = 0
 

@@ -53,6 +53,7 @@ from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
 from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import objects
@@ -137,7 +138,9 @@ def _scaler_of_its_loss(module: Module, each: Misuse) -> str | None:
         if other.flow is flow and other.violation.at == violation.at
     ]
     scalers = {other.scaler for other in here}
-    if any(other.gradients == "mixed" and not other.cause for other in here):  # of two, of which the last is known
+    if any(
+        other.gradients is GradientKind.MIXED and not other.cause for other in here
+    ):  # of two, of which the last is known
         scalers |= {str(reached.event.scaler) for reached in reached_events(flow, "scale")}
     if len(scalers) > 1:
         uses = reached_events(flow, "unscale_", "step")

@@ -58,6 +58,7 @@ from amplint.fixes.statements import line_behind, own_statement, removed, text_w
 from amplint.model.calls.events import is_grad
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
@@ -155,7 +156,7 @@ def _judge(module: Module, each: Misuse) -> Finding | None:
         offered, withheld = fix_at_home(module, each, _fix, "the clear and the step stand in different functions")
         left = (
             "so that it steps with zeros"
-            if each.violation.gradients == "zeros"
+            if each.violation.gradients is GradientKind.ZEROS
             else "so that there are none, and its step raises"
         )
         return rule.finding(

@@ -58,6 +58,7 @@ from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed, line_behind, own_statement, says_the_same, text_with_comment
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
@@ -202,7 +203,7 @@ def _said(each: Misuse, step: str) -> str:
     """What an update does that comes before a step, which is told by its line."""
     if each.violation.kind is ViolationKind.UPDATE_WITHOUT_CHECK:
         return f"update() comes before {step}, with nothing unscaled or stepped since the last one: it raises"
-    if each.violation.gradients in ("unscaled", "unknown"):
+    if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
         return f"update() forgets that the gradients are unscaled, and {step} divides them by the scale once more"
     return f"update() changes the scale before {step}, whose gradients were scaled with the old one"
 
@@ -301,7 +302,9 @@ def _step_behind(module: Module, each: Misuse) -> Event | None:
     flow, violation = each.flow, each.violation
     if violation.kind is not ViolationKind.UPDATE_WITHOUT_CHECK:
         return flow.event_states[violation.meets].event
-    if not any(held.kind == "scaled" for state in each.states for held in (state.rest, *dict(state.groups).values())):
+    if not any(
+        held.kind is GradientKind.SCALED for state in each.states for held in (state.rest, *dict(state.groups).values())
+    ):
         return None
     update = each.node
     behind = [

@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
 from amplint.model.flow.analysis import Flow
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
@@ -88,7 +89,9 @@ def _is_early(module: Module, each: Misuse) -> bool:
     flow, scaler, call = each.flow, each.violation.scaler, each.node
     # That the loss of a plain backward is not scaled is AMP403's to say, where the scaler takes its gradients.
     held = [of for state in each.states for of in (state.rest, *(one for _, one in state.groups))]
-    reported = calls_of(flow, scaler, "step", "unscale_") and any(of.kind in ("plain", "mixed") for of in held)
+    reported = calls_of(flow, scaler, "step", "unscale_") and any(
+        of.kind in (GradientKind.PLAIN, GradientKind.MIXED) for of in held
+    )
     if reported or used_elsewhere(module, flow, scaler, "scale"):
         return False
     enabled = [state for state in each.reached.states if not flow.disabled(scaler, state)]

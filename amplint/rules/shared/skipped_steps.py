@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from amplint.model.calls.call_sites import callers
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, exclusive
@@ -71,7 +72,9 @@ def is_routine(module: Module, flow: Flow, test: ir.Value) -> bool:
 def is_plain(flow: Flow, call: ir.Node) -> bool:
     """Whether no path brings gradients to a clip that the scaler has had a part in."""
     reached = flow.event_states.get(call.id)
-    return reached is not None and all(state.gradients.kind in ("plain", "none", "zeros") for state in reached.states)
+    return reached is not None and all(
+        state.gradients.kind in (GradientKind.PLAIN, GradientKind.NONE, GradientKind.ZEROS) for state in reached.states
+    )
 
 
 def places_in(flow: Flow, node: ir.Node, block: ir.Block) -> bool:

@@ -9,6 +9,7 @@ from amplint.fixes.edits import indentation, insert, line_end, line_start
 from amplint.fixes.region_end import last_offset
 from amplint.fixes.statements import line_before, own_statement, removed, says_the_same, text_with_comment
 from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
 from amplint.model.flow.violations import OF_CALLERS_GRADIENTS, ViolationKind
 from amplint.model.objects.amp_objects import objects
@@ -246,7 +247,7 @@ class ClipFix:
         if self._reached.backward_first:
             return True
         return any(
-            state.gradients.kind == "scaled"
+            state.gradients.kind is GradientKind.SCALED
             and not self._flow.disabled(state.gradients.scaler, state)
             and not any(state.known(f"present({scaler})") is False for scaler, _ in self._reached.stepped)
             for state in ends(self._reached, self._flow.container, step)
@@ -290,14 +291,14 @@ class ClipFix:
     def _is_on_top(self) -> bool:
         """Whether on other paths the gradients were added to unscaled ones: what is missing there is a clear."""
         others = [each for each in self._reached.states if each not in self._bad and not self._is_scaled(each)]
-        return all(any(held.kind == "over" for _, held in state.groups) for state in others)
+        return all(any(held.kind is GradientKind.OVER for _, held in state.groups) for state in others)
 
     def _is_scaled(self, state: State) -> bool:
         """Whether a path surely comes from the scaled backward, though it isn't known whose gradients are clipped."""
         held = state.rest
         stages = {its.stage for _, machine in state.scalers for _, its in machine.per_optimizer}
         return (
-            held.kind == "scaled"
+            held.kind is GradientKind.SCALED
             and (held.origin, held.updated) == (self._violation.cause, 0)
             and Stage.UNSCALED not in stages
             and not self._flow.disabled(held.scaler, state)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.events import events
 from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
@@ -162,7 +163,7 @@ def ends(reached: EventStates, function: ir.Node, step: ir.Value) -> list[State]
 
 def leaves_without_update(reached: EventStates, bad: list[State], function: ir.Node, step: ir.Value) -> bool:
     """Whether the function can end between clip and step: the next call's unscale_ would be the second."""
-    if not isinstance(function, ir.Function) or (reached.bypasses and bad[0].gradients.kind == "entry"):
+    if not isinstance(function, ir.Function) or (reached.bypasses and bad[0].gradients.kind is GradientKind.ENTRY):
         return False  # where another function scaled, the paths on which the scaler is off can't be told
     absent = {f"present({scaler})" for scaler, _ in reached.stepped}
     return any(
