@@ -44,8 +44,8 @@ FAULTS = (
     Fault(
         "a loop over optimizers makes one turn",
         "flow/eval_loops.py",
-        "for aliases in rounds:",
-        "for aliases in rounds[:1]:",
+        "for names in rounds:",
+        "for names in rounds[:1]:",
     ),
     Fault(
         "a region is not left where its with ends",
@@ -76,7 +76,7 @@ FAULTS = (
     Fault(
         "what the caller knows of an argument isn't known of the parameter",
         "flow/eval_expressions.py",
-        "            for fact, truth in facts:\n                state = state.with_fact(fact, truth)\n",
+        "            for fact in facts:\n                state = state.with_fact(*fact)\n",
         "",
     ),
     Fault(
@@ -156,8 +156,8 @@ FAULTS = (
     Fault(
         "what is known of a variable outlives its value",
         "flow/state.py",
-        "if not any(key in fact[0] and _reads(fact[0], key) for key in keys)",
-        "if fact[0]",
+        "if not any(reads(fact.condition, key) for key in keys)",
+        "if fact.condition",
     ),
     Fault(
         "an optimizer that has stepped is not carried over",
@@ -232,8 +232,8 @@ FAULTS = (
     Fault(
         "`is None` is taken for `is not None`",
         "flow/path_conditions.py",
-        'return (f"present({rendered})", not holds) if',
-        'return (f"present({rendered})", holds) if',
+        "return Fact(present(term), not holds) if",
+        "return Fact(present(term), holds) if",
     ),
     Fault(
         "a boundary is taken for a flag",
@@ -244,7 +244,7 @@ FAULTS = (
     Fault(
         "a path forgets which arm it took",
         "flow/path_conditions.py",
-        "return state.with_fact(fact[0], fact[1] is holds)",
+        "return state.with_fact(condition, meant is holds)",
         "return state",
     ),
     # --- calls ---
@@ -306,7 +306,7 @@ FAULTS = (
     Fault(
         "an inner call forgets the outer one's names",
         "objects/call_context.py",
-        "aliases, classes = {**self.aliases, **aliases},",
-        "aliases, classes = aliases,",
+        "aliases = {**self.aliases, **aliases, ",
+        "aliases = {**aliases, ",
     ),
 )

@@ -10,6 +10,7 @@ from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext, Callee
+from amplint.model.objects.terms import Term
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Predicates:
         self._calls = module.once(CallGraph)
         self._objects = objects(module)
         self._decides: dict[int, bool] = {}
-        self._asked: dict[int, Counter[str]] = {}  # function -> how often it asks for what
+        self._asked: dict[int, Counter[Term]] = {}  # function -> how often it asks for what
 
     def find(self, test: ir.Value) -> Callee | None:
         """The function that a test calls, or the property that it reads, if that does nothing but decide."""
@@ -57,10 +58,10 @@ class Predicates:
                 tests = (each.test for each in ir.walk_statements(body, into=False) if isinstance(each, ir.If))
                 parts = (part for each in tests for part in ir.walk_values(each))
                 asked = (each for each in parts if isinstance(each, (ir.Bool, ir.Call, ir.Attribute)))
-                self._asked[number] = Counter(filter(None, map(self._objects.render, asked)))
+                self._asked[number] = Counter(filter(None, map(self._objects.term, asked)))
         with self._objects.within(CallContext()):
-            rendered = self._objects.render(test)
-        return rendered is not None and self._asked[number][rendered] > 1
+            term = self._objects.term(test)
+        return term is not None and self._asked[number][term] > 1
 
     def _only_decides(self, function: ir.Function) -> bool:
         if function.id not in self._decides:

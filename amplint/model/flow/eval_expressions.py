@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from amplint.model.flow.transfer import Transfer
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext, Callee
+from amplint.model.objects.terms import Fact, Op, Term, path, present
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
@@ -131,8 +132,8 @@ class Expressions:
                 states = self.evaluate(child, states)
             return states
         states = self.evaluate(first.iter, states)
-        for aliases in rounds:
-            with self.within(self._objects.call_context.inner(aliases, {})):
+        for each in rounds:
+            with self.within(self._objects.call_context.inner(each.objects, values=each.places)):
                 for element in value.elements:
                     states = self.evaluate(element, states)
         return states
@@ -152,15 +153,15 @@ class Expressions:
         for each in self._taken_apart(test, state):
             yield each if whole is None else each._replace(state=each.state.with_fact(whole, each.holds))
 
-    def _as_a_whole(self, test: ir.Value) -> str | None:
-        """A fact for a test of several parts that its function asks for more than once."""
+    def _as_a_whole(self, test: ir.Value) -> Term | None:
+        """The condition of a test of several parts that its function asks for more than once."""
         asks = isinstance(test, (ir.Call, ir.Attribute)) and self.predicates.find(test) is not None
         if not (asks or isinstance(test, ir.Bool)) or not self.predicates.is_asked_again(test):
             return None
         if any(self._does_something(each) for each in ir.walk_values(test)):
             return None
-        rendered = self._objects.render(test)
-        return f"call({rendered};)" if rendered is not None and isinstance(test, ir.Attribute) else rendered
+        term = self._objects.term(test)
+        return Term(Op.CALL, str(term)) if term is not None and isinstance(test, ir.Attribute) else term
 
     def _does_something(self, value: ir.Value) -> bool:
         if isinstance(value, ir.Call):
@@ -201,18 +202,18 @@ class Expressions:
         arguments = self.calls.arguments(test, callee) if isinstance(test, ir.Call) else {}
         if arguments is None or any(value is None for value in arguments.values()):
             return None
-        written = {name: text for name, value in arguments.items() if value and (text := self._written(value))}
+        written = {name: term for name, value in arguments.items() if value and (term := self._written(value))}
         others = {name: value for name, value in arguments.items() if name not in written}
         aliases, bound = self._bound(callee.function, others, state)
         own = callee.function.scope
-        aliases.update((self._objects.raw_variable(own, name), text) for name, text in written.items())
-        return callee.function, self._call_context(callee, aliases), bound
+        values = {self._objects.raw_variable(own, name): term for name, term in written.items()}
+        return callee.function, self._call_context(callee, aliases, values), bound
 
-    def _written(self, value: ir.Value) -> str | None:
+    def _written(self, value: ir.Value) -> Term | None:
         """A number, or what is computed, as a condition has it that asks for it."""
         named = isinstance(value, (ir.Name, ir.Attribute, ir.Subscript))
         literal = isinstance(value, ir.Constant) and type(value.value) is not int
-        return self._objects.render(value) if not named and not literal else None
+        return self._objects.term(value) if not named and not literal else None
 
     def _decisions(self, statements: list[ir.Statement], state: State) -> Iterator[Outcome]:
         """The ways in which a function comes out that only decides."""
@@ -330,7 +331,9 @@ class Expressions:
         outer, state = self._bound(callee.maker.function, arguments or {}, state)
         return {**outer, **aliases}, state
 
-    def _call_context(self, callee: Callee, aliases: dict[str, str]) -> CallContext:
+    def _call_context(
+        self, callee: Callee, aliases: dict[str, str], values: Mapping[str, Term] | None = None
+    ) -> CallContext:
         """The call context of a call: `self` is the instance, in the class that has the method and in its own."""
         classes: dict[str, ir.Class] = {}
         if callee.instance is not None and callee.cls is not None:
@@ -338,7 +341,7 @@ class Expressions:
                 aliases[f"self{cls.id}"] = callee.instance
                 classes[f"self{cls.id}"] = callee.cls
             classes[callee.instance] = callee.cls
-        return self._objects.call_context.inner(aliases, classes)
+        return self._objects.call_context.inner(aliases, classes, values)
 
     def _body(self, function: ir.Function, states: list[State]) -> list[State]:
         opened = self.regions.decorators(function)
@@ -362,7 +365,7 @@ class Expressions:
         """The parameters that are names of the caller's objects, and the state with the others bound."""
         known = self._objects
         aliases: dict[str, str] = {}
-        held: list[tuple[str, AbstractValue | None, list[tuple[str, bool]]]] = []
+        held: list[tuple[str, AbstractValue | None, list[Fact]]] = []
         for name, value in arguments.items():
             own = known.raw_variable(function.scope, name)
             key = known.key(value) if isinstance(value, (ir.Name, ir.Attribute, ir.Subscript)) else None
@@ -377,11 +380,11 @@ class Expressions:
                 if container is not None:
                     aliases[own] = container
                 else:
-                    held.append((own, abstract, self._facts(own, value, key, state)))
+                    held.append((own, abstract, self._facts(own, value, state)))
         for own, abstract, facts in held:
             state = state.bind(own, abstract)
-            for fact, truth in facts:
-                state = state.with_fact(fact, truth)
+            for fact in facts:
+                state = state.with_fact(*fact)
         return aliases, state
 
     def _kept(self, callee: Callee, aliases: dict[str, str], state: State) -> State:
@@ -399,14 +402,20 @@ class Expressions:
             return AbstractValue(ValueKind.OBJECT, state.object_of(key))
         return self.transfer.ownership.parameters(value, state) or self.abstract(value, state)
 
-    def _facts(self, own: str, value: ir.Value, key: str | None, state: State) -> list[tuple[str, bool]]:
+    def _facts(self, own: str, value: ir.Value, state: State) -> list[Fact]:
         """What the path knows of an argument, said of the parameter."""
+        param = path(own)
         if isinstance(value, ir.Constant):
-            return [(f"present({own})", False), (own, False)] if value.value is None else [(own, bool(value.value))]
-        names = [(f"present({key})", f"present({own})"), (key, own)] if key is not None else []
-        found = [(mine, truth) for theirs, mine in names if (truth := state.known(str(theirs))) is not None]
-        truth = self.conditions.truth(value, state)
-        return [*found, (own, truth)] if truth is not None and not any(fact == own for fact, _ in found) else found
+            constant = Fact(param, bool(value.value))
+            return [Fact(present(param), holds=False), constant] if value.value is None else [constant]
+        named = isinstance(value, (ir.Name, ir.Attribute, ir.Subscript))
+        argument = self._objects.term(value) if named else None
+        asked = [(present(argument), present(param)), (argument, param)] if argument is not None else []
+        facts = [Fact(mine, truth) for theirs, mine in asked if (truth := state.known(theirs)) is not None]
+        truth_of_all = self.conditions.truth(value, state)
+        if truth_of_all is not None and not any(fact.condition == param for fact in facts):
+            facts.append(Fact(param, truth_of_all))
+        return facts
 
     @contextmanager
     def within(self, call_context: CallContext, function: ir.Function | None = None) -> Iterator[None]:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from amplint.model.calls.events import events
-from amplint.model.flow.containers import Containers
+from amplint.model.flow.containers import Containers, Round
 from amplint.model.flow.eval_expressions import Expressions
 from amplint.model.flow.path_sets import Paths, joined
 from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.inference.iterations import is_repeated, runs_once
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.terms import ONE, ZERO, equal, path
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class Loops:
             for each in ir.walk_values(t)
         )
 
-    def _over_objects(self, loop: ir.For, rounds: list[dict[str, str]], states: list[State]) -> Paths:
+    def _over_objects(self, loop: ir.For, rounds: list[Round], states: list[State]) -> Paths:
         """A loop over optimizers: one round after the other, the loop's variables being those objects."""
         paths = Paths()
         before = states[0].last_transitions if states else frozenset()
@@ -213,18 +214,18 @@ class Loops:
             paths = self._over_objects(loop, rounds, others)
             states = [state for state in states if state.last_transitions == before]
         shadowed = self._bound_again(loop)
-        for aliases in rounds:
-            for own in shadowed & set(aliases):  # a loop inside gives the name to others
-                states = [state.bind(own, AbstractValue(ValueKind.OBJECT, aliases[own])) for state in states]
-            fixed = {own: key for own, key in aliases.items() if own not in shadowed}
-            with self._expressions.within(self._objects.call_context.inner(fixed, {})):
+        for names in rounds:
+            for own in shadowed & names.keys.keys():  # a loop inside gives the name to others
+                states = [state.bind(own, AbstractValue(ValueKind.OBJECT, names.keys[own])) for state in states]
+            fixed = names.only(names.keys.keys() - shadowed)
+            with self._expressions.within(self._objects.call_context.inner(fixed.objects, values=fixed.places)):
                 inner = self._block(loop.body, states)
             paths.exits += inner.exits
             paths.raises += inner.raises
             paths.normal += inner.breaks
             left = [*inner.normal, *inner.continues]
             # Behind the loop, and at its next round, the variables are still those objects.
-            for own, key in fixed.items():
+            for own, key in fixed.keys.items():
                 left = [state.bind(own, AbstractValue(ValueKind.OBJECT, key)) for state in left]
             states = joined(state.next_iteration(loop.id, before) for state in left)
         states = [state.behind_loop(loop.id) for state in states]
@@ -257,14 +258,14 @@ def _asks_for_neighbours(module: Module) -> bool:
 
 def _at(state: State, counter: str | None, first: bool) -> State:
     """A state at the first iteration of a loop, or at a later one."""
-    return state.with_fact(f"Equal({counter},0)", first) if counter is not None else state
+    return state.with_fact(equal(path(counter), ZERO), first) if counter is not None else state
 
 
 def _advanced(state: State, counter: str | None) -> State:
     """A state where a loop's variable has become one more: what was known of that number is known of it."""
     if counter is None:
         return state
-    known = state.known_of_sum(counter, "1")
+    known = state.known_of_sum(counter, ONE)
     state = state.forget((counter,))
     for fact, truth in known:
         state = state.with_fact(fact, truth)

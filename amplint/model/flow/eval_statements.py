@@ -14,6 +14,7 @@ from amplint.model.flow.path_sets import Paths, joined, without_complements, wit
 from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.terms import ONE, ZERO, equal, path
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves, equality
 
@@ -113,7 +114,7 @@ class Statements:
         """`deferred = amp and not last`: the ways in which it comes out, kept apart."""
         for outcome in self._expressions.outcomes(value, before):
             for state in self._store(statement, value, outcome.state):
-                yield state.with_fact(self._objects.own_key(statement.targets[0]), outcome.holds)  # type: ignore[arg-type]
+                yield state.with_fact(path(self._objects.own_key(statement.targets[0])), outcome.holds)  # type: ignore[arg-type]
 
     def _store(self, statement: ir.Assign, value: ir.Value, before: State) -> list[State]:
         if isinstance(value, ir.Call) and self._expressions.constructs(value, statement.targets):
@@ -196,7 +197,7 @@ class Statements:
         """
         target = statement.target
         key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
-        by = self._objects.render(statement.value)
+        by = self._objects.term(statement.value)
         bound = self._expressions.assign(target, None, state)
         sources = self._transfer.ownership.reach_of_all([target, statement.value], state)
         if key is not None and sources is not None and sources.roots:
@@ -207,9 +208,9 @@ class Statements:
             for fact, truth in state.known_of_difference(key, by):
                 bound = bound.with_fact(fact, truth)
             return bound
-        if by == "1" and state.known(f"Equal({key},0)"):
-            bound = bound.with_fact(f"Equal({key},1)", True)
-        for fact in state.multiples(key) if by == "1" else ():
+        if by == ONE and state.known(equal(path(key), ZERO)):
+            bound = bound.with_fact(equal(path(key), ONE), True)
+        for fact in state.multiples(key) if by == ONE else ():
             bound = bound.with_fact(fact, False)
         for fact, truth in state.known_of_sum(key, by):
             bound = bound.with_fact(fact, truth)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from amplint.model.flow.state import State
 from amplint.model.objects.event import Event
+from amplint.model.objects.terms import Fact
 from amplint.model.syntax import ir
 
 MAX_STATES = 128
@@ -25,7 +26,7 @@ class Followed(NamedTuple):
     """A step behind a clip: whose it is, what is known on its path, the call that led to the clip (0: none)."""
 
     optimizer: str
-    facts: frozenset[tuple[str, bool]]
+    facts: frozenset[Fact]
     site: int
 
 

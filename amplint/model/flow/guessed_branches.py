@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.path_sets import Outcome
-from amplint.model.flow.state import GUESS, State
+from amplint.model.flow.state import State
 from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.terms import Fact, Term, guessed
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
 
@@ -36,7 +37,7 @@ _FIXED = ("torch.", "os.", "platform.", "builtins.isinstance", "builtins.hasattr
 _OF_ARGUMENTS = ("builtins.bool", "builtins.int", "builtins.float", "builtins.getattr", "builtins.min", "builtins.max")
 _FOLLOW = 5
 
-_Clause = frozenset[tuple[str, bool]]
+_Clause = frozenset[Fact]
 
 
 class Changing:
@@ -110,7 +111,7 @@ class Guesses:
 
     def __init__(self, module: Module) -> None:
         self._changing = module.once(Changing)
-        self._entering: dict[str, set[State]] = {}
+        self._entering: dict[Term, set[State]] = {}
 
     def may_guess(self, test: ir.Value) -> bool:
         """Whether a path that doesn't know how a condition comes out has to guess."""
@@ -119,7 +120,7 @@ class Guesses:
     def entered(self, test: ir.Value, state: State) -> None:
         """A path comes to a condition where this one or another may have to guess."""
         if self.may_guess(test):
-            self._entering.setdefault(_fact(test.id), set()).add(state)
+            self._entering.setdefault(guessed(test.id), set()).add(state)
 
     @staticmethod
     def taken(number: int, outcome: Outcome) -> Outcome:
@@ -129,22 +130,22 @@ class Guesses:
         lacks = any(each.is_empty() for each in held) or not all(machine.scaled for _, machine in state.scalers)
         if not outcome.guessed or not lacks:
             return outcome
-        return outcome._replace(state=state.with_fact(_fact(number), outcome.holds))
+        return outcome._replace(state=state.with_fact(guessed(number), outcome.holds))
 
     def proven(self, violation: Violation, states: list[State]) -> list[State]:
         """The paths that show a misuse, without those that do so by guesses that may be wrong."""
-        clauses = {state: frozenset(fact for fact in state.facts if fact[0].startswith(GUESS)) for state in states}
+        clauses = {state: frozenset(fact for fact in state.facts if fact.condition.is_guess) for state in states}
         if frozenset() in _without_complements(set(clauses.values())):
             return states  # however the conditions come out
         return [
             state
             for state, clause in clauses.items()
-            if not any(self._may_be_wrong(name, violation, state) for name, _ in clause)
+            if not any(self._may_be_wrong(guess, violation, state) for guess, _ in clause)
         ]
 
-    def _may_be_wrong(self, name: str, violation: Violation, state: State) -> bool:
+    def _may_be_wrong(self, guess: Term, violation: Violation, state: State) -> bool:
         """Whether some paths came to a condition with what this one lacked there already."""
-        entering = self._entering.get(name, set())
+        entering = self._entering.get(guess, set())
         if violation.kind is ViolationKind.CALL_BEFORE_SCALE:
             return any(each.machine(violation.scaler).scaled for each in entering)
         cleared = state.gradients_of(violation.optimizer).cleared
@@ -152,10 +153,6 @@ class Guesses:
         return any(each.kind not in _EMPTY for each in held) and any(
             each.is_empty() and each.cleared == cleared for each in held
         )
-
-
-def _fact(number: int) -> str:
-    return f"{GUESS}{number})"
 
 
 def _without_complements(clauses: set[_Clause]) -> set[_Clause]:
@@ -171,7 +168,7 @@ def _without_complements(clauses: set[_Clause]) -> set[_Clause]:
 
 
 def _resolved(clause: _Clause, clauses: set[_Clause]) -> Iterator[_Clause]:
-    for name, holds in clause:
-        rest = clause - {(name, holds)}
-        if rest | {(name, not holds)} in clauses or rest in clauses:
+    for guess, holds in clause:
+        rest = clause - {Fact(guess, holds)}
+        if rest | {Fact(guess, not holds)} in clauses or rest in clauses:
             yield rest

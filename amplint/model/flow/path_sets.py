@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.flow.event_states import MAX_STATES, TooManyPathsError
-from amplint.model.flow.state import GUESS, AbstractValue, State, ValueKind
+from amplint.model.flow.state import AbstractValue, State, ValueKind
+from amplint.model.objects.terms import Fact
 
 if TYPE_CHECKING:
     from amplint.model.syntax import ir
@@ -67,26 +68,26 @@ def joined(states: Iterable[State]) -> list[State]:
 
 def without_complements(states: list[State]) -> list[State]:
     """States that differ in how one condition came out only, joined: nothing else is known less of them."""
-    groups: dict[State, list[frozenset[tuple[str, bool]]]] = {}
+    groups: dict[State, list[frozenset[Fact]]] = {}
     for state in states:
         groups.setdefault(state.replace(facts=frozenset()), []).append(state.facts)
     return [bare.replace(facts=facts) for bare, every in groups.items() for facts in _reduced(every)]
 
 
-def _reduced(every: list[frozenset[tuple[str, bool]]]) -> list[frozenset[tuple[str, bool]]]:
+def _reduced(every: list[frozenset[Fact]]) -> list[frozenset[Fact]]:
     found = dict.fromkeys(every)
     for one in found:
         for alike in _deciding(one):
-            other = one ^ {(key, holds) for key, truth in alike for holds in (truth, not truth)}
+            other = one ^ {Fact(condition, holds) for condition, truth in alike for holds in (truth, not truth)}
             if other in found:
                 rest = [each for each in found if each not in (one, other)]
                 return _reduced([*rest, one - alike])
     return [*found]
 
 
-def _deciding(facts: frozenset[tuple[str, bool]]) -> Iterator[set[tuple[str, bool]]]:
+def _deciding(facts: frozenset[Fact]) -> Iterator[set[Fact]]:
     """The facts that may come of one condition: one by itself, or with the arm that was guessed by it."""
-    guesses = [each for each in facts if each[0].startswith(GUESS)]
+    guesses = [each for each in facts if each.condition.is_guess]
     for each in facts:
         yield {each}
         yield from ({each, guess} for guess in guesses if guess != each)
@@ -94,7 +95,7 @@ def _deciding(facts: frozenset[tuple[str, bool]]) -> Iterator[set[tuple[str, boo
 
 def without_idle_facts(states: list[State]) -> list[State]:
     """States that differ in what they know of conditions only, joined: both arms of the test did the same."""
-    groups: dict[State, frozenset[tuple[str, bool]]] = {}
+    groups: dict[State, frozenset[Fact]] = {}
     for state in states:
         bare = state.replace(facts=frozenset())
         groups[bare] = groups[bare] & state.facts if bare in groups else state.facts

@@ -8,6 +8,7 @@ from amplint.model.flow.gradients import GradientKind, Gradients
 from amplint.model.flow.path_conditions import Conditions, enabling
 from amplint.model.flow.state import State
 from amplint.model.objects.amp_objects import Made, Objects
+from amplint.model.objects.terms import enabled as is_on
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.grad_scaler import Machine
 
@@ -24,7 +25,7 @@ class Switches:
         state = state.with_machine(key, Machine()).replace(in_sight=state.in_sight | {key})
         truth = True if made.enabled is None else self._conditions.truth(made.enabled, state)
         if truth is not None:
-            return state.with_fact(f"enabled({key})", truth)
+            return state.with_fact(is_on(key), truth)
         test = self._conditions.as_test(made.enabled, state) if made.enabled is not None else None
         return state.bind(enabling(key), test) if test is not None else state
 
@@ -34,11 +35,11 @@ class Switches:
 
     def _switched(self, scaler: str, state: State) -> bool | None:
         """Whether the scaler is on, as far as the path knows."""
-        known = state.known(f"enabled({scaler})")
+        known = state.known(is_on(scaler))
         if known is not None:
             return known
         test = state.look_up(enabling(scaler))
-        if test is not None and (truth := state.known(test.key)) is not None:
+        if test is not None and test.condition is not None and (truth := state.known(test.condition)) is not None:
             return truth is test.flag
         switches = {self._switched_by(each, state) for each in self._objects.made_by(scaler)}
         return switches.pop() if len(switches) == 1 else None
@@ -55,9 +56,9 @@ class Switches:
         state = state.all_gradients(lambda _, held: held._replace(reported=held.reported or -1))
         state = state.with_machine(scaler, Machine(scaled=True))
         test = state.look_up(enabling(scaler))
-        if test is not None:
-            return state.with_fact(test.key, not test.flag)
-        return state.with_fact(f"enabled({scaler})", False)
+        if test is not None and test.condition is not None:
+            return state.with_fact(test.condition, not test.flag)
+        return state.with_fact(is_on(scaler), False)
 
     def uncertain(self, state: State) -> State:
         """The state where scaled gradients may never come: the condition may be AMP's own flag."""

@@ -8,6 +8,20 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.flow.gradients import ENTRY, UNKNOWN, GradientKind, Gradients
+from amplint.model.objects.terms import (
+    Fact,
+    Op,
+    Term,
+    added,
+    calls_of,
+    has_calls,
+    literal,
+    mentions,
+    multiple,
+    names_in,
+    path,
+    reads,
+)
 from amplint.model.torch_facts.grad_scaler import Machine, OptimizerState, Stage
 
 if TYPE_CHECKING:
@@ -29,7 +43,7 @@ class ValueKind(str, Enum):
     NORM = "norm"  # a number that depends on the size of gradients
     ZERO = "zero"  # the norm of none
     SCALE = "scale"  # a number computed from the scale
-    TEST = "test"  # the condition `key`, negated where `flag` is false
+    TEST = "test"  # a condition, negated where `flag` is false; or a remainder
     TRUTH = "truth"  # what is true, or false, as `flag` says
     PARAMETERS = "parameters"  # those of some models
     OBJECT = "object"  # the scaler or optimizer `key`
@@ -39,21 +53,37 @@ class ValueKind(str, Enum):
 class AbstractValue(NamedTuple):
     """What a local variable holds, as far as it matters: `kind` and what it is about.
 
-    `call`: the id of what has made a region; `models`: those whose parameters they are; `roots`: the models that it
-    comes from, all of them, if `whole`.
+    `call`: the id of what has made a region; `condition`: what a test asks for; `models`: those whose parameters they
+    are; `roots`: the models that it comes from, all of them, if `whole`.
     """
 
     kind: ValueKind
     key: str = ""
     flag: bool = True
     call: int = 0
+    condition: Term | None = None
     models: frozenset[str] = frozenset()
     roots: frozenset[str] = frozenset()
     whole: bool = False
 
     def reads(self, key: str) -> bool:
         """Whether it has to do with a variable or attribute."""
-        return (key in self.key and _reads(self.key, key)) or any(_reads(each, key) for each in self.models)
+        return (
+            mentions(self.key, key)
+            or (self.condition is not None and reads(self.condition, key))
+            or any(mentions(each, key) for each in self.models)
+        )
+
+    @property
+    def fact(self) -> Fact | None:
+        """What makes a test true."""
+        return Fact(self.condition, self.flag) if self.condition is not None else None
+
+    @property
+    def names(self) -> str:
+        """The keys that it has to do with, a line each."""
+        condition = names_in(self.condition) if self.condition is not None else ""
+        return "\n".join(filter(None, (self.key, condition, *self.models)))
 
 
 class Opened(NamedTuple):
@@ -77,7 +107,6 @@ class Clipped(NamedTuple):
 
 
 _USED_BEFORE = Machine(scaled=True)
-GUESS = "guess("  # how the facts begin that say which arms a path has taken by a guess
 _PARTS = 1024  # of as many the keys are remembered
 
 
@@ -94,7 +123,7 @@ class State(NamedTuple):
     )  # the call that left (scaler, optimizer) in its stage
     in_sight: frozenset[str] = frozenset()  # scalers all of whose calls since their last update are in sight
     regions: tuple[Opened, ...] = ()
-    facts: frozenset[tuple[str, bool]] = frozenset()
+    facts: frozenset[Fact] = frozenset()
     env: frozenset[tuple[str, AbstractValue]] = frozenset()
     pending: frozenset[Clipped] = frozenset()  # clips since which no update came
     result: tuple[int, AbstractValue] | None = None  # what the call that was followed last returned, with its id
@@ -123,7 +152,7 @@ class State(NamedTuple):
             if any(each[:2] == (scaler, optimizer) for each in done)
         }
         # A call may say something else now, and what was guessed was of another round.
-        facts = frozenset(fact for fact in self.facts if "call(" not in fact[0] and not fact[0].startswith(GUESS))
+        facts = frozenset(fact for fact in self.facts if not has_calls(fact.condition) and not fact.condition.is_guess)
         return self.replace(carried=self.carried | touched, facts=facts)
 
     def behind_loop(self, loop: int) -> State:
@@ -249,17 +278,18 @@ class State(NamedTuple):
     def forget(self, keys: Iterable[str]) -> State:
         """Some variables bound anew, to what isn't known."""
         held, known = _names_held(self.env), _names_known(self.facts)
-        calls = "call(" in known
+        calls = any(has_calls(fact.condition) for fact in self.facts)
         keys = [key for key in keys if calls or key in held or key in known or self._speaks_of(key)]
         if not keys:
             return self
-        owners = {f"call({key.rpartition('.')[0]}." for key in keys}  # a method may read what is stored in its object
+        # A method may read what is stored in its object.
+        owners = {owner for owner, dot, _ in (key.rpartition(".") for key in keys) if dot} if calls else ()
         env = frozenset(each for each in self.env if not _is_about(*each, keys))
         facts = frozenset(
             fact
             for fact in self.facts
-            if not any(key in fact[0] and _reads(fact[0], key) for key in keys)
-            and not any(owner in fact[0] for owner in owners)
+            if not any(reads(fact.condition, key) for key in keys)
+            and not any(calls_of(fact.condition, owner) for owner in owners)
         )
         state = self if env == self.env and facts == self.facts else self.replace(env=env, facts=facts)
         for key in keys:
@@ -275,7 +305,7 @@ class State(NamedTuple):
             return self
 
         def name(old: str) -> str:
-            return "" if _reads(old, key) else old
+            return "" if mentions(old, key) else old
 
         per_optimizer: dict[str, dict[str, OptimizerState]] = {}
         scaled: dict[str, bool] = {}
@@ -354,36 +384,46 @@ class State(NamedTuple):
 
     # --- conditions -------------------------------------------------------------------------------------------------
 
-    def known(self, key: str) -> bool | None:
-        """The truth of a rendered condition on this path."""
-        return _truths(self.facts).get(key)
+    def known(self, condition: Term) -> bool | None:
+        """The truth of a condition on this path."""
+        return _truths(self.facts).get(condition)
 
     @property
-    def absent(self) -> frozenset[str]:
+    def absent(self) -> frozenset[Term]:
         """The variables and attributes that are None on this path."""
         return _absent(self.facts)
 
-    def known_of_sum(self, key: str, by: str) -> list[tuple[str, bool]]:
+    def known_of_sum(self, key: str, by: Term) -> list[Fact]:
         """What is known of `key + by`, said of `key` as if that were its value, if it asks for nothing else of it."""
-        added = f"Add({key},{by})"
-        found = ((fact.replace(added, "\n"), truth) for fact, truth in self.facts if added in fact)
-        return [(fact.replace("\n", key), truth) for fact, truth in found if key not in fact]
+        value = path(key)
+        total, anything = added(value, by), literal(None)
+        about = [fact for fact in self.facts if total in fact.condition.walk()]
+        return [
+            Fact(condition.replaced(total, value), holds)
+            for condition, holds in about
+            if not reads(condition.replaced(total, anything), key)
+        ]
 
-    def known_of_difference(self, key: str, by: str) -> list[tuple[str, bool]]:
+    def known_of_difference(self, key: str, by: Term) -> list[Fact]:
         """What is known of `key`, said of `key + by` as if `key` had become that much less."""
-        name = re.compile(rf"(?<![\w.:]){re.escape(key)}(?![\w.\[])")
-        found = ((name.sub(f"Add({key},{by})", fact), truth) for fact, truth in self.facts if key in fact)
-        return [(fact, truth) for fact, truth in found if f"Add({key}," in fact and f"Add(Add({key}," not in fact]
+        value, anything = path(key), literal(None)
+        about = [fact for fact in self.facts if value in fact.condition.walk()]
+        return [
+            Fact(condition.replaced(value, added(value, by)), holds)
+            for condition, holds in about
+            if not any(each.op == "Add" and each.parts[0] == value for each in condition.walk())
+            if not reads(condition.replaced(value, anything), key)
+        ]
 
-    def multiples(self, key: str) -> list[str]:
-        """The facts that say that `key` is a multiple of something."""
-        start = f"Equal(Modulo({key},"
-        return [fact for fact, holds in self.facts if holds and fact.startswith(start) and fact.endswith("),0)")]
+    def multiples(self, key: str) -> list[Term]:
+        """The conditions on this path that say that `key` is a multiple of something."""
+        about = [(condition, multiple(condition)) for condition, holds in self.facts if holds]
+        return [condition for condition, found in about if found is not None and found[0] == path(key)]
 
-    def with_fact(self, key: str, truth: bool) -> State:
-        """The condition `key` holds (or doesn't) from here on."""
-        facts = {fact for fact in self.facts if fact[0] != key}
-        return self.replace(facts=frozenset(facts | {(key, truth)}))
+    def with_fact(self, condition: Term, holds: bool) -> State:
+        """The condition holds (or doesn't) from here on."""
+        facts = {fact for fact in self.facts if fact.condition != condition}
+        return self.replace(facts=frozenset(facts | {Fact(condition, holds)}))
 
 
 # What is asked of parts of a state, many times on the way to the next one that differs.
@@ -395,13 +435,13 @@ def _variables(env: frozenset[tuple[str, AbstractValue]]) -> dict[str, AbstractV
 
 
 @lru_cache(maxsize=_PARTS)
-def _truths(facts: frozenset[tuple[str, bool]]) -> dict[str, bool]:
+def _truths(facts: frozenset[Fact]) -> dict[Term, bool]:
     return dict(reversed([*facts]))
 
 
 @lru_cache(maxsize=_PARTS)
-def _absent(facts: frozenset[tuple[str, bool]]) -> frozenset[str]:
-    return frozenset(fact[len("present(") : -1] for fact, holds in facts if not holds and fact.startswith("present("))
+def _absent(facts: frozenset[Fact]) -> frozenset[Term]:
+    return frozenset(condition.parts[0] for condition, holds in facts if not holds and condition.op == Op.PRESENT)
 
 
 @lru_cache(maxsize=_PARTS)
@@ -419,12 +459,12 @@ def _objects_held(env: frozenset[tuple[str, AbstractValue]]) -> list[tuple[str, 
 
 @lru_cache(maxsize=_PARTS)
 def _names_held(env: frozenset[tuple[str, AbstractValue]]) -> str:
-    return "\n".join(each for name, held in env for each in (name, held.key, *held.models))
+    return "\n".join(each for name, held in env for each in (name, held.names))
 
 
 @lru_cache(maxsize=_PARTS)
-def _names_known(facts: frozenset[tuple[str, bool]]) -> str:
-    return "\n".join(fact for fact, _ in facts)
+def _names_known(facts: frozenset[Fact]) -> str:
+    return "\n".join(names_in(condition) for condition, _ in facts)
 
 
 @lru_cache(maxsize=_PARTS)
@@ -440,15 +480,3 @@ def _names_scaling(scalers: frozenset[tuple[str, Machine]]) -> str:
 def _is_about(name: str, held: AbstractValue, keys: list[str]) -> bool:
     """Whether a variable is one of some keys, an attribute of one, or holds something that has to do with one."""
     return any((key in name and (name == key or name.startswith(f"{key}."))) or held.reads(key) for key in keys)
-
-
-def _reads(rendered: str, key: str) -> bool:
-    """Whether a rendered condition mentions the variable or attribute `key`."""
-    start = rendered.find(key)
-    while start >= 0:
-        end = start + len(key)
-        before, after = rendered[start - 1 : start], rendered[end : end + 1]
-        if not (before.isalnum() or before == "_") and not (after.isalnum() or after == "_"):
-            return True
-        start = rendered.find(key, end)
-    return False

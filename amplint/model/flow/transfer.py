@@ -29,6 +29,7 @@ from amplint.model.flow.tensors import Tensors
 from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.terms import Op, path, present
 from amplint.model.syntax import ir
 from amplint.model.torch_facts import grad_scaler
 from amplint.model.torch_facts.grad_scaler import TABLE, Call, Error, Stage
@@ -108,9 +109,9 @@ class Transfer:
 
     def _after(self, event: Event, state: State) -> State | None:
         if event.scaler is not None and event.kind != "opaque":
-            state = state.with_fact(f"present({event.scaler})", True)
+            state = state.with_fact(present(path(event.scaler)), True)
         if event.optimizer and event.kind in _NEEDS_ONE:
-            there = f"present({event.optimizer})"
+            there = present(path(event.optimizer))
             if state.known(there) is False:
                 return None  # None has no such method, and no parameters: it raises
             if self._is_asked_for(event):
@@ -242,7 +243,7 @@ class Transfer:
             and not self._is_off(its.scaler, state)
         ]
         first = held[clipped[0]]
-        if not certain and any(key.startswith("enabled(") and not on for key, on in state.facts):
+        if not certain and any(condition.op == Op.ENABLED and not on for condition, on in state.facts):
             scaled = [each for each in scaled if held[each].sure]  # by another scaler than the one that is off
         if scaled and (certain or not state.touched() or self._is_anothers(held[scaled[0]], state)):
             its = held[scaled[0]]
@@ -278,7 +279,7 @@ class Transfer:
     def _is_off(self, scaler: str, state: State) -> bool:
         """Whether a scaler is off on this path, or one is absent that may be the same, as what a helper was given."""
         known = self._objects
-        absent = (key[8:-1] for key, there in state.facts if not there and key.startswith("present("))
+        absent = (each.name for each in state.absent if each.is_path)
         return self.switches.disabled(scaler, state) or any(
             known.is_scalers(key) and not known.made_by(key) for key in absent if key != scaler
         )

@@ -261,7 +261,7 @@ def _is_the_scalers(module: Module, each: Misuse) -> bool:
 def _never_meet(one: EventStates, other: EventStates) -> bool:
     """Whether no path comes to both of two calls, as it would have to know that a flag is set and that it is not."""
     return all(
-        any(first.known(key) is (not truth) for key, truth in second.facts)
+        any(first.known(condition) is (not holds) for condition, holds in second.facts)
         for first in one.states
         for second in other.states
     )

@@ -57,6 +57,7 @@ from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.terms import path, present
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import exclusive, loop_of, skipping, upwards
 from amplint.model.torch_facts.grad_scaler import Stage
@@ -228,7 +229,7 @@ def _misses_one(module: Module, each: Misuse) -> bool:
         if reached.event.optimizer == violation.optimizer
     ]
     direct = {other.violation.at for other in misuses(module, "AMP402")}
-    absent = f"present({violation.scaler})"
+    absent = present(path(violation.scaler))
     return all(
         reached.event.kind == "optimizer_step"
         and (reached.event.call.id not in direct or all(state.known(absent) is False for state in reached.states))

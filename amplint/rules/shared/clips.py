@@ -15,6 +15,7 @@ from amplint.model.flow.tensors import SCALE_READS
 from amplint.model.flow.violations import OF_CALLERS_GRADIENTS, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.terms import path, present
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import exclusive
 from amplint.model.syntax.scopes import owner_class
@@ -53,7 +54,7 @@ def _scaled_by_another(module: Module, flow: Flow, reached: EventStates, state: 
     if len(scalers) != 1 or "unscale" in module.source.text or "get_scale" in module.source.text:
         return False
     scaler = next(iter(scalers))
-    if state.known(f"present({scaler})") is False or flow.disabled(scaler, state):
+    if state.known(present(path(scaler))) is False or flow.disabled(scaler, state):
         return False
     return scaler in module.once(_scaling_in_sight)
 

@@ -141,12 +141,13 @@ def where(module: Module, misuse: Misuse, also: str | None = None) -> str:
     }
     others = [state for state in flow.event_states[shown.meets].states if state not in wrong]
     common = frozenset.intersection(*(state.facts for state in wrong))
-    telling = {(key, truth) for key, truth in common if any(state.known(key) is (not truth) for state in others)}
+    telling = {fact for fact in common if any(state.known(fact.condition) is (not fact.holds) for state in others)}
     found = []
-    for key, truth in sorted(telling, key=lambda fact: ("(" in fact[0], fact[0])):  # the user's flags first
-        test, meant = flow.conditions.asked.get(key, (None, True))
+    # The user's flags first.
+    for condition, holds in sorted(telling, key=lambda fact: (fact.condition.is_compound, str(fact.condition))):
+        test, meant = flow.conditions.asked.get(condition, (None, True))
         if test is not None:
-            found.append(in_words(module.on_one_line(test), truth is meant))
+            found.append(in_words(module.on_one_line(test), holds is meant))
     if also is not None and also not in found and not any(" % " in text for text in found):
         found.insert(0, also)
     return f" (where {' and '.join(found[:2])})" if found else ""

@@ -14,6 +14,7 @@ from amplint.model.flow.state import State
 from amplint.model.flow.violations import OF_CALLERS_GRADIENTS, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.terms import Fact, Op, path, present
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import conditions, exclusive, loop_of, loops_round, upwards
@@ -249,7 +250,7 @@ class ClipFix:
         return any(
             state.gradients.kind is GradientKind.SCALED
             and not self._flow.disabled(state.gradients.scaler, state)
-            and not any(state.known(f"present({scaler})") is False for scaler, _ in self._reached.stepped)
+            and not any(state.known(present(path(scaler))) is False for scaler, _ in self._reached.stepped)
             for state in ends(self._reached, self._flow.container, step)
         )
 
@@ -274,18 +275,19 @@ class ClipFix:
         if self._violation.kind in OF_CALLERS_GRADIENTS:
             # Only the step knows when the scaler is used: what it needs beyond what the clip's place gives.
             needed = _common(self._flow.event_states[step.id].states) - bad
-            needed = {fact for fact in needed if fact[0].startswith("present(") or "(" not in fact[0]}
+            needed = {fact for fact in needed if fact.condition.op == Op.PRESENT or not fact.condition.is_compound}
             scaler = next(iter(self._reached.stepped))[0]
-            needed = {fact for fact in needed if fact[0] == f"present({scaler})"} or needed
+            needed = {fact for fact in needed if fact.condition == present(path(scaler))} or needed
         elif good:
-            needed = {(key, truth) for key, truth in bad if all(state.known(key) is (not truth) for state in good)}
+            needed = {fact for fact in bad if all(state.known(fact.condition) is (not fact.holds) for state in good)}
             if not needed:
                 return None
         else:
             return ""
         if not needed:
             return ""
-        texts = [text for fact in sorted(needed) if (text := self._as_text(fact, place)) is not None]
+        in_order = sorted(needed, key=lambda fact: (str(fact.condition), fact.holds))
+        texts = [text for fact in in_order if (text := self._as_text(fact, place)) is not None]
         return texts[0] if texts else None
 
     def _is_on_top(self) -> bool:
@@ -304,7 +306,7 @@ class ClipFix:
             and not self._flow.disabled(held.scaler, state)
         )
 
-    def _as_text(self, fact: tuple[str, bool], place: ir.Statement) -> str | None:
+    def _as_text(self, fact: Fact, place: ir.Statement) -> str | None:
         """A condition of the function that says the fact, as it is written there, if it can be asked at `place` too."""
         body = self._flow.container.body
         for statement in ir.walk_statements(body, into=False):
@@ -313,7 +315,7 @@ class ClipFix:
                 if len(state.facts) == 1:
                     if fact in state.facts:
                         return self._module.text(statement.test)
-                    if (fact[0], not fact[1]) in state.facts:
+                    if Fact(fact.condition, not fact.holds) in state.facts:
                         return (
                             f"not {self._module.text(statement.test)}"
                             if isinstance(statement.test, (ir.Name, ir.Attribute))
@@ -436,7 +438,7 @@ def _no_update(call: str) -> str:
     return f"a path from here goes on without `update()`, so that the next `{call}` can raise: update there too"
 
 
-def _common(states: list[State]) -> set[tuple[str, bool]]:
+def _common(states: list[State]) -> set[Fact]:
     """The facts that hold in every one of some states."""
     facts = [set(state.facts) for state in states]
     return set.intersection(*facts) if facts else set()

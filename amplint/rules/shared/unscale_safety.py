@@ -11,6 +11,7 @@ from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
+from amplint.model.objects.terms import Fact, path, present
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.queries import Nodes, is_false
@@ -165,18 +166,18 @@ def leaves_without_update(reached: EventStates, bad: list[State], function: ir.N
     """Whether the function can end between clip and step: the next call's unscale_ would be the second."""
     if not isinstance(function, ir.Function) or (reached.bypasses and bad[0].gradients.kind is GradientKind.ENTRY):
         return False  # where another function scaled, the paths on which the scaler is off can't be told
-    absent = {f"present({scaler})" for scaler, _ in reached.stepped}
+    absent = {present(path(scaler)) for scaler, _ in reached.stepped}
     return any(
         not state.touched()
-        and not any(state.known(key) is False for key in absent)
+        and not any(state.known(condition) is False for condition in absent)
         and any(agree(state, each.facts) for each in bad)
         for state in ends(reached, function, step)
     )
 
 
-def agree(state: State, facts: Iterable[tuple[str, bool]]) -> bool:
+def agree(state: State, facts: Iterable[Fact]) -> bool:
     """Whether a state can be of a path of which some facts are known: no condition has another outcome."""
-    return all(state.known(key) in (None, truth) for key, truth in facts)
+    return all(state.known(condition) in (None, holds) for condition, holds in facts)
 
 
 def _is_caught(module: Module, clip: ir.Value) -> bool:
