@@ -106,6 +106,37 @@ class Clipped(NamedTuple):
     stepped: bool = False
 
 
+class ScalerCall(str, Enum):
+    """What stands in the place of an optimizer for the last calls of a scaler itself."""
+
+    STEP = "#step"
+    UPDATE = "#update"
+
+
+class Transition(NamedTuple):
+    """The call that left an optimizer in its stage, in the eyes of a scaler."""
+
+    scaler: str
+    optimizer: str
+    call: int
+
+    def is_of(self, scaler: str, optimizer: str) -> bool:
+        """Whether it is that of a scaler and an optimizer."""
+        return (self.scaler, self.optimizer) == (scaler, optimizer)
+
+
+class Carried(NamedTuple):
+    """An optimizer that an earlier iteration of a loop, by its id, has left in its stage."""
+
+    scaler: str
+    optimizer: str
+    loop: int
+
+    def is_of(self, scaler: str, optimizer: str) -> bool:
+        """Whether it is that of a scaler and an optimizer."""
+        return (self.scaler, self.optimizer) == (scaler, optimizer)
+
+
 _USED_BEFORE = Machine(scaled=True)
 _PARTS = 1024  # of as many the keys are remembered
 
@@ -116,11 +147,8 @@ class State(NamedTuple):
     rest: Gradients = ENTRY  # of all parameters whose optimizer was not met yet
     groups: frozenset[tuple[str, Gradients]] = frozenset()  # of each optimizer's
     scalers: frozenset[tuple[str, Machine]] = frozenset()
-    # (scaler, optimizer) left in its stage by an earlier iteration of a loop, by its id
-    carried: frozenset[tuple[str, str, int]] = frozenset()
-    last_transitions: frozenset[tuple[str, str, int]] = (
-        frozenset()
-    )  # the call that left (scaler, optimizer) in its stage
+    carried: frozenset[Carried] = frozenset()
+    last_transitions: frozenset[Transition] = frozenset()
     in_sight: frozenset[str] = frozenset()  # scalers all of whose calls since their last update are in sight
     regions: tuple[Opened, ...] = ()
     facts: frozenset[Fact] = frozenset()
@@ -143,13 +171,13 @@ class State(NamedTuple):
             in_sight=frozenset(),
         )
 
-    def next_iteration(self, loop: int, before: frozenset[tuple[str, str, int]] = frozenset()) -> State:
+    def next_iteration(self, loop: int, before: frozenset[Transition] = frozenset()) -> State:
         """This state where a loop, by its id, starts over; `before`: last transitions from before the loop."""
         done = self.last_transitions - before
         touched = {
-            (scaler, optimizer, loop)
+            Carried(scaler, optimizer, loop)
             for scaler, optimizer, _ in self._touches()
-            if any(each[:2] == (scaler, optimizer) for each in done)
+            if any(transition.is_of(scaler, optimizer) for transition in done)
         }
         # A call may say something else now, and what was guessed was of another round.
         facts = frozenset(fact for fact in self.facts if not has_calls(fact.condition) and not fact.condition.is_guess)
@@ -157,11 +185,11 @@ class State(NamedTuple):
 
     def behind_loop(self, loop: int) -> State:
         """This state where a loop, by its id, has run to its end."""
-        return self.replace(carried=frozenset(each for each in self.carried if each[2] != loop))
+        return self.replace(carried=frozenset(each for each in self.carried if each.loop != loop))
 
     def is_carried(self, scaler: str, optimizer: str) -> bool:
         """Whether it was in an earlier iteration that an optimizer came to its stage."""
-        return any(each[:2] == (scaler, optimizer) for each in self.carried)
+        return any(each.is_of(scaler, optimizer) for each in self.carried)
 
     def has_gradients(self) -> bool | None:
         """Whether parameters have gradients; None where that differs or isn't known."""
@@ -278,23 +306,27 @@ class State(NamedTuple):
     def forget(self, keys: Iterable[str]) -> State:
         """Some variables bound anew, to what isn't known."""
         held, known = _names_held(self.env), _names_known(self.facts)
-        calls = any(has_calls(fact.condition) for fact in self.facts)
+        calls = _depends_on_calls(self.facts)
         keys = [key for key in keys if calls or key in held or key in known or self._speaks_of(key)]
         if not keys:
             return self
-        # A method may read what is stored in its object.
-        owners = {owner for owner, dot, _ in (key.rpartition(".") for key in keys) if dot} if calls else ()
         env = frozenset(each for each in self.env if not _is_about(*each, keys))
-        facts = frozenset(
-            fact
-            for fact in self.facts
-            if not any(reads(fact.condition, key) for key in keys)
-            and not any(calls_of(fact.condition, owner) for owner in owners)
-        )
+        facts = self._facts_without(keys)
         state = self if env == self.env and facts == self.facts else self.replace(env=env, facts=facts)
         for key in keys:
             state = state._nameless(key)
         return state
+
+    def _facts_without(self, keys: list[str]) -> frozenset[Fact]:
+        """What the path knows of conditions, but for those that some variables have a part in."""
+        # A method may read what is stored in its object.
+        owners = {owner for owner, dot, _ in (key.rpartition(".") for key in keys) if dot}
+        return frozenset(
+            fact
+            for fact in self.facts
+            if not any(reads(fact.condition, key) for key in keys)
+            and not (has_calls(fact.condition) and any(calls_of(fact.condition, owner) for owner in owners))
+        )
 
     def _speaks_of(self, key: str) -> bool:
         return key in _names_grouped(self.groups) or key in _names_scaling(self.scalers)
@@ -322,9 +354,9 @@ class State(NamedTuple):
             rest=UNKNOWN if lost else self.rest,
             scalers=frozenset(scalers),
             groups=kept,
-            carried=frozenset(each for each in self.carried if each[:2] == (name(each[0]), name(each[1]))),
+            carried=frozenset(each for each in self.carried if each.is_of(name(each.scaler), name(each.optimizer))),
             last_transitions=frozenset(
-                each for each in self.last_transitions if each[:2] == (name(each[0]), name(each[1]))
+                each for each in self.last_transitions if each.is_of(name(each.scaler), name(each.optimizer))
             ),
             in_sight=frozenset(each for each in self.in_sight if each == name(each)),
         )
@@ -340,28 +372,28 @@ class State(NamedTuple):
         scalers = {each for each in self.scalers if each[0] != scaler}
         if machine != _USED_BEFORE:
             scalers.add((scaler, machine))
-        booked = dict(machine.per_optimizer)
+        known = dict(machine.per_optimizer)
         return self.replace(
             scalers=frozenset(scalers),
-            carried=frozenset(each for each in self.carried if each[0] != scaler or each[1] in booked),
+            carried=frozenset(each for each in self.carried if each.scaler != scaler or each.optimizer in known),
             last_transitions=frozenset(
                 each
                 for each in self.last_transitions
-                if each[0] != scaler or each[1] in booked or each[1].startswith("#")
+                if each.scaler != scaler or each.optimizer in known or isinstance(each.optimizer, ScalerCall)
             ),
         )
 
     def with_transition(self, scaler: str, optimizer: str, call: int) -> State:
         """The call that brought an optimizer to its stage, remembered; it is of this iteration."""
-        kept = {each for each in self.last_transitions if each[:2] != (scaler, optimizer)}
+        others = {each for each in self.last_transitions if not each.is_of(scaler, optimizer)}
         return self.replace(
-            last_transitions=frozenset(kept | {(scaler, optimizer, call)}),
-            carried=frozenset(each for each in self.carried if each[:2] != (scaler, optimizer)),
+            last_transitions=frozenset(others | {Transition(scaler, optimizer, call)}),
+            carried=frozenset(each for each in self.carried if not each.is_of(scaler, optimizer)),
         )
 
     def last_transition(self, scaler: str, optimizer: str) -> int:
         """The call that left an optimizer in its stage; 0 where it isn't known."""
-        return next((call for *key, call in self.last_transitions if tuple(key) == (scaler, optimizer)), 0)
+        return next((each.call for each in self.last_transitions if each.is_of(scaler, optimizer)), 0)
 
     def stage(self, scaler: str, optimizer: str) -> Stage:
         """How far an optimizer is since the last update."""
@@ -465,6 +497,11 @@ def _names_held(env: frozenset[tuple[str, AbstractValue]]) -> str:
 @lru_cache(maxsize=_PARTS)
 def _names_known(facts: frozenset[Fact]) -> str:
     return "\n".join(names_in(condition) for condition, _ in facts)
+
+
+@lru_cache(maxsize=_PARTS)
+def _depends_on_calls(facts: frozenset[Fact]) -> bool:
+    return any(has_calls(condition) for condition, _ in facts)
 
 
 @lru_cache(maxsize=_PARTS)

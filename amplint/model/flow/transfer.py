@@ -24,7 +24,7 @@ from amplint.model.flow.gradients import (
 from amplint.model.flow.parameter_ownership import Ownership
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.scaler_enabled import Switches
-from amplint.model.flow.state import Clipped, State
+from amplint.model.flow.state import Clipped, ScalerCall, State
 from amplint.model.flow.tensors import Tensors
 from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
@@ -47,7 +47,6 @@ _UPDATED = (
     GradientKind.UNKNOWN,
 )  # where an update may come too early
 _OF_AN_OPTIMIZER = ("unscale_", "step", "optimizer_step")
-_UPDATE, _STEP = "#update", "#step"  # in the place of an optimizer, where the last update and step are remembered
 _NO_CHECKS = "No inf checks were recorded"
 
 
@@ -440,7 +439,7 @@ class Transfer:
             held = after_unscale(held, scaler, event.call.id)
         if event.kind == "step":
             held = held._replace(used=event.call.id)
-            state = state.with_transition(scaler, _STEP, event.call.id)
+            state = state.with_transition(scaler, ScalerCall.STEP, event.call.id)
         return state.with_gradients(optimizer, held)
 
     def _raises(self, event: Event, scaler: str, optimizer: str, error: Error, state: State) -> None:
@@ -469,7 +468,7 @@ class Transfer:
             return Violation(ViolationKind.UNSCALE_TWICE, call, last, call, scaler, optimizer, carried=carried)
         if not carried:
             return Violation(ViolationKind.CALL_AFTER_STEP, call, last, call, scaler, optimizer)
-        step = state.last_transition(scaler, _STEP) or call
+        step = state.last_transition(scaler, ScalerCall.STEP) or call
         return Violation(ViolationKind.STEP_WITHOUT_UPDATE, step, last, call, scaler, optimizer, carried=True)
 
     def _look_through(self, event: Event, scaler: str, optimizer: str, held: Gradients, state: State) -> State:
@@ -567,7 +566,7 @@ class Transfer:
             if not machine.scaled:
                 found = [*plain, Violation(ViolationKind.CALL_BEFORE_SCALE, call, 0, call, scaler, "")]
             else:
-                before = state.last_transition(scaler, _UPDATE)
+                before = state.last_transition(scaler, ScalerCall.UPDATE)
                 found = (
                     [] if reported else [Violation(ViolationKind.UPDATE_WITHOUT_CHECK, call, before, call, scaler, "")]
                 )
@@ -585,7 +584,7 @@ class Transfer:
             state.all_gradients(updated)
             .with_machine(scaler, machine._replace(per_optimizer=frozenset()))
             .replace(in_sight=state.in_sight | {scaler}, pending=frozenset())
-            .with_transition(scaler, _UPDATE, event.call.id)
+            .with_transition(scaler, ScalerCall.UPDATE, event.call.id)
         )
 
     def _note_step(self, event: Event, optimizer: str, state: State) -> State:
