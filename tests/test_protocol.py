@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from amplint.model.torch_facts.grad_scaler import TABLE, Call, Gradients, Kind, Machine, Stage, Standing
+from amplint.model.torch_facts.grad_scaler import TABLE, Call, Gradients, Kind, Machine, OptimizerState, Stage
 
 torch = pytest.importorskip("torch")
 
@@ -121,11 +121,11 @@ def perform(scaler: Any, call: Call, partner: Partner | None) -> None:
         getattr(scaler, call.name)()
 
 
-def standings(scaler: Any, known: dict[str, Partner]) -> frozenset[tuple[str, Standing]]:
+def optimizer_states(scaler: Any, known: dict[str, Partner]) -> frozenset[tuple[str, OptimizerState]]:
     """The real scaler's books."""
     names = {id(partner.optimizer): name for name, partner in known.items()}
     return frozenset(
-        (names[key], Standing(Stage(state["stage"].name.lower()), bool(state["found_inf_per_device"])))
+        (names[key], OptimizerState(Stage(state["stage"].name.lower()), bool(state["found_inf_per_device"])))
         for key, state in scaler._per_optimizer_states.items()
     )
 
@@ -160,7 +160,7 @@ def test_the_machine_does_what_torch_does() -> None:
                 assert str(found).startswith(expected.message), (done, found, expected)
                 raised.add(expected.message)
             if enabled:
-                assert machine.books == standings(scaler, known), done
+                assert machine.per_optimizer == optimizer_states(scaler, known), done
                 assert machine.scaled is (scaler._scale is not None), done
             if expected is not None and call.kind is Kind.FUSED and expected.kind == "AttributeError":
                 for left in ("grad_scale", "found_inf"):

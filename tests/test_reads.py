@@ -8,7 +8,7 @@ import pytest
 
 from amplint.base.target import nothing_declared
 from amplint.model.flow.gradient_reads import read_of, reads_of_statement
-from amplint.model.flow.value_uses import Sinks
+from amplint.model.flow.value_uses import ValueUses
 from amplint.model.module import Module, build
 from amplint.model.syntax import ir
 from amplint.sources.source import Source
@@ -225,4 +225,4 @@ def test_sinks(body: str) -> None:
     text = "def f(self, given, p, check, log):\n    n = make()\n" + textwrap.indent(body, "    ") + "\n"
     module = build(Source("test.py", text), nothing_declared())
     (made,) = [call for call in module.calls if ir.last_name(call.func) == "make"]
-    assert Sinks(module, made).found == SINKS[body]
+    assert ValueUses(module, made).found == SINKS[body]

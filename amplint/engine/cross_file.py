@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Finding
 from amplint.base.paths import contents, seen_from, version
 from amplint.engine.reading import UnfoldableError, UnreadableError, read
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.syntax import ir
 from amplint.sources.load import load
@@ -52,8 +52,8 @@ def _where(module: Module, offset: int) -> str:
 def _call(module: Module, start: int) -> ir.Value | None:
     """The first call of this file that leads to a place in another one."""
     for flow in flows(module):
-        for visit in flow.in_order:
-            node = visit.event.call
+        for reached in flow.in_order:
+            node = reached.event.call
             if not module.is_own(node) and module.span(node)[0] == start:
                 site = next((site for site in _sites(module, flow, node) if module.is_own(site)), None)
                 if site is not None:
@@ -67,7 +67,7 @@ def _call(module: Module, start: int) -> ir.Value | None:
 
 def _run_by(module: Module, call: ir.Call) -> list[ir.Function]:
     """The functions that surely run in a call, if it is one of another file's."""
-    calls = module.once(Calls)
+    calls = module.once(CallGraph)
     first = calls.run_by(call)
     found = [first] if first is not None and not module.is_own(first) else []
     for function in found:  # grows

@@ -25,13 +25,20 @@ from amplint.model.project.python_files import importer_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Imported, Scope
 from amplint.model.syntax.scopes import LOCAL, NOTHING, STAR_EXPORTS, canonical
-from amplint.model.torch_facts.deprecated_names import LEGACY, LEGACY_MODULES, Legacy
+from amplint.model.torch_facts.deprecated_names import LEGACY, LEGACY_MODULES, Legacy, LegacyKind
 
 if TYPE_CHECKING:
     from amplint.model import Module
     from amplint.registry.rule import Rule
 
 
+# The rules that report old names.
+CODES = {
+    LegacyKind.AUTOCAST: "AMP101",
+    LegacyKind.GRAD_SCALER: "AMP102",
+    LegacyKind.CUSTOM_FUNCTION: "AMP103",
+    LegacyKind.STATE_FUNCTION: "AMP104",
+}
 _NEW = {f"{entry.module}.{entry.name}" for entry in LEGACY.values()}
 
 
@@ -55,6 +62,11 @@ class Use:
     rewrite: Rewrite
     group: int
     reported: bool = True  # false where it is named only, among others or in a comparison
+
+    @property
+    def code(self) -> str:
+        """The code of the rule that reports it."""
+        return CODES[self.legacy.kind]
 
 
 class Renames:
@@ -203,7 +215,7 @@ class Renames:
                 line = self.module.line(each.value) if each.value is not None else "line 0"
                 return f"another use of the name can't be rewritten ({line}: {each.rewrite.refusal})"
             if each.group == use.group and each.value is not None and not self._selected(each):
-                return f"its import serves {self.module.line(each.value)} too, and {each.legacy.code} is not selected"
+                return f"its import serves {self.module.line(each.value)} too, and {each.code} is not selected"
         for value in self._tests.get(use.legacy.old, ()):
             if value is not use.value:  # an instance of the new class is none of the old one
                 return f"{self.module.line(value)} goes on testing for the old class"
@@ -211,7 +223,7 @@ class Renames:
 
     def _selected(self, use: Use) -> bool:
         """Whether a use is to be rewritten where its import is, going by its rule."""
-        return self.module.selected is None or use.legacy.code in self.module.selected
+        return self.module.selected is None or use.code in self.module.selected
 
     def _goes(self, use: Use) -> bool:
         """Whether a use is rewritten where its import is."""
@@ -237,7 +249,7 @@ class Renames:
     def findings(self, rule: Rule) -> Iterator[Finding]:
         """The findings of one rule, each with the fix of its import statement."""
         for use in self.uses:
-            if use.legacy.code != rule.code or use.kind == "alias" or not use.reported:
+            if use.code != rule.code or use.kind == "alias" or not use.reported:
                 continue
             if not self.module.target.guarantees(use.legacy.replaceable_since):
                 continue  # the old name is the only one there

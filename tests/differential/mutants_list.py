@@ -44,13 +44,13 @@ FAULTS = (
     Fault(
         "a loop over optimizers makes one turn",
         "flow/eval_loops.py",
-        "for aliases in rounds:",
-        "for aliases in rounds[:1]:",
+        "for names in rounds:",
+        "for names in rounds[:1]:",
     ),
     Fault(
         "a region is not left where its with ends",
         "flow/eval_statements.py",
-        "left[:] = [state.but(regions=state.regions[:depth]) for state in left]",
+        "left[:] = [state.replace(regions=state.regions[:depth]) for state in left]",
         "left[:] = list(left)",
     ),
     Fault(
@@ -76,7 +76,7 @@ FAULTS = (
     Fault(
         "what the caller knows of an argument isn't known of the parameter",
         "flow/eval_expressions.py",
-        "            for fact, truth in facts:\n                state = state.with_fact(fact, truth)\n",
+        "            for fact in facts:\n                state = state.with_fact(*fact)\n",
         "",
     ),
     Fault(
@@ -113,8 +113,8 @@ FAULTS = (
     Fault(
         "a direct step of scaled gradients passes",
         "flow/transfer.py",
-        'if held.kind in ("scaled", "mixed"):\n            how',
-        'if held.kind == "mixed":\n            how',
+        "if held.kind in (GradientKind.SCALED, GradientKind.MIXED):\n            kind",
+        "if held.kind is GradientKind.MIXED:\n            kind",
     ),
     Fault(
         "a step alone divides nothing",
@@ -131,20 +131,20 @@ FAULTS = (
     Fault(
         "a clip behind the step passes until the next clear",
         "flow/transfer.py",
-        '_USED = ("unscaled", "none", ',
-        '_USED = ("none", ',
+        "_USED = (GradientKind.UNSCALED, GradientKind.NONE, ",
+        "_USED = (GradientKind.NONE, ",
     ),
     Fault(
         "what an earlier iteration left is taken for this one's",
         "flow/transfer.py",
-        "event.call.id, state.is_carried(scaler, optimizer)",
-        "event.call.id, False",
+        "carried = state.is_carried(scaler, optimizer)",
+        "carried = False",
     ),
     Fault(
         "scaled gradients on top of unscaled ones pass the step",
         "flow/transfer.py",
-        "            state = self._over(event, [optimizer], state)\n            doer",
-        "            doer",
+        "            state = self._over(event, [optimizer], state)\n            last_transition",
+        "            last_transition",
     ),
     # --- state ---
     Fault(
@@ -156,14 +156,14 @@ FAULTS = (
     Fault(
         "what is known of a variable outlives its value",
         "flow/state.py",
-        "if not any(key in fact[0] and _reads(fact[0], key) for key in keys)",
-        "if fact[0]",
+        "if not any(reads(fact.condition, key) for key in keys)",
+        "if fact.condition",
     ),
     Fault(
         "an optimizer that has stepped is not carried over",
         "flow/state.py",
-        "if standing.stage is not Stage.READY",
-        "if standing.stage is Stage.UNSCALED",
+        "if its.stage is not Stage.READY",
+        "if its.stage is Stage.UNSCALED",
     ),
     Fault(
         "a scaler from elsewhere is taken for a new one",
@@ -181,20 +181,20 @@ FAULTS = (
     Fault(
         "a plain backward on scaled gradients is overlooked",
         "flow/gradients.py",
-        'return before._replace(kind="mixed", origin=call)',
+        "return before._replace(kind=GradientKind.MIXED, origin=call)",
         "return before",
     ),
     Fault(
         "scaled gradients on unscaled ones are all scaled",
         "flow/gradients.py",
-        'return before._replace(kind="over", scaler=scaler, origin=call, updated=0)',
-        'return Gradients("scaled", scaler, call)',
+        "return before._replace(kind=GradientKind.OVER, scaler=scaler, origin=call, updated=0)",
+        "return Gradients(GradientKind.SCALED, scaler, call)",
     ),
     Fault(
         "what unscaled the gradients is not remembered",
         "flow/gradients.py",
-        'before._replace(kind="unscaled", scaler=scaler, by=call, used=used, updated=0)',
-        'before._replace(kind="unscaled", scaler=scaler, used=used, updated=0)',
+        "before._replace(kind=GradientKind.UNSCALED, scaler=scaler, by=call, used=used, updated=0)",
+        "before._replace(kind=GradientKind.UNSCALED, scaler=scaler, used=used, updated=0)",
     ),
     # --- protocol: the scaler's machine ---
     Fault(
@@ -232,8 +232,8 @@ FAULTS = (
     Fault(
         "`is None` is taken for `is not None`",
         "flow/path_conditions.py",
-        'return (f"present({rendered})", not holds) if',
-        'return (f"present({rendered})", holds) if',
+        "return Fact(present(term), not holds) if",
+        "return Fact(present(term), holds) if",
     ),
     Fault(
         "a boundary is taken for a flag",
@@ -244,7 +244,7 @@ FAULTS = (
     Fault(
         "a path forgets which arm it took",
         "flow/path_conditions.py",
-        "return state.with_fact(fact[0], fact[1] is holds)",
+        "return state.with_fact(condition, meant is holds)",
         "return state",
     ),
     # --- calls ---
@@ -306,7 +306,7 @@ FAULTS = (
     Fault(
         "an inner call forgets the outer one's names",
         "objects/call_context.py",
-        "aliases, classes = {**self.aliases, **aliases},",
-        "aliases, classes = aliases,",
+        "aliases = {**self.aliases, **aliases, ",
+        "aliases = {**aliases, ",
     ),
 )

@@ -37,7 +37,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-class Calls:
+class CallGraph:
     """Finds the callees of one module."""
 
     def __init__(self, module: Module) -> None:
@@ -70,7 +70,7 @@ class Calls:
                 and (found.cls is None or not self._is_optimizer(found.cls))
                 and self._can_follow(found.function)
                 and not self.matters(found)
-                and not self._module.once(Events).unseen.has_events(found.function)
+                and not self._module.once(Events).external_calls.has_events(found.function)
             )
         return known[call.id]
 
@@ -187,10 +187,10 @@ class Calls:
 
     def _of_self(self, func: ir.Attribute, cls: ir.Class) -> Callee | None:
         own = f"self{cls.id}"
-        concrete = self._objects.frame.classes.get(own)
+        concrete = self._objects.call_context.classes.get(own)
         if concrete is None and self._is_overridden(cls, func.attr):
             return None
-        return self._of_class(concrete or cls, func.attr, self._objects.frame.translate(own))
+        return self._of_class(concrete or cls, func.attr, self._objects.call_context.translate(own))
 
     def _of_super(self, func: ir.Attribute) -> Callee | None:
         around = ir.function_of(func)
@@ -198,7 +198,7 @@ class Calls:
             around = around.outer
         if around is None or around.cls is None or not bases_in_sight(self._module, around.cls):
             return None
-        key = self._objects.frame.translate(f"self{around.cls.id}")
+        key = self._objects.call_context.translate(f"self{around.cls.id}")
         for base in around.cls.bases:
             parent = local_class(self._module, base.value)
             found = self._of_class(parent, func.attr, key) if parent is not None else None
@@ -210,7 +210,7 @@ class Calls:
         known = self._objects
         if key is None or not self._module.whole.defines(name):
             return None
-        cls = known.frame.classes.get(key) or known.instance(key) or known.instance(known.original(key))
+        cls = known.call_context.classes.get(key) or known.instance(key) or known.instance(known.original(key))
         if cls is None and (own := known.own_class(key)) is not None and not self._is_overridden(own, name):
             cls = own  # `self`, handed to a helper
         return self._of_class(cls, name, key) if cls is not None else None
@@ -331,7 +331,7 @@ class Calls:
 
 def parameter_for(module: Module, value: ir.Value) -> tuple[ir.Function, str] | None:
     """The function, and the name of its parameter, that take a value which is an argument; None: out of sight."""
-    call, calls = value.parent, module.once(Calls)
+    call, calls = value.parent, module.once(CallGraph)
     callee = calls.find(call) if isinstance(call, ir.Call) and call.func is not value else None
     if not isinstance(call, ir.Call) or callee is None:
         return None

@@ -1,6 +1,6 @@
 """Where a function, or an object, may be met: what holds it is followed, so that nothing else has to be read for it.
 
-What is found is more than what is so: who asks looks at each. It is all that `Calls.run_by` and `constructions` can
+What is found is more than what is so: who asks looks at each. It is all that `CallGraph.run_by` and `constructions` can
 lead back.
 """
 
@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import local_class
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.call_context import Frame
+from amplint.model.objects.call_context import CallContext
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Imported, Scope
 from amplint.model.syntax.lazy_lowering import values_of
@@ -37,12 +37,12 @@ _CONSTRUCTS = re.compile(r"(?<!super\(\))\.\s*__init__\b")
 _INSTANCE = ("__call__", "forward")
 
 
-class Sites:
+class CallSites:
     """Finds the calls that may run functions of one module."""
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._calls = module.once(Calls)
+        self._calls = module.once(CallGraph)
         self._known: dict[int, list[ir.Call]] = {}
         self._uses: dict[_Holder, list[ir.Value]] = {}
 
@@ -232,14 +232,14 @@ def callers(module: Module, function: ir.Function | None) -> list[ir.Call]:
 
 
 def _callers(module: Module, function: ir.Function) -> list[ir.Call]:
-    calls, sites = module.once(Calls), module.once(Sites)
-    with objects(module).within(Frame()):  # the same for whoever asks
+    calls, sites = module.once(CallGraph), module.once(CallSites)
+    with objects(module).within(CallContext()):  # the same for whoever asks
         return [each for each in sites.of(function) if calls.run_by(each) is function]
 
 
 def passed(module: Module, function: ir.Function, name: str) -> list[ir.Value | None]:
     """What each of the file's calls of a function gives for a parameter, or its default; None: that can't be told."""
-    calls, found = module.once(Calls), list[ir.Value | None]()
+    calls, found = module.once(CallGraph), list[ir.Value | None]()
     for call in callers(module, function):
         callee = calls.find(call)
         given = calls.arguments(call, callee) if callee is not None else None

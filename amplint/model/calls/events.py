@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.external_calls import Unseen
+from amplint.model.calls.external_calls import ExternalCalls
 from amplint.model.objects.amp_objects import Objects, objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
@@ -38,7 +38,7 @@ class Events:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._objects: Objects = objects(module)
-        self.unseen = Unseen(module, self.below)
+        self.external_calls = ExternalCalls(module, self.below)
 
     def of(self, call: ir.Call) -> Event | None:
         """The event that a call is, if it is one."""
@@ -59,7 +59,7 @@ class Events:
             found = self._method(call, func)
             if found is not None:
                 return found
-        return Event("opaque", call) if self.unseen.is_opaque(call) else None
+        return Event("opaque", call) if self.external_calls.is_opaque(call) else None
 
     def _is_unbounded(self, call: ir.Call) -> bool:
         """Whether the bound of a clip is infinity."""

@@ -45,7 +45,7 @@ _OF_WITH = ("__enter__", "__exit__", "__aenter__", "__aexit__")
 _Called = tuple[str, bool]
 
 
-class Unseen:
+class ExternalCalls:
     """Judges the calls of one module that are no events themselves."""
 
     def __init__(self, module: Module, events_below: Callable[[ir.Block], Iterable[Event]]) -> None:

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.call_context import Callee, Frame
+from amplint.model.objects.call_context import CallContext, Callee
+from amplint.model.objects.terms import Term
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
@@ -24,10 +25,10 @@ class Predicates:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._calls = module.once(Calls)
+        self._calls = module.once(CallGraph)
         self._objects = objects(module)
         self._decides: dict[int, bool] = {}
-        self._asked: dict[int, Counter[str]] = {}  # function -> how often it asks for what
+        self._asked: dict[int, Counter[Term]] = {}  # function -> how often it asks for what
 
     def find(self, test: ir.Value) -> Callee | None:
         """The function that a test calls, or the property that it reads, if that does nothing but decide."""
@@ -53,14 +54,14 @@ class Predicates:
         body = function.body if function is not None else self._module.program.body
         number = function.id if function is not None else 0
         if number not in self._asked:
-            with self._objects.within(Frame()):
+            with self._objects.within(CallContext()):
                 tests = (each.test for each in ir.walk_statements(body, into=False) if isinstance(each, ir.If))
                 parts = (part for each in tests for part in ir.walk_values(each))
                 asked = (each for each in parts if isinstance(each, (ir.Bool, ir.Call, ir.Attribute)))
-                self._asked[number] = Counter(filter(None, map(self._objects.render, asked)))
-        with self._objects.within(Frame()):
-            rendered = self._objects.render(test)
-        return rendered is not None and self._asked[number][rendered] > 1
+                self._asked[number] = Counter(filter(None, map(self._objects.term, asked)))
+        with self._objects.within(CallContext()):
+            term = self._objects.term(test)
+        return term is not None and self._asked[number][term] > 1
 
     def _only_decides(self, function: ir.Function) -> bool:
         if function.id not in self._decides:

@@ -1,7 +1,7 @@
 """Reader 1: runs a function's events through its branches, loops and calls, along every path.
 
-An abstract interpreter over the IR. What it yields are *visits*, each event with the states in which paths reach it,
-and *issues*, the misuse that a path shows. Rules read these; nothing here knows a rule's message or fix.
+An abstract interpreter over the IR. What it yields are *event states*, each event with the states in which paths
+reach it, and *violations*, the misuse that a path shows. Rules read these; nothing here knows a rule's message or fix.
 
 Where it can't see it goes silent: a call that may do anything leaves the gradients "unknown", a function with too
 many paths yields nothing at all.
@@ -10,19 +10,21 @@ many paths yields nothing at all.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import CLIPS, events
 from amplint.model.flow.eval_expressions import MAX_WORK
 from amplint.model.flow.eval_statements import Statements
+from amplint.model.flow.event_states import EventStates, SeveralOptimizersError, TooManyPathsError
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.guessed_branches import OF_WHAT_IS_MISSING
 from amplint.model.flow.open_regions import Regions
 from amplint.model.flow.state import State
-from amplint.model.flow.unreached_events import Unmet
-from amplint.model.flow.visits import Issue, SeveralOptimizersError, TooManyPathsError, Visit
+from amplint.model.flow.unreached_events import UnreachedEvents
+from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.inference.value_sets import is_off
 from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import objects
@@ -77,12 +79,12 @@ class Flow:
         function = self.container if isinstance(self.container, ir.Function) else None
         start = State(regions=self.regions.decorators(function) if function is not None else ())
         try:
-            with self._expressions.within(objects(self._module).frame, function):
+            with self._expressions.within(objects(self._module).call_context, function):
                 paths = statements.block(self.container.body, [start])
         except SeveralOptimizersError:
             return self._run(depth, effort, several=True)
         except TooManyPathsError:
-            self._transfer.visits, self._transfer.issues = {}, {}
+            self._transfer.event_states, self._transfer.violations = {}, {}
             return False
         for state in (*paths.normal, *paths.exits, *paths.raises):
             self._transfer.end(state)
@@ -90,22 +92,22 @@ class Flow:
         return True
 
     @property
-    def visits(self) -> dict[int, Visit]:
-        """The visits of the events that were met, by the id of their calls."""
-        return self._transfer.visits
+    def event_states(self) -> dict[int, EventStates]:
+        """The events that were met, with the states that reach them, by the ids of their calls."""
+        return self._transfer.event_states
 
     @cached_property
     def events(self) -> list[Event]:
         """The events of the function, and those that were met in what it calls, in the order of the text."""
         own = {event.call.id: event for event in self._events.below(self.container.body)}
-        met = {number: visit.event for number, visit in self.visits.items()}
-        first = {**self._unmet.events, **own, **met}
-        others = {number: visit.others for number, visit in self.visits.items()}
+        met = {number: reached.event for number, reached in self.event_states.items()}
+        first = {**self._unreached.events, **own, **met}
+        others = {number: reached.others for number, reached in self.event_states.items()}
         return [event for number in sorted(first) for event in (first[number], *others.get(number, ()))]
 
     @cached_property
-    def _unmet(self) -> Unmet:
-        return Unmet(self._module, self.container.body, self._expressions.followed, self.visits)
+    def _unreached(self) -> UnreachedEvents:
+        return UnreachedEvents(self._module, self.container.body, self._expressions.followed, self.event_states)
 
     def node(self, number: int) -> ir.Value:
         """The call with an id."""
@@ -123,7 +125,7 @@ class Flow:
     @cached_property
     def _reached(self) -> set[int]:
         """The functions, by their ids, that calls lead to, whether or not a path gets there."""
-        return self._module.once(Calls).reached(self.container.body) | set(self._expressions.followed)
+        return self._module.once(CallGraph).reached(self.container.body) | set(self._expressions.followed)
 
     @property
     def counters(self) -> set[str]:
@@ -140,34 +142,41 @@ class Flow:
         function = ir.function_of(node)
         if function is None:
             return []
-        return self._expressions.followed.get(function.id) or self._unmet.sites.get(function.id, [])
+        return self._expressions.followed.get(function.id) or self._unreached.sites.get(function.id, [])
 
     @cached_property
-    def in_order(self) -> list[Visit]:
-        """The visits in the order of the text."""
-        return sorted(self.visits.values(), key=lambda visit: visit.event.call.id)
+    def in_order(self) -> list[EventStates]:
+        """The events that were met, with their states, in the order of the text."""
+        return sorted(self.event_states.values(), key=lambda reached: reached.event.call.id)
 
-    def found(self, code: str) -> list[tuple[Issue, list[State]]]:
-        """The misuse of one code, with the states that show it, in the order of the text."""
-        shown = [each for each in self._transfer.issues.items() if each[0].code == code]
-        if code in OF_WHAT_IS_MISSING:
-            shown = [(issue, self._expressions.guesses.proven(issue, states)) for issue, states in shown]
-        return sorted(((issue, states) for issue, states in shown if states), key=lambda each: each[0])
+    def violations(self, kinds: Collection[ViolationKind]) -> list[tuple[Violation, list[State]]]:
+        """The misuse of some kinds, with the states that show it, in the order of the text."""
+        shown = [
+            (violation, self._proven(violation, states))
+            for violation, states in self._transfer.violations.items()
+            if violation.kind in kinds
+        ]
+        return sorted(((violation, states) for violation, states in shown if states), key=lambda each: each[0].order)
+
+    def _proven(self, violation: Violation, states: list[State]) -> list[State]:
+        """The states that show a violation for sure: what is missing there is not missing by a guess alone."""
+        missing = violation.kind in OF_WHAT_IS_MISSING
+        return self._expressions.guesses.proven(violation, states) if missing else states
 
     def sees_gradients(self, call: int) -> bool:
         """Whether in each state that reaches a call it is known what the gradients are, or all scalers are off."""
-        optimizer, every = self.visits[call].event.optimizer, self.visits[call].states
+        optimizer, every = self.event_states[call].event.optimizer, self.event_states[call].states
         states = [
             each for each in every if not each.in_sight or not all(self.disabled(of, each) for of in each.in_sight)
         ]
         held = [of for state in states for of in ([of for _, of in state.groups] or [state.rest])]
         if optimizer is not None:
             held = [state.gradients_of(optimizer) for state in states]
-        return all(of.kind not in ("entry", "unknown", "maybe") for of in held)
+        return all(of.kind not in (GradientKind.ENTRY, GradientKind.UNKNOWN, GradientKind.MAYBE) for of in held)
 
     def sees_scaler(self, call: int) -> bool:
         """Whether in each state that reaches a scaler's call all that was done with it is in sight, or it is off."""
-        scaler, states = self.visits[call].event.scaler, self.visits[call].states
+        scaler, states = self.event_states[call].event.scaler, self.event_states[call].states
         return scaler is not None and all(scaler in each.in_sight or self.disabled(scaler, each) for each in states)
 
     def contains(self, node: ir.Node) -> bool:
@@ -239,7 +248,7 @@ def _amp_in_sight(module: Module) -> bool:
     return False
 
 
-def _only_starts(module: Module, calls: Calls) -> bool:
+def _only_starts(module: Module, calls: CallGraph) -> bool:
     """Whether all that the file's own body does is to call functions without arguments, each looked at by itself."""
     for call in ir.calls_below(module.program.body):
         callee = calls.callee(call)
@@ -254,7 +263,7 @@ def _only_starts(module: Module, calls: Calls) -> bool:
 def _flows(module: Module) -> list[Flow]:
     if not (_near_events(module).pieces or _aliased(module)) or not _amp_in_sight(module):
         return []
-    calls, recogniser = module.once(Calls), events(module)
+    calls, recogniser = module.once(CallGraph), events(module)
     every: list[ir.Function | ir.Program] = [module.program, *_may_train(module)]
     containers = [each for each in every if calls.trains(each.body)]
     found: dict[int, Flow] = {}

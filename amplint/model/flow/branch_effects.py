@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events, is_grad
 from amplint.model.flow.open_regions import MANUAL
 from amplint.model.objects.amp_objects import objects
@@ -20,7 +20,7 @@ class Arms:
     def __init__(self, module: Module) -> None:
         self._events = events(module)
         self._objects = objects(module)
-        self._calls = module.once(Calls)
+        self._calls = module.once(CallGraph)
         self._deciding: dict[int, bool] = {}
         self._unscaling: dict[int, bool] = {}
         self._behind: dict[int, bool] = {}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Container, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.objects.access_paths import word_of
+from amplint.model.objects.access_paths import unnamed_id, unnamed_key, word_of
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.call_context import Frame
+from amplint.model.objects.call_context import CallContext
+from amplint.model.objects.terms import Term, literal
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 
@@ -20,6 +21,25 @@ _MANY = 8
 _USES = ("parameters", "step", "zero_grad", "unscale_", "update", "scale", "param_groups")
 
 
+class Round(NamedTuple):
+    """What the names of a loop stand for in one round: the keys of objects, or the places in a container."""
+
+    objects: dict[str, str]
+    places: dict[str, Term]
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """What each of the names is known by."""
+        return {**self.objects, **{own: str(place) for own, place in self.places.items()}}
+
+    def only(self, names: Container[str]) -> Round:
+        """Some of the names."""
+        return Round(
+            {own: key for own, key in self.objects.items() if own in names},
+            {own: place for own, place in self.places.items() if own in names},
+        )
+
+
 class Containers:
     """Reads the containers of scalers and optimizers of one module."""
 
@@ -29,7 +49,7 @@ class Containers:
         self._displays: dict[str, ir.Value | None] = {}
         self._in_loops: dict[int, tuple[list[ir.Name], list[ir.Name]]] = {}  # target -> its names, where they are read
 
-    def rounds(self, target: ir.Value, source: ir.Value, body: Iterable[ir.Value]) -> list[dict[str, str]] | None:
+    def rounds(self, target: ir.Value, source: ir.Value, body: Iterable[ir.Value]) -> list[Round] | None:
         """For each round what the target's names stand for; None for a loop over anything else.
 
         `body`: every value of the loop's body.
@@ -43,10 +63,11 @@ class Containers:
         names, values = self._in_loops[target.id]
         indexes = self._indexes(target, source, values)
         if indexes is not None:
-            return indexes
+            return [Round({}, places) for places in indexes]
         used = any(self._is_used(name, values) for name in names)
         used = used or (self._in_sight(source) and any(self._is_passed_on(name, values) for name in names))
-        return self._aligned(target, source) if used and all(map(self._is_loops, names)) else None
+        aligned = self._aligned(target, source) if used and all(map(self._is_loops, names)) else None
+        return [Round(keys, {}) for keys in aligned] if aligned is not None else None
 
     def _is_loops(self, name: ir.Name) -> bool:
         """Whether a variable is bound by loops only."""
@@ -64,7 +85,7 @@ class Containers:
                         return True
         return False
 
-    def _indexes(self, target: ir.Value, source: ir.Value, values: Sequence[ir.Name]) -> list[dict[str, str]] | None:
+    def _indexes(self, target: ir.Value, source: ir.Value, values: Sequence[ir.Name]) -> list[dict[str, Term]] | None:
         """What the variable of a loop over a container's indexes or keys is, where it only asks for optimizers there:
         `for i in range(len(optimizers)): scaler.step(optimizers[i])`.
         """
@@ -80,16 +101,16 @@ class Containers:
         if table is None or base is None or not any(map(self._is_optimizers, used)):
             return None
         display = self._display(table)
-        places = [str(number) for number in range(_SOME)]
+        places = [literal(number) for number in range(_SOME)]
         if isinstance(display, (ir.Sequence, ir.Mapping)) and 0 < len(display.items) <= _MANY:
             if isinstance(display, ir.Mapping):
-                rendered = [self._objects.render(key) if key is not None else None for key, _ in display.items]
+                named = [self._objects.term(key) if key is not None else None for key, _ in display.items]
                 held = [value for _, value in display.items]
             else:
-                rendered, held = [str(number) for number in range(len(display.items))], list(display.items)
-            if None in rendered or any(isinstance(each, ir.Starred) for each in held):
+                named, held = [literal(number) for number in range(len(display.items))], list(display.items)
+            if None in named or any(isinstance(each, ir.Starred) for each in held):
                 return None
-            places = [each for each in rendered if each is not None]
+            places = [each for each in named if each is not None]
             for place, value in zip(places, held, strict=True):
                 if (key := self._objects.key(value)) is not None:
                     self._objects.name_item(f"{base}[{place}]", key)
@@ -215,8 +236,9 @@ class Containers:
         if len(sources) == 1 and self._is_bound_once(value):
             return sources[0]
         key = self._objects.key(value) or ""
-        if key.startswith("#"):
-            return self._module.value(int(key[1:]))
+        unnamed = unnamed_id(key)
+        if unnamed is not None:
+            return self._module.value(unnamed)
         if key and key not in self._displays:
             self._displays[key] = self._display_at(key)
         return self._displays.get(key) or value
@@ -228,7 +250,7 @@ class Containers:
             known = bool(items) and all(self._objects.key(each) is not None for each in items)
         else:
             known = isinstance(value, ir.Call) and self._items(value) is not None
-        return f"#{value.id}" if known else None
+        return unnamed_key(value.id) if known else None
 
     def _is_bound_once(self, value: ir.Value) -> bool:
         return not isinstance(value, ir.Name) or len(self._objects.bindings(value)) == 1
@@ -236,7 +258,7 @@ class Containers:
     def _display_at(self, key: str) -> ir.Value | None:
         """The display that the variable or attribute of a key is bound to, once."""
         found: ir.Value | None = None
-        with self._objects.within(Frame()):  # the key is one of the outermost caller's
+        with self._objects.within(CallContext()):  # the key is one of the outermost caller's
             for statement in self._module.whole.near(word_of(key)).statements:
                 value = statement.value if isinstance(statement, ir.Assign) else None
                 if not isinstance(statement, ir.Assign) or not isinstance(value, (ir.Sequence, ir.Mapping)):

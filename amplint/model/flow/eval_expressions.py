@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.cuda_graphs import Graphs
 from amplint.model.calls.events import events
 from amplint.model.calls.predicates import Predicates
 from amplint.model.calls.relevant_variables import is_asked, makes_loss
 from amplint.model.flow.containers import Containers
-from amplint.model.flow.effects import Acting
+from amplint.model.flow.effects import Effects
+from amplint.model.flow.event_states import TooManyPathsError
 from amplint.model.flow.gradient_reads import read_of
-from amplint.model.flow.gradients import Gradients
+from amplint.model.flow.gradients import GradientKind, Gradients
 from amplint.model.flow.guessed_branches import Guesses
 from amplint.model.flow.open_regions import Regions
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.path_sets import Outcome, Paths, joined
-from amplint.model.flow.state import Abstract, State
+from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.flow.tensors import Tensors, may_divide
 from amplint.model.flow.transfer import Transfer
-from amplint.model.flow.visits import TooManyPathsError
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.call_context import Callee, Frame
+from amplint.model.objects.call_context import CallContext, Callee
+from amplint.model.objects.terms import Fact, Op, Term, path, present
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Expressions:
         self._run = run
         self._events = events(module)
         self._objects = objects(module)
-        self.calls = module.once(Calls)
+        self.calls = module.once(CallGraph)
         self.conditions = Conditions(module)
         self.predicates = module.once(Predicates)
         self.guesses = Guesses(module)
@@ -59,7 +60,7 @@ class Expressions:
         self.tensors = Tensors(module, self.conditions)
         self.transfer = Transfer(module, self.conditions, self.tensors, several)
         self._containers = module.once(Containers)
-        self._acting = module.once(Acting)
+        self._effects = module.once(Effects)
         self._graphs = module.once(Graphs)
         self._active: list[ir.Function] = []
         self.followed: dict[int, list[ir.Call]] = {}  # the functions, by their ids, that calls have run
@@ -79,7 +80,7 @@ class Expressions:
 
     def evaluate(self, value: ir.Value, states: list[State]) -> list[State]:
         """The states after an expression; those on which it raises are left out."""
-        if not states or not self._acting.acts(value):
+        if not states or not self._effects.has_effects(value):
             return states
         if isinstance(value, ir.Conditional):
             return self._arms(value.test, {True: value.then, False: value.other}, states)
@@ -87,18 +88,18 @@ class Expressions:
             return self._arms(value.left, {value.op == "and": value.right}, states)
         if isinstance(value, ir.Comprehension):
             return self._comprehension(value, states)
-        for child in self._acting.of(value):
+        for child in self._effects.operands(value):
             states = self.evaluate(child, states)
         if isinstance(value, ir.Call):
             return self._call(value, states)
         if isinstance(value, ir.Compare) and (event := read_of(self._module, value)) is not None:
-            return [after for state in states if (after := self.transfer.visit(event, state)) is not None]
-        if isinstance(value, ir.Attribute) and self._events.unseen.runs_by_reading(value):
-            return [state.unknown() for state in states]
+            return [after for state in states if (after := self.transfer.apply(event, state)) is not None]
+        if isinstance(value, ir.Attribute) and self._events.external_calls.runs_by_reading(value):
+            return [state.havoc() for state in states]
         if isinstance(value, ir.Walrus):
             return [self.assign(value.target, self.abstract(value.value, state), state) for state in states]
         if isinstance(value, ir.Suspend) and value.kind != "await":
-            return [state.unknown() for state in states]  # whoever takes what is yielded may do anything
+            return [state.havoc() for state in states]  # whoever takes what is yielded may do anything
         return states
 
     def _arms(self, test: ir.Value, arms: dict[bool, ir.Value], states: list[State]) -> list[State]:
@@ -107,7 +108,7 @@ class Expressions:
         unscales = {holds: self._unscales(arm) for holds, arm in arms.items()}
         for state in states:
             outcomes = list(self.outcomes(test, state))
-            if not any(map(self._acting.acts, arms.values())):
+            if not any(map(self._effects.has_effects, arms.values())):
                 # Whichever it is, the same comes of it.
                 found += [outcomes[0].state] if len(outcomes) == 1 else self.evaluate(test, [state])
                 continue
@@ -131,8 +132,8 @@ class Expressions:
                 states = self.evaluate(child, states)
             return states
         states = self.evaluate(first.iter, states)
-        for aliases in rounds:
-            with self.within(self._objects.frame.inner(aliases, {})):
+        for each in rounds:
+            with self.within(self._objects.call_context.inner(each.objects, values=each.places)):
                 for element in value.elements:
                     states = self.evaluate(element, states)
         return states
@@ -152,15 +153,15 @@ class Expressions:
         for each in self._taken_apart(test, state):
             yield each if whole is None else each._replace(state=each.state.with_fact(whole, each.holds))
 
-    def _as_a_whole(self, test: ir.Value) -> str | None:
-        """A fact for a test of several parts that its function asks for more than once."""
+    def _as_a_whole(self, test: ir.Value) -> Term | None:
+        """The condition of a test of several parts that its function asks for more than once."""
         asks = isinstance(test, (ir.Call, ir.Attribute)) and self.predicates.find(test) is not None
         if not (asks or isinstance(test, ir.Bool)) or not self.predicates.is_asked_again(test):
             return None
         if any(self._does_something(each) for each in ir.walk_values(test)):
             return None
-        rendered = self._objects.render(test)
-        return f"call({rendered};)" if rendered is not None and isinstance(test, ir.Attribute) else rendered
+        term = self._objects.term(test)
+        return Term(Op.CALL, str(term)) if term is not None and isinstance(test, ir.Attribute) else term
 
     def _does_something(self, value: ir.Value) -> bool:
         if isinstance(value, ir.Call):
@@ -178,8 +179,8 @@ class Expressions:
                         guessed = right.guessed or (left.guessed and right.holds is left.holds)
                         yield right._replace(by_flag=left.by_flag or right.by_flag, guessed=guessed)
         elif (found := self._predicate(test, state)) is not None:
-            function, frame, bound = found
-            with self.within(frame, function):
+            function, call_context, bound = found
+            with self.within(call_context, function):
                 outcomes = list(self._decisions(function.body.statements, bound))
             own = self._objects.prefix(function.scope)
             yield from (each._replace(state=each.state.without(own)) for each in outcomes)
@@ -193,26 +194,26 @@ class Expressions:
                     if truth is None or truth is holds:
                         yield Outcome(self.conditions.assume(test, holds, after), holds, by_flag, guessed)
 
-    def _predicate(self, test: ir.Value, state: State) -> tuple[ir.Function, Frame, State] | None:
-        """The function of this file that only decides how a test comes out, its frame and the state at its head."""
+    def _predicate(self, test: ir.Value, state: State) -> tuple[ir.Function, CallContext, State] | None:
+        """The function of this file that only decides how a test comes out, its context, and the state at its head."""
         callee = self.predicates.find(test) if len(self._active) <= self._depth else None
         if callee is None or callee.function in self._active:
             return None
         arguments = self.calls.arguments(test, callee) if isinstance(test, ir.Call) else {}
         if arguments is None or any(value is None for value in arguments.values()):
             return None
-        written = {name: text for name, value in arguments.items() if value and (text := self._written(value))}
+        written = {name: term for name, value in arguments.items() if value and (term := self._written(value))}
         others = {name: value for name, value in arguments.items() if name not in written}
         aliases, bound = self._bound(callee.function, others, state)
         own = callee.function.scope
-        aliases.update((self._objects.raw_variable(own, name), text) for name, text in written.items())
-        return callee.function, self._frame(callee, aliases), bound
+        values = {self._objects.raw_variable(own, name): term for name, term in written.items()}
+        return callee.function, self._call_context(callee, aliases, values), bound
 
-    def _written(self, value: ir.Value) -> str | None:
+    def _written(self, value: ir.Value) -> Term | None:
         """A number, or what is computed, as a condition has it that asks for it."""
         named = isinstance(value, (ir.Name, ir.Attribute, ir.Subscript))
         literal = isinstance(value, ir.Constant) and type(value.value) is not int
-        return self._objects.render(value) if not named and not literal else None
+        return self._objects.term(value) if not named and not literal else None
 
     def _decisions(self, statements: list[ir.Statement], state: State) -> Iterator[Outcome]:
         """The ways in which a function comes out that only decides."""
@@ -257,11 +258,11 @@ class Expressions:
             event = self._events.of(call) or self.tensors.by_hand_call(call, state) or measure
             after: State | None = self.regions.manual(call, state, self.conditions)
             if after is not None and self.tensors.divides(call, after):
-                after = after.with_unknown_gradients()
+                after = after.havoc_gradients()
             if after is not None and event is not None:
-                after = self.transfer.visit(event, after)
-            elif after is not None and not self._events.unseen.is_harmless(call):
-                after = after.doubtful()
+                after = self.transfer.apply(event, after)
+            elif after is not None and not self._events.external_calls.is_harmless(call):
+                after = after.havoc_missing_gradients()
             if after is not None:
                 found.append(after)
         return joined(found) if len(found) > 1 else found
@@ -270,11 +271,11 @@ class Expressions:
         """The state after a CUDA graph was replayed: its backwards write the gradients anew, at the present scale."""
         backwards = self._graphs.replayed(call)
         if backwards is None:
-            return state.with_unknown_gradients()
-        after: State | None = state.all_gradients(lambda _, held: Gradients("none", told=held.told))
+            return state.havoc_gradients()
+        after: State | None = state.all_gradients(lambda _, held: Gradients(GradientKind.NONE, reported=held.reported))
         for event in backwards:
-            after = self.transfer.visit(event, after) if after is not None else None
-        return after if backwards and after is not None else state.with_unknown_gradients()
+            after = self.transfer.apply(event, after) if after is not None else None
+        return after if backwards and after is not None else state.havoc_gradients()
 
     def _is_inert(self, call: ir.Call) -> bool:
         """Whether a call that isn't followed, and measures nothing, leaves every state as it is."""
@@ -284,7 +285,7 @@ class Expressions:
                 self._events.of(call) is None
                 and not self.regions.may_be_manual(call)
                 and not may_divide(call)
-                and self._events.unseen.is_harmless(call)
+                and self._events.external_calls.is_harmless(call)
             )
         return known[call.id]
 
@@ -312,14 +313,14 @@ class Expressions:
             groups.setdefault(tuple(sorted(aliases.items())), []).append(bound)
         before, self.transfer.site = self.transfer.site, call.id
         for aliases_of_group, group in groups.items():
-            with self.within(self._frame(callee, dict(aliases_of_group)), function):
+            with self.within(self._call_context(callee, dict(aliases_of_group)), function):
                 found += self._body(function, group)
         self.transfer.site = before
         done = [state.without(known.prefix(function.scope)) for state in found]
         if callee.maker is not None:
             done = [state.without(known.prefix(callee.maker.function.scope)) for state in done]
         return joined(
-            [state.but(result=(call.id, state.result[1]) if state.result is not None else None) for state in done]
+            [state.replace(result=(call.id, state.result[1]) if state.result is not None else None) for state in done]
         )
 
     def _closed_over(self, callee: Callee, aliases: dict[str, str], state: State) -> tuple[dict[str, str], State]:
@@ -330,28 +331,32 @@ class Expressions:
         outer, state = self._bound(callee.maker.function, arguments or {}, state)
         return {**outer, **aliases}, state
 
-    def _frame(self, callee: Callee, aliases: dict[str, str]) -> Frame:
-        """The frame of a call: `self` is the instance, in the class that has the method and in its own."""
+    def _call_context(
+        self, callee: Callee, aliases: dict[str, str], values: Mapping[str, Term] | None = None
+    ) -> CallContext:
+        """The call context of a call: `self` is the instance, in the class that has the method and in its own."""
         classes: dict[str, ir.Class] = {}
         if callee.instance is not None and callee.cls is not None:
             for cls in (callee.cls, callee.function.cls or callee.cls):
                 aliases[f"self{cls.id}"] = callee.instance
                 classes[f"self{cls.id}"] = callee.cls
             classes[callee.instance] = callee.cls
-        return self._objects.frame.inner(aliases, classes)
+        return self._objects.call_context.inner(aliases, classes, values)
 
     def _body(self, function: ir.Function, states: list[State]) -> list[State]:
         opened = self.regions.decorators(function)
         depths = {len(state.regions) for state in states}
-        states = [state.but(regions=(*state.regions, *opened), result=None) for state in states]
+        states = [state.replace(regions=(*state.regions, *opened), result=None) for state in states]
         paths = self._run(function.body, states)
         for state in paths.raises:
             self.transfer.end(state)
-        at_end = (0, Abstract("truth", flag=False)) if returned(function) else None  # None, where there is a choice
-        ended = [*(state.but(result=at_end) for state in paths.normal), *paths.exits]
+        at_end = (
+            (0, AbstractValue(ValueKind.TRUTH, flag=False)) if returned(function) else None
+        )  # None, where there is a choice
+        ended = [*(state.replace(result=at_end) for state in paths.normal), *paths.exits]
         if opened and len(depths) == 1:
             depth = depths.pop()
-            ended = [state.but(regions=state.regions[:depth]) for state in ended]
+            ended = [state.replace(regions=state.regions[:depth]) for state in ended]
         return joined(ended)
 
     def _bound(
@@ -360,7 +365,7 @@ class Expressions:
         """The parameters that are names of the caller's objects, and the state with the others bound."""
         known = self._objects
         aliases: dict[str, str] = {}
-        held: list[tuple[str, Abstract | None, list[tuple[str, bool]]]] = []
+        held: list[tuple[str, AbstractValue | None, list[Fact]]] = []
         for name, value in arguments.items():
             own = known.raw_variable(function.scope, name)
             key = known.key(value) if isinstance(value, (ir.Name, ir.Attribute, ir.Subscript)) else None
@@ -370,16 +375,16 @@ class Expressions:
                 aliases[own] = state.object_of(key)
             else:
                 abstract = self._passed(value, key, state)
-                unnamed = key is None and (abstract is None or abstract.kind == "made")
+                unnamed = key is None and (abstract is None or abstract.kind is ValueKind.MADE)
                 container = self._containers.passed(value) if unnamed else None
                 if container is not None:
                     aliases[own] = container
                 else:
-                    held.append((own, abstract, self._facts(own, value, key, state)))
+                    held.append((own, abstract, self._facts(own, value, state)))
         for own, abstract, facts in held:
             state = state.bind(own, abstract)
-            for fact, truth in facts:
-                state = state.with_fact(fact, truth)
+            for fact in facts:
+                state = state.with_fact(*fact)
         return aliases, state
 
     def _kept(self, callee: Callee, aliases: dict[str, str], state: State) -> State:
@@ -389,37 +394,43 @@ class Expressions:
             attr = known.kept(callee.function, param.name)
             key = aliases.get(known.raw_variable(callee.function.scope, param.name))
             if attr is not None and key is not None:
-                state = state.bind(f"{callee.instance}.{attr}", Abstract("object", key))
+                state = state.bind(f"{callee.instance}.{attr}", AbstractValue(ValueKind.OBJECT, key))
         return state
 
-    def _passed(self, value: ir.Value, key: str | None, state: State) -> Abstract | None:
+    def _passed(self, value: ir.Value, key: str | None, state: State) -> AbstractValue | None:
         if key is not None and (self._objects.is_scalers(key) or self._objects.is_optimizers(key)):
-            return Abstract("object", state.object_of(key))
+            return AbstractValue(ValueKind.OBJECT, state.object_of(key))
         return self.transfer.ownership.parameters(value, state) or self.abstract(value, state)
 
-    def _facts(self, own: str, value: ir.Value, key: str | None, state: State) -> list[tuple[str, bool]]:
+    def _facts(self, own: str, value: ir.Value, state: State) -> list[Fact]:
         """What the path knows of an argument, said of the parameter."""
+        param = path(own)
         if isinstance(value, ir.Constant):
-            return [(f"present({own})", False), (own, False)] if value.value is None else [(own, bool(value.value))]
-        names = [(f"present({key})", f"present({own})"), (key, own)] if key is not None else []
-        found = [(mine, truth) for theirs, mine in names if (truth := state.known(str(theirs))) is not None]
-        truth = self.conditions.truth(value, state)
-        return [*found, (own, truth)] if truth is not None and not any(fact == own for fact, _ in found) else found
+            constant = Fact(param, bool(value.value))
+            return [Fact(present(param), holds=False), constant] if value.value is None else [constant]
+        named = isinstance(value, (ir.Name, ir.Attribute, ir.Subscript))
+        argument = self._objects.term(value) if named else None
+        asked = [(present(argument), present(param)), (argument, param)] if argument is not None else []
+        facts = [Fact(mine, truth) for theirs, mine in asked if (truth := state.known(theirs)) is not None]
+        truth_of_all = self.conditions.truth(value, state)
+        if truth_of_all is not None and not any(fact.condition == param for fact in facts):
+            facts.append(Fact(param, truth_of_all))
+        return facts
 
     @contextmanager
-    def within(self, frame: Frame, function: ir.Function | None = None) -> Iterator[None]:
-        """A context in which keys are those of a frame, and a function is being run."""
+    def within(self, call_context: CallContext, function: ir.Function | None = None) -> Iterator[None]:
+        """A context in which keys are those of a call context, and a function is being run."""
         around = len(self._active)
         self._active += [function] if function is not None else []
         try:
-            with self._objects.within(frame):
+            with self._objects.within(call_context):
                 yield
         finally:
             del self._active[around:]
 
     # --- assignments ------------------------------------------------------------------------------------------------
 
-    def assign(self, target: ir.Value, held: Abstract | None, state: State) -> State:
+    def assign(self, target: ir.Value, held: AbstractValue | None, state: State) -> State:
         """A target bound to what `held` says."""
         if isinstance(target, (ir.Sequence, ir.Starred)):
             for child in target.children():
@@ -428,45 +439,45 @@ class Expressions:
         key = self._objects.key(target) if isinstance(target, ir.Attribute) else None
         if isinstance(target, ir.Name):
             key = self._objects.own_key(target)
-        if held is not None and not self._tells(held, ir.last_name(target), key):
+        if held is not None and not self._matters(held, ir.last_name(target), key):
             held = None  # it would only keep paths apart
         return state.bind(key, held) if key is not None else state
 
-    def _tells(self, held: Abstract, name: str, key: str | None) -> bool:
+    def _matters(self, held: AbstractValue, name: str, key: str | None) -> bool:
         """Whether anything depends on what a variable of that name, and key, holds."""
-        if held.kind == "made":
+        if held.kind is ValueKind.MADE:
             owners = self.transfer.ownership
             if (not held.roots and owners.is_single) or (key is not None and owners.is_owned(key)):
                 return False
-        return self._may_tell(held, name)
+        return self._may_matter(held, name)
 
-    def _may_tell(self, held: Abstract | None, name: str) -> bool:
+    def _may_matter(self, held: AbstractValue | None, name: str) -> bool:
         """The same, of whatever models what it holds may come."""
-        if held is None or held.kind == "made" or (held.kind == "scaled" and not held.key):
+        if held is None or held.kind is ValueKind.MADE or (held.kind is ValueKind.SCALED and not held.key):
             return makes_loss(self._module, name)
-        return held.kind != "test" or is_asked(self._module, name)
+        return held.kind is not ValueKind.TEST or is_asked(self._module, name)
 
-    def held_by(self, targets: tuple[ir.Value, ...], value: ir.Value, state: State) -> Abstract | None:
+    def held_by(self, targets: tuple[ir.Value, ...], value: ir.Value, state: State) -> AbstractValue | None:
         """What an assignment of `value` to some targets binds, if anything depends on it."""
         names = [ir.last_name(each) for each in targets if isinstance(each, (ir.Name, ir.Attribute))]
         held = self._held(value, state) if names else None
-        return self._with_roots(held, value, state) if any(self._may_tell(held, name) for name in names) else None
+        return self._with_roots(held, value, state) if any(self._may_matter(held, name) for name in names) else None
 
-    def abstract(self, value: ir.Value, state: State) -> Abstract | None:
+    def abstract(self, value: ir.Value, state: State) -> AbstractValue | None:
         """What is bound to `value`."""
         return self._with_roots(self._held(value, state), value, state)
 
-    def _held(self, value: ir.Value, state: State) -> Abstract | None:
+    def _held(self, value: ir.Value, state: State) -> AbstractValue | None:
         result = state.returned(value)
         return (
-            (result if result is not None and result.kind != "truth" else None)
+            (result if result is not None and result.kind is not ValueKind.TRUTH else None)
             or self.tensors.held(value, state)
             or self.regions.held(value, state)
             or self._object(value, state)
             or self.conditions.as_test(value, state)
         )
 
-    def _with_roots(self, held: Abstract | None, value: ir.Value, state: State) -> Abstract | None:
+    def _with_roots(self, held: AbstractValue | None, value: ir.Value, state: State) -> AbstractValue | None:
         """With the models that it comes from."""
         if held is not None and held.roots:
             return held
@@ -475,11 +486,11 @@ class Expressions:
             return held or reach
         return held._replace(roots=reach.roots, whole=reach.whole)
 
-    def _object(self, value: ir.Value, state: State) -> Abstract | None:
+    def _object(self, value: ir.Value, state: State) -> AbstractValue | None:
         """A scaler or optimizer that goes by another name."""
         if not isinstance(value, (ir.Name, ir.Attribute, ir.Subscript)):
             return None
         key = self._objects.key(value)
         if key is None or not (self._objects.is_scalers(key) or self._objects.is_optimizers(key)):
             return None
-        return Abstract("object", state.object_of(key))
+        return AbstractValue(ValueKind.OBJECT, state.object_of(key))

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from amplint.model.calls.events import events
-from amplint.model.flow.containers import Containers
+from amplint.model.flow.containers import Containers, Round
 from amplint.model.flow.eval_expressions import Expressions
 from amplint.model.flow.path_sets import Paths, joined
-from amplint.model.flow.state import Abstract, State
+from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.inference.iterations import is_repeated, runs_once
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.terms import ONE, ZERO, equal, path
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Loops:
                 return self._over_objects(loop, rounds, states)
         drives = isinstance(loop, ir.For) and (picks or self._drives(loop.iter))
         if drives:
-            states = [state.unknown() for state in states]
+            states = [state.havoc() for state in states]
         seen: set[State] = set()
         asked = self._asked_numbers(loop)
         counter, advancing, counts = self._counter(loop, asked), self._advancing(loop), self._counts(loop)
@@ -80,12 +81,12 @@ class Loops:
             left = [*inner.normal, *inner.continues]
             if isinstance(loop, ir.For):  # behind it, what the last iteration has bound is still so
                 ends = [_advanced(state, advancing) for state in left] if limits else left
-                behind = [state.unknown() if drives else state.behind_loop(loop.id) for state in ends]
+                behind = [state.havoc() if drives else state.behind_loop(loop.id) for state in ends]
                 (held_back if is_first and again else done).extend(behind)
             left = [_advanced(state, advancing or before) for state in left]
             todo = [_at(state.forget(assigned).next_iteration(loop.id), counter, first=False) for state in left]
             if drives:
-                todo = [state.unknown() for state in todo]
+                todo = [state.havoc() for state in todo]
         paths.then(self._block, loop.orelse, joined([*done, *(_behind_its_round(loop, todo) if once else ())]))
         paths.normal = joined(paths.normal)
         return paths
@@ -204,28 +205,28 @@ class Loops:
             for each in ir.walk_values(t)
         )
 
-    def _over_objects(self, loop: ir.For, rounds: list[dict[str, str]], states: list[State]) -> Paths:
+    def _over_objects(self, loop: ir.For, rounds: list[Round], states: list[State]) -> Paths:
         """A loop over optimizers: one round after the other, the loop's variables being those objects."""
         paths = Paths()
-        before = states[0].doers if states else frozenset()
-        others = [state for state in states if state.doers != before]
+        before = states[0].last_transitions if states else frozenset()
+        others = [state for state in states if state.last_transitions != before]
         if others:
             paths = self._over_objects(loop, rounds, others)
-            states = [state for state in states if state.doers == before]
+            states = [state for state in states if state.last_transitions == before]
         shadowed = self._bound_again(loop)
-        for aliases in rounds:
-            for own in shadowed & set(aliases):  # a loop inside gives the name to others
-                states = [state.bind(own, Abstract("object", aliases[own])) for state in states]
-            fixed = {own: key for own, key in aliases.items() if own not in shadowed}
-            with self._expressions.within(self._objects.frame.inner(fixed, {})):
+        for names in rounds:
+            for own in shadowed & names.keys.keys():  # a loop inside gives the name to others
+                states = [state.bind(own, AbstractValue(ValueKind.OBJECT, names.keys[own])) for state in states]
+            fixed = names.only(names.keys.keys() - shadowed)
+            with self._expressions.within(self._objects.call_context.inner(fixed.objects, values=fixed.places)):
                 inner = self._block(loop.body, states)
             paths.exits += inner.exits
             paths.raises += inner.raises
             paths.normal += inner.breaks
             left = [*inner.normal, *inner.continues]
             # Behind the loop, and at its next round, the variables are still those objects.
-            for own, key in fixed.items():
-                left = [state.bind(own, Abstract("object", key)) for state in left]
+            for own, key in fixed.keys.items():
+                left = [state.bind(own, AbstractValue(ValueKind.OBJECT, key)) for state in left]
             states = joined(state.next_iteration(loop.id, before) for state in left)
         states = [state.behind_loop(loop.id) for state in states]
         paths.then(self._block, loop.orelse, states)
@@ -257,14 +258,14 @@ def _asks_for_neighbours(module: Module) -> bool:
 
 def _at(state: State, counter: str | None, first: bool) -> State:
     """A state at the first iteration of a loop, or at a later one."""
-    return state.with_fact(f"Equal({counter},0)", first) if counter is not None else state
+    return state.with_fact(equal(path(counter), ZERO), first) if counter is not None else state
 
 
 def _advanced(state: State, counter: str | None) -> State:
     """A state where a loop's variable has become one more: what was known of that number is known of it."""
     if counter is None:
         return state
-    known = state.known_of_sum(counter, "1")
+    known = state.known_of_sum(counter, ONE)
     state = state.forget((counter,))
     for fact, truth in known:
         state = state.with_fact(fact, truth)

@@ -11,9 +11,10 @@ from amplint.model.flow.eval_expressions import Expressions
 from amplint.model.flow.eval_loops import Loops
 from amplint.model.flow.gradient_reads import reads_of_statement
 from amplint.model.flow.path_sets import Paths, joined, without_complements, without_idle_facts
-from amplint.model.flow.state import Abstract, State
+from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.terms import ONE, ZERO, equal, path
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves, equality
 
@@ -47,7 +48,7 @@ class Statements:
             self._expressions.spend(paths.normal)
             inner = self._statement(statement, paths.normal)
             paths.leave(inner)
-            paths.normal = joined(state.but(result=None) if state.result else state for state in inner.normal)
+            paths.normal = joined(state.replace(result=None) if state.result else state for state in inner.normal)
         return paths
 
     def _statement(self, statement: ir.Statement, states: list[State]) -> Paths:
@@ -82,12 +83,12 @@ class Statements:
     def _returning(self, statement: ir.Return, state: State) -> State:
         value = statement.value
         if value is None:
-            return state.but(result=(0, Abstract("truth", flag=False)))
+            return state.replace(result=(0, AbstractValue(ValueKind.TRUTH, flag=False)))
         held = self._expressions.abstract(value, state)
-        if held is None or held.kind == "test" or isinstance(value, (ir.Constant, ir.Compare, ir.Unary)):
+        if held is None or held.kind is ValueKind.TEST or isinstance(value, (ir.Constant, ir.Compare, ir.Unary)):
             truth = self._conditions.truth(value, state)  # what it depends on may be the function's own
-            held = Abstract("truth", flag=truth) if truth is not None else held
-        return state.but(result=(0, held) if held is not None else None)
+            held = AbstractValue(ValueKind.TRUTH, flag=truth) if truth is not None else held
+        return state.replace(result=(0, held) if held is not None else None)
 
     def _choice(self, statement: ir.Assign, value: ir.Conditional, states: list[State]) -> list[State]:
         """`scaler = GradScaler() if amp else None`: where it is there, the condition holds, and the other way round."""
@@ -113,7 +114,7 @@ class Statements:
         """`deferred = amp and not last`: the ways in which it comes out, kept apart."""
         for outcome in self._expressions.outcomes(value, before):
             for state in self._store(statement, value, outcome.state):
-                yield state.with_fact(self._objects.own_key(statement.targets[0]), outcome.holds)  # type: ignore[arg-type]
+                yield state.with_fact(path(self._objects.own_key(statement.targets[0])), outcome.holds)  # type: ignore[arg-type]
 
     def _store(self, statement: ir.Assign, value: ir.Value, before: State) -> list[State]:
         if isinstance(value, ir.Call) and self._expressions.constructs(value, statement.targets):
@@ -154,19 +155,19 @@ class Statements:
         if any(is_grad(each) for each in ir.walk_values(value)):
             return state  # made of what they were
         if isinstance(value, ir.Constant) and value.value is None and len(roots) == 1:
-            return self._transfer.visit(Event("zero_grad", target, optimizer=min(roots)), state) or state
-        return state.with_unknown_gradients()
+            return self._transfer.apply(Event("zero_grad", target, optimizer=min(roots)), state) or state
+        return state.havoc_gradients()
 
-    def _unlike(self, target: ir.Value, held: Abstract | None) -> Abstract | None:
+    def _unlike(self, target: ir.Value, held: AbstractValue | None) -> AbstractValue | None:
         """What a target is bound to, unless that is itself: names with one binding share a key already."""
-        if held is not None and held.kind == "object":
+        if held is not None and held.kind is ValueKind.OBJECT:
             key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
             return None if key == held.key else held
         return held
 
     def _simple(self, statement: ir.Statement, states: list[State]) -> list[State]:
         for event in reads_of_statement(self._module, statement):
-            states = [after for state in states if (after := self._transfer.visit(event, state)) is not None]
+            states = [after for state in states if (after := self._transfer.apply(event, state)) is not None]
         if isinstance(statement, ir.Assign):
             value = statement.value
             return [each for s in states for each in self._store(statement, value, s)] if value is not None else states
@@ -183,9 +184,9 @@ class Statements:
         tensors = self._expressions.tensors
         for state in self._expressions.evaluate(statement.value, [before]):
             divides = is_grad(statement.target) and tensors.is_scale(statement.value, state)
-            divided = state.with_unknown_gradients() if divides else state
+            divided = state.havoc_gradients() if divides else state
             clip = tensors.by_hand(statement, divided)
-            after = self._transfer.visit(clip, divided) if clip is not None else divided
+            after = self._transfer.apply(clip, divided) if clip is not None else divided
             if after is not None:
                 yield self._counted(statement, after)
 
@@ -196,7 +197,7 @@ class Statements:
         """
         target = statement.target
         key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
-        by = self._objects.render(statement.value)
+        by = self._objects.term(statement.value)
         bound = self._expressions.assign(target, None, state)
         sources = self._transfer.ownership.reach_of_all([target, statement.value], state)
         if key is not None and sources is not None and sources.roots:
@@ -207,9 +208,9 @@ class Statements:
             for fact, truth in state.known_of_difference(key, by):
                 bound = bound.with_fact(fact, truth)
             return bound
-        if by == "1" and state.known(f"Equal({key},0)"):
-            bound = bound.with_fact(f"Equal({key},1)", True)
-        for fact in state.multiples(key) if by == "1" else ():
+        if by == ONE and state.known(equal(path(key), ZERO)):
+            bound = bound.with_fact(equal(path(key), ONE), True)
+        for fact in state.multiples(key) if by == ONE else ():
             bound = bound.with_fact(fact, False)
         for fact, truth in state.known_of_sum(key, by):
             bound = bound.with_fact(fact, truth)
@@ -230,7 +231,7 @@ class Statements:
                 guessed = decides and not _breaks(arms[each.holds])
                 outcome = self._expressions.guesses.taken(statement.test.id, each) if guessed else each
                 # What is known of other conditions would only keep paths apart.
-                after = outcome.state if decides else outcome.state.but(facts=before.facts)
+                after = outcome.state if decides else outcome.state.replace(facts=before.facts)
                 hidden = outcome.by_flag and unscales[not outcome.holds] and not unscales[outcome.holds]
                 taken[outcome.holds].append(self._transfer.switches.uncertain(after) if hidden else after)
         for holds, arm in arms.items():
@@ -251,15 +252,15 @@ class Statements:
             group = entering
             for item in statement.items:
                 group = self._expressions.evaluate(item.context, group)
-                if self._events.unseen.runs_by_entering(item.context):
-                    group = [state.unknown() for state in group]
+                if self._events.external_calls.runs_by_entering(item.context):
+                    group = [state.havoc() for state in group]
                 group = [each for state in group for each in self._decided(item.context, statement, state)]
                 group = [self._regions.enter(item.context, state, self._conditions) for state in group]
                 if item.target is not None:
                     group = [self._expressions.assign(item.target, None, state) for state in group]
             inner = self.block(statement.body, joined(group))
             for left in (inner.normal, inner.breaks, inner.continues, inner.exits, inner.raises):
-                left[:] = [state.but(regions=state.regions[:depth]) for state in left]
+                left[:] = [state.replace(regions=state.regions[:depth]) for state in left]
             paths.leave(inner)
             paths.normal += inner.normal
         return paths
@@ -280,7 +281,7 @@ class Statements:
         paths.then(self.block, statement.orelse, body.normal)
         # An exception can come from anywhere in the body.
         assigned = self._objects.assigned_in(statement)
-        caught = [state.unknown().forget(assigned) for state in states]
+        caught = [state.havoc().forget(assigned) for state in states]
         for handler in statement.handlers:
             paths.then(self.block, handler.body, caught)
         if statement.final is None:

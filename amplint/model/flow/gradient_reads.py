@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.events import events, is_grad
 from amplint.model.calls.external_calls import local_function
-from amplint.model.flow.value_uses import Sinks, is_bound, meets_scale, mentions_gradients
+from amplint.model.flow.value_uses import ValueUses, is_bound, meets_scale, mentions_gradients
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
@@ -208,7 +208,7 @@ def _measured_by(module: Module, function: ir.Function) -> ir.Value | None:
     for call in calls_in(function):
         gradients = measured(module, call) if local_function(module, call.func) is None else None
         if gradients is not None:
-            found, becomes = gradients, Sinks(module, call).found
+            found, becomes = gradients, ValueUses(module, call).found
             if "returned" not in becomes or becomes & (_REPORTS | _OTHERWISE):
                 return None
     return found
@@ -218,7 +218,7 @@ def is_reported(module: Module, call: ir.Value) -> bool:
     """Whether a size is logged, compared or kept; of a function that only measures, its caller says what it is for."""
     if isinstance(call, ir.Call) and ir.last_name(call.func) in ("add_histogram", "Histogram"):
         return True
-    found = Sinks(module, call).found
+    found = ValueUses(module, call).found
     if found & _OTHERWISE:
         return False
     return bool(found & _REPORTS) or ("returned" in found and _has_events(module, ir.function_of(call)))

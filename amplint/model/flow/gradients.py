@@ -2,44 +2,65 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple
 
 
+class GradientKind(str, Enum):
+    """What there is of gradients, and by what they are multiplied."""
+
+    ENTRY = "entry"  # as the caller left them
+    NONE = "none"
+    ZEROS = "zeros"  # `set_to_none=False`
+    MAYBE = "maybe"  # none, if no call out of sight has made some
+    PLAIN = "plain"
+    SCALED = "scaled"
+    MIXED = "mixed"  # scaled and plain ones in one sum
+    OVER = "over"  # scaled ones on top of unscaled ones
+    UNSCALED = "unscaled"
+    UNKNOWN = "unknown"
+
+
 class Gradients(NamedTuple):
-    """The gradients' condition, and the calls (by their ids) that brought it about.
+    """What the gradients are, and the calls (by their ids) that brought it about."""
 
-    `kind`: entry (as the caller left them), none, zeros (`set_to_none=False`), maybe (none, if no call out of sight has
-    made some), plain, scaled, mixed (scaled and plain ones in one sum), over (scaled ones on top of unscaled ones),
-    unscaled, unknown.
-    """
-
-    kind: str
+    kind: GradientKind
     scaler: str = ""
     origin: int = 0  # the backward that made them; of mixed ones the plain one
     by: int = 0  # the call that unscaled them
     used: int = 0  # the step that used them
     updated: int = 0  # an update since
     cleared: int = 0  # the zero_grad that left none
-    told: int = 0  # a misuse of them was found: what follows from it isn't told
+    reported: int = 0  # a misuse of them was found: what follows from it isn't reported
     more: tuple[int, ...] = ()  # further backwards of losses that aren't scaled
     sure: bool = True  # whether the last backward reaches these parameters
 
     def is_empty(self) -> bool:
         """Whether there are no gradients, or only zeros."""
-        return self.kind in ("none", "zeros")
+        return self.kind in (GradientKind.NONE, GradientKind.ZEROS)
 
 
-ENTRY = Gradients("entry")
-UNKNOWN = Gradients("unknown")
+ENTRY = Gradients(GradientKind.ENTRY)
+UNKNOWN = Gradients(GradientKind.UNKNOWN)
 
 
 def after_clear(before: Gradients, call: int, to_none: bool) -> Gradients:
     """After `zero_grad`; a backward whose gradients nothing has used is remembered."""
-    lost = before.origin if before.kind in ("scaled", "plain", "mixed", "over", "unscaled") and not before.used else 0
+    lost = (
+        before.origin
+        if before.kind
+        in (GradientKind.SCALED, GradientKind.PLAIN, GradientKind.MIXED, GradientKind.OVER, GradientKind.UNSCALED)
+        and not before.used
+        else 0
+    )
     if before.is_empty():
         lost = before.origin
-    kind = "none" if to_none else "zeros"
-    used = before.used if before.kind == "unscaled" or before.is_empty() or before.kind == "maybe" else 0
+    kind = GradientKind.NONE if to_none else GradientKind.ZEROS
+    used = (
+        before.used
+        if before.kind is GradientKind.UNSCALED or before.is_empty() or before.kind is GradientKind.MAYBE
+        else 0
+    )
     return Gradients(kind, before.scaler, origin=lost, by=before.by, used=used, cleared=call)
 
 
@@ -49,51 +70,56 @@ def after_plain(before: Gradients, call: int, sure: bool, alone: bool, in_betwee
     `alone`: there is no other optimizer; `in_between`: they are unscaled, and no update came since.
     """
     kind = before.kind
-    if kind in ("plain", "mixed") and before.origin and call and call not in (before.origin, *before.more):
+    if (
+        kind in (GradientKind.PLAIN, GradientKind.MIXED)
+        and before.origin
+        and call
+        and call not in (before.origin, *before.more)
+    ):
         return before._replace(more=(*before.more, call), used=0)
-    if kind in ("plain", "mixed", "over"):
+    if kind in (GradientKind.PLAIN, GradientKind.MIXED, GradientKind.OVER):
         return before._replace(used=0)
-    if kind == "unknown":
-        return UNKNOWN._replace(told=before.told)
-    if kind == "unscaled" and in_between:
+    if kind is GradientKind.UNKNOWN:
+        return UNKNOWN._replace(reported=before.reported)
+    if kind is GradientKind.UNSCALED and in_between:
         return before  # what comes on top of unscaled gradients has no scale, rightly
-    if not sure and (kind == "scaled" or not alone):
+    if not sure and (kind is GradientKind.SCALED or not alone):
         return UNKNOWN
-    if kind == "scaled":
-        return before._replace(kind="mixed", origin=call)
-    return Gradients("plain", origin=call, told=_told(before), sure=sure)
+    if kind is GradientKind.SCALED:
+        return before._replace(kind=GradientKind.MIXED, origin=call)
+    return Gradients(GradientKind.PLAIN, origin=call, reported=_reported_of(before), sure=sure)
 
 
 def after_scaled(before: Gradients, scaler: str, call: int, sure: bool) -> Gradients:
     """After a backward of a loss times the scale."""
     kind = before.kind
-    if kind in ("mixed", "over"):
+    if kind in (GradientKind.MIXED, GradientKind.OVER):
         return before._replace(used=0)
-    if kind == "plain":
-        return before._replace(kind="mixed", scaler=scaler, used=0) if sure and before.sure else UNKNOWN
-    if kind == "scaled" and before.scaler != scaler and before.sure is sure:
-        return Gradients("mixed", scaler, told=before.told)
-    if kind == "scaled" and before.scaler != scaler and not sure:
+    if kind is GradientKind.PLAIN:
+        return before._replace(kind=GradientKind.MIXED, scaler=scaler, used=0) if sure and before.sure else UNKNOWN
+    if kind is GradientKind.SCALED and before.scaler != scaler and before.sure is sure:
+        return Gradients(GradientKind.MIXED, scaler, reported=before.reported)
+    if kind is GradientKind.SCALED and before.scaler != scaler and not sure:
         return before  # it may be another optimizer's loss that the other scaler scales
-    if kind == "unscaled":
+    if kind is GradientKind.UNSCALED:
         if not sure or not before.by:
-            return UNKNOWN._replace(told=before.told)
-        return before._replace(kind="over", scaler=scaler, origin=call, updated=0)
-    kept = before.updated if kind == "scaled" and before.sure and before.scaler == scaler else 0
-    sure = sure or (kind == "scaled" and before.sure)
-    return Gradients("scaled", scaler, call, updated=kept, told=_told(before), sure=sure)
+            return UNKNOWN._replace(reported=before.reported)
+        return before._replace(kind=GradientKind.OVER, scaler=scaler, origin=call, updated=0)
+    kept = before.updated if kind is GradientKind.SCALED and before.sure and before.scaler == scaler else 0
+    sure = sure or (kind is GradientKind.SCALED and before.sure)
+    return Gradients(GradientKind.SCALED, scaler, call, updated=kept, reported=_reported_of(before), sure=sure)
 
 
-def _told(before: Gradients) -> int:
+def _reported_of(before: Gradients) -> int:
     """The misuse that was found of gradients to which a backward adds; of none nothing follows."""
-    return 0 if before.is_empty() else before.told
+    return 0 if before.is_empty() else before.reported
 
 
 def after_unscale(before: Gradients, scaler: str, call: int) -> Gradients:
     """After the scaler has divided them, by `unscale_` or in its step."""
-    if before.kind == "unknown":
+    if before.kind is GradientKind.UNKNOWN:
         return before._replace(scaler=scaler, by=call, used=0, updated=0)
-    if before.kind in ("none", "zeros", "maybe"):
+    if before.kind in (GradientKind.NONE, GradientKind.ZEROS, GradientKind.MAYBE):
         return before
-    used = 0 if before.kind == "over" else before.used
-    return before._replace(kind="unscaled", scaler=scaler, by=call, used=used, updated=0)
+    used = 0 if before.kind is GradientKind.OVER else before.used
+    return before._replace(kind=GradientKind.UNSCALED, scaler=scaler, by=call, used=used, updated=0)

@@ -10,25 +10,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.path_sets import Outcome
-from amplint.model.flow.state import GUESS, State
+from amplint.model.flow.state import State
+from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.terms import Fact, Term, guessed
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
 
 if TYPE_CHECKING:
     from amplint.model import Module
-    from amplint.model.flow.visits import Issue
 
 # The misuse that consists of something not having been done before.
-OF_WHAT_IS_MISSING = ("AMP407", "AMP418")
-_EMPTY = ("none", "zeros", "entry")
+OF_WHAT_IS_MISSING = frozenset(
+    (
+        ViolationKind.STEP_OF_LOST_GRADIENTS,
+        ViolationKind.USE_OF_NO_GRADIENTS,
+        ViolationKind.STEP_WITHOUT_CHECK,
+        ViolationKind.CALL_BEFORE_SCALE,
+    )
+)
+_EMPTY = (GradientKind.NONE, GradientKind.ZEROS, GradientKind.ENTRY)
 # What says the same whenever it is asked, of what is given.
 _FIXED = ("torch.", "os.", "platform.", "builtins.isinstance", "builtins.hasattr", "builtins.callable")
 _OF_ARGUMENTS = ("builtins.bool", "builtins.int", "builtins.float", "builtins.getattr", "builtins.min", "builtins.max")
 _FOLLOW = 5
 
-_Clause = frozenset[tuple[str, bool]]
+_Clause = frozenset[Fact]
 
 
 class Changing:
@@ -102,7 +111,7 @@ class Guesses:
 
     def __init__(self, module: Module) -> None:
         self._changing = module.once(Changing)
-        self._entering: dict[str, set[State]] = {}
+        self._entering: dict[Term, set[State]] = {}
 
     def may_guess(self, test: ir.Value) -> bool:
         """Whether a path that doesn't know how a condition comes out has to guess."""
@@ -111,7 +120,7 @@ class Guesses:
     def entered(self, test: ir.Value, state: State) -> None:
         """A path comes to a condition where this one or another may have to guess."""
         if self.may_guess(test):
-            self._entering.setdefault(_fact(test.id), set()).add(state)
+            self._entering.setdefault(guessed(test.id), set()).add(state)
 
     @staticmethod
     def taken(number: int, outcome: Outcome) -> Outcome:
@@ -121,33 +130,29 @@ class Guesses:
         lacks = any(each.is_empty() for each in held) or not all(machine.scaled for _, machine in state.scalers)
         if not outcome.guessed or not lacks:
             return outcome
-        return outcome._replace(state=state.with_fact(_fact(number), outcome.holds))
+        return outcome._replace(state=state.with_fact(guessed(number), outcome.holds))
 
-    def proven(self, issue: Issue, states: list[State]) -> list[State]:
+    def proven(self, violation: Violation, states: list[State]) -> list[State]:
         """The paths that show a misuse, without those that do so by guesses that may be wrong."""
-        clauses = {state: frozenset(fact for fact in state.facts if fact[0].startswith(GUESS)) for state in states}
+        clauses = {state: frozenset(fact for fact in state.facts if fact.condition.is_guess) for state in states}
         if frozenset() in _without_complements(set(clauses.values())):
             return states  # however the conditions come out
         return [
             state
             for state, clause in clauses.items()
-            if not any(self._may_be_wrong(name, issue, state) for name, _ in clause)
+            if not any(self._may_be_wrong(guess, violation, state) for guess, _ in clause)
         ]
 
-    def _may_be_wrong(self, name: str, issue: Issue, state: State) -> bool:
+    def _may_be_wrong(self, guess: Term, violation: Violation, state: State) -> bool:
         """Whether some paths came to a condition with what this one lacked there already."""
-        entering = self._entering.get(name, set())
-        if issue.code == "AMP418":
-            return any(each.machine(issue.scaler).scaled for each in entering)
-        cleared = state.gradients_of(issue.optimizer).cleared
-        held = [each.gradients_of(issue.optimizer) for each in entering]
+        entering = self._entering.get(guess, set())
+        if violation.kind is ViolationKind.CALL_BEFORE_SCALE:
+            return any(each.machine(violation.scaler).scaled for each in entering)
+        cleared = state.gradients_of(violation.optimizer).cleared
+        held = [each.gradients_of(violation.optimizer) for each in entering]
         return any(each.kind not in _EMPTY for each in held) and any(
             each.is_empty() and each.cleared == cleared for each in held
         )
-
-
-def _fact(number: int) -> str:
-    return f"{GUESS}{number})"
 
 
 def _without_complements(clauses: set[_Clause]) -> set[_Clause]:
@@ -163,7 +168,7 @@ def _without_complements(clauses: set[_Clause]) -> set[_Clause]:
 
 
 def _resolved(clause: _Clause, clauses: set[_Clause]) -> Iterator[_Clause]:
-    for name, holds in clause:
-        rest = clause - {(name, holds)}
-        if rest | {(name, not holds)} in clauses or rest in clauses:
+    for guess, holds in clause:
+        rest = clause - {Fact(guess, holds)}
+        if rest | {Fact(guess, not holds)} in clauses or rest in clauses:
             yield rest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.external_calls import local_function
 from amplint.model.flow.path_conditions import Conditions
-from amplint.model.flow.state import Abstract, Opened, State
+from amplint.model.flow.state import AbstractValue, Opened, State, ValueKind
 from amplint.model.names.tables import Taken, taken
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
@@ -51,7 +51,7 @@ class Regions:
             if not state.regions or not self.may_switch(context):
                 return state
             opened = Opened(context.id, False)
-        return state.but(regions=(*state.regions, opened._replace(at=context.id, holder=holder)))
+        return state.replace(regions=(*state.regions, opened._replace(at=context.id, holder=holder)))
 
     def flag(self, context: ir.Value) -> ir.Value | None:
         """What a region under construction is given as `enabled`."""
@@ -80,8 +80,8 @@ class Regions:
                 return inside
             if region is None:
                 held = state.returned(value)
-                known = held is not None and held.kind == "region" and held.flag
-                return self._opened(self._module.value(int(held.key)), state, conditions) if held and known else None
+                known = held is not None and held.kind is ValueKind.REGION and held.flag
+                return self._opened(self._module.value(held.call), state, conditions) if held and known else None
             if region.enabled is None or region.opaque:
                 return Opened(value.id, True if not region.opaque else None)
             if is_false(region.enabled):
@@ -98,11 +98,11 @@ class Regions:
         if isinstance(value, (ir.Name, ir.Attribute)):
             key = self._objects.own_key(value) if isinstance(value, ir.Name) else self._objects.key(value)
             held = state.look_up(key)
-            if held is not None and held.kind == "region":
+            if held is not None and held.kind is ValueKind.REGION:
                 return (
-                    self._opened(self._module.value(int(held.key)), state, conditions)
+                    self._opened(self._module.value(held.call), state, conditions)
                     if held.flag
-                    else Opened(int(held.key), None)
+                    else Opened(held.call, None)
                 )
             return self._stored(value, state, conditions)
         return None
@@ -170,10 +170,10 @@ class Regions:
             return None
         return found[0] if len(found) == len(sources) else Opened(found[0].call, None)
 
-    def held(self, value: ir.Value, state: State) -> Abstract | None:
+    def held(self, value: ir.Value, state: State) -> AbstractValue | None:
         """The region that a variable bound to `value` holds."""
         if isinstance(value, ir.Call) and region_of(self._module, value) is not None:
-            return Abstract("region", str(value.id))
+            return AbstractValue(ValueKind.REGION, call=value.id)
         table = taken(self._module, value)
         arms = tuple(table.items.values()) if table is not None else ()
         if isinstance(value, ir.Conditional):
@@ -205,11 +205,11 @@ class Regions:
             return self.enter(func.base, state, conditions, key)
         if func.attr in ("__exit__", "close", "pop_all"):
             if key and any(each.holder == key for each in state.regions):
-                return state.but(regions=tuple(each for each in state.regions if each.holder != key))
+                return state.replace(regions=tuple(each for each in state.regions if each.holder != key))
             if func.attr == "__exit__" and self._opened(func.base, state, conditions) is not None and state.regions:
-                return state.but(regions=state.regions[:-1])
+                return state.replace(regions=state.regions[:-1])
         if state.regions and self._sets(func):
-            return state.but(regions=(*state.regions[:-1], state.regions[-1]._replace(enabled=False)))
+            return state.replace(regions=(*state.regions[:-1], state.regions[-1]._replace(enabled=False)))
         return state
 
     def innermost(self, state: State, conditions: Conditions) -> Opened | None:

@@ -7,9 +7,9 @@ from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import is_grad
-from amplint.model.flow.state import Abstract, State, is_part
+from amplint.model.flow.state import AbstractValue, State, ValueKind, is_part
 from amplint.model.names.reaching_definitions import only_assignment, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
@@ -18,7 +18,7 @@ from amplint.model.syntax.scopes import UNKNOWN
 
 if TYPE_CHECKING:
     from amplint.model import Module
-    from amplint.model.objects.call_context import Frame
+    from amplint.model.objects.call_context import CallContext
 
 _CUT = ("detach", "item", "data", "shape", "size", "no_grad", "numpy", "cpu")
 
@@ -37,7 +37,7 @@ class Ownership:
         # The models whose parameters some optimizer owns.
         self._roots = {root for roots in self._objects.owns.values() for root in roots}
         self._called: dict[int, list[ir.Value]] = {}  # function -> what its calls call
-        self._last: tuple[State, Frame, set[str]] | None = None
+        self._last: tuple[State, CallContext, set[str]] | None = None
         self._follows = False  # whether variables are followed to what they are assigned
         self.is_single = not several and len(self._objects.constructed) <= 1
 
@@ -54,7 +54,7 @@ class Ownership:
             return False
         if place is None and self._is_torchs_optimizer(value):
             return True
-        callee = self._module.once(Calls).find(value)
+        callee = self._module.once(CallGraph).find(value)
         returns = returned(callee.function) if callee is not None else []
         return bool(returns) and all(self._is_made_there(each.value, place) for each in returns)
 
@@ -84,21 +84,21 @@ class Ownership:
             inside, instance = original.partition(".")[0], optimizer.rpartition(".")[0]
             found = known.owns.get(original, set())
             found = {each.replace(inside, instance, 1) if each.startswith(f"{inside}.") else each for each in found}
-        return {state.object_of(known.frame.translate(each)) for each in found}
+        return {state.object_of(known.call_context.translate(each)) for each in found}
 
     # --- what a loss is made of -------------------------------------------------------------------------------------
 
-    def reach(self, value: ir.Value, state: State) -> Abstract | None:
+    def reach(self, value: ir.Value, state: State) -> AbstractValue | None:
         """The models that a tensor comes from; None where that tells nothing apart."""
         return self.reach_of_all([value], state)
 
-    def reach_of_all(self, values: list[ir.Value], state: State) -> Abstract | None:
+    def reach_of_all(self, values: list[ir.Value], state: State) -> AbstractValue | None:
         """The models that some tensors come from, taken together."""
         if not self._roots:
             return None
         roots: set[str] = set()
         whole = self._collect_all(values, state, roots)
-        return Abstract("made", roots="|".join(sorted(roots)), whole=whole)
+        return AbstractValue(ValueKind.MADE, roots=frozenset(roots), whole=whole)
 
     def _collect(self, value: ir.Value, state: State, roots: set[str]) -> bool:
         """Add the models a value comes from; whether those are all."""
@@ -112,7 +112,7 @@ class Ownership:
                 return True
             held = state.returned(value)
             if held is not None and (held.roots or held.whole):
-                roots.update(filter(None, held.roots.split("|")))
+                roots |= held.roots
                 return held.whole
             key = self._objects.key(func)
             if self._calls_model(value, state, roots):
@@ -134,7 +134,7 @@ class Ownership:
                 roots.add(model)
                 return False  # the model itself, not what it gives
             if held is not None and (held.roots or held.whole):
-                roots.update(filter(None, held.roots.split("|")))
+                roots |= held.roots
                 return held.whole
             made = only_assignment(self._module.names, value) if self._follows and isinstance(value, ir.Name) else None
             if made is not None:
@@ -142,7 +142,7 @@ class Ownership:
             return isinstance(value, ir.Name) and held is None and self._is_input(value)
         if isinstance(value, ir.Comprehension):  # a penalty: `sum(p.square().sum() for p in model.parameters())`
             models = {root for clause in value.clauses for root in self._objects.parameters_roots(clause.iter)}
-            roots |= {state.object_of(self._objects.frame.translate(root)) for root in models - {UNKNOWN}}
+            roots |= {state.object_of(self._objects.call_context.translate(root)) for root in models - {UNKNOWN}}
             return bool(models) and UNKNOWN not in models and self._collect_all(list(value.elements), state, roots)
         item = self._item(value) if isinstance(value, ir.Subscript) else None
         if item is not None:
@@ -167,7 +167,7 @@ class Ownership:
 
     def _calls_model(self, call: ir.Call, state: State, roots: set[str]) -> bool:
         """Whether a call runs a function of this file that runs a model, which is added."""
-        callee = self._module.once(Calls).find(call)
+        callee = self._module.once(CallGraph).find(call)
         if callee is None:
             return False
         keys = filter(None, map(self._objects.key, self._called_in(callee.function)))
@@ -188,12 +188,12 @@ class Ownership:
 
     def _roots_in(self, state: State) -> set[str]:
         """The models whose parameters some optimizer owns, as the path knows them; it is asked many times in a row."""
-        frame = self._objects.frame
-        if self._last is None or self._last[0] is not state or self._last[1] is not frame:
-            roots = {*self._roots, *map(frame.translate, self._roots)}
+        call_context = self._objects.call_context
+        if self._last is None or self._last[0] is not state or self._last[1] is not call_context:
+            roots = {*self._roots, *map(call_context.translate, self._roots)}
             for optimizer, _ in state.groups:
                 roots |= self._owned(optimizer, state)
-            self._last = state, frame, roots
+            self._last = state, call_context, roots
         return self._last[2]
 
     def _is_torchs(self, func: ir.Value) -> bool:
@@ -207,14 +207,14 @@ class Ownership:
             return all(isinstance(each, Other) and each.why == "loop" for each in self._objects.bindings(value))
         return not any(True for _ in self._objects.sources(value))
 
-    def hits(self, reach: Abstract | None, optimizer: str, state: State) -> bool | None:
+    def hits(self, reach: AbstractValue | None, optimizer: str, state: State) -> bool | None:
         """Whether a backward from there gives the optimizer's parameters gradients; None: maybe."""
         if reach is None:
             return True if self.is_alone(state) or self._is_only_backward else None
         owned = self._owned(optimizer, state) if optimizer else set()
         if not owned or UNKNOWN in owned:
             return True if (self.is_alone(state) and not optimizer) or self._is_only_backward else None
-        roots = set(filter(None, reach.roots.split("|")))
+        roots = reach.roots
         if any(_overlap(one, other) for one in owned for other in roots):
             return True
         return False if reach.whole and roots else None
@@ -224,14 +224,14 @@ class Ownership:
         one = copy(self)
         one._roots, one._last, one._follows = {model}, None, True
         reach = one.reach(loss, state)
-        return reach is not None and reach.whole and reach.roots == state.object_of(model)
+        return reach is not None and reach.whole and reach.roots == {state.object_of(model)}
 
-    def parameters(self, value: ir.Value, state: State) -> Abstract | None:
+    def parameters(self, value: ir.Value, state: State) -> AbstractValue | None:
         """The models whose parameters an argument is: `model.parameters()`."""
         roots = self._objects.parameters_roots(value) if isinstance(value, ir.Call) else frozenset()
         if not roots or UNKNOWN in roots:
             return None
-        return Abstract("parameters", "|".join(sorted(map(state.object_of, roots))))
+        return AbstractValue(ValueKind.PARAMETERS, models=frozenset(map(state.object_of, roots)))
 
     # --- what is cleared and clipped --------------------------------------------------------------------------------
 
@@ -300,7 +300,7 @@ class Ownership:
                 iterated = [clause.iter for clause in up.clauses]
             roots = {root for each in iterated for root in self._objects.parameters_roots(each)}
             up = up.parent
-        return {state.object_of(self._objects.frame.translate(root)) for root in roots}
+        return {state.object_of(self._objects.call_context.translate(root)) for root in roots}
 
     def among(self, subject: ir.Value | None, state: State) -> tuple[list[str], bool]:
         """The optimizers, of those met, that own what is clipped, and whether that is certain.
@@ -310,9 +310,7 @@ class Ownership:
         met = [key for key, _ in state.groups]
         held = state.look_up(self._objects.key(subject)) if isinstance(subject, ir.Name) else None
         roots = (
-            set(held.key.split("|"))
-            if held is not None and held.kind == "parameters"
-            else self._roots_of(subject, state)
+            held.models if held is not None and held.kind is ValueKind.PARAMETERS else self._roots_of(subject, state)
         )
         found = [
             key

@@ -8,11 +8,26 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.predicates import Predicates
-from amplint.model.flow.state import Abstract, State
+from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.terms import (
+    ONE,
+    ZERO,
+    Fact,
+    Op,
+    Term,
+    added,
+    enabled,
+    equal,
+    literal,
+    multiple,
+    ordered,
+    path,
+    present,
+)
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
-from amplint.model.syntax.operators import COMPARES, COMPUTES, ORDERS, ordered
+from amplint.model.syntax.operators import COMPARES, COMPUTES, ORDERS
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -20,20 +35,19 @@ if TYPE_CHECKING:
 # Words in the names of flags that decide about something else than AMP.
 _OTHER = re.compile(r"(?i)clip|norm|accum|step|iter|epoch|batch|log|finite|nan|skip|warm|sync|boundary|last|first")
 _AMPS = re.compile(r"(?i)amp(?!l)|half|16|mixed|precision|scale|cuda|device|dtype|cast|^enabled?$")
-_MULTIPLE = re.compile(r"Equal\(Modulo\(([\w.:]+|Add\([\w.:]+,1\)),([\w.:]+)\),0\)")
 _ZERO_IS = {"isfinite": True, "isinf": False, "isnan": False}
 
 
 class Conditions:
-    """Reads conditions of one module. A fact is a condition as text (`Objects.render`) and its truth."""
+    """Reads conditions of one module."""
 
     def __init__(self, module: Module) -> None:
         self._objects = objects(module)
         self._predicates = module.once(Predicates)
         self._by_flag: dict[ir.Value, bool] = {}  # whether a test may be about AMP's own flag
         self._periods: dict[ir.Value, list[ir.Value]] = {}  # what something is taken modulo in a test
-        self.asked: dict[str, tuple[ir.Value, bool]] = {}  # fact -> a test that asks for it, and what it is then
-        self._facts: dict[int, set[tuple[str, bool]]] = {}  # a test's id -> the facts that it has asked for
+        self.asked: dict[Term, tuple[ir.Value, bool]] = {}  # condition -> a test that asks for it, and what it is then
+        self._facts: dict[int, set[Fact]] = {}  # a test's id -> the facts that it has asked for
 
     def truth(self, test: ir.Value, state: State) -> bool | None:
         """Whether a condition holds on the path; None where both can be."""
@@ -45,19 +59,19 @@ class Conditions:
 
     def _truth_of(self, test: ir.Value, state: State) -> bool | None:
         result = state.returned(test.value if isinstance(test, ir.Walrus) else test)
-        if result is not None and result.kind == "truth":
+        if result is not None and result.kind is ValueKind.TRUTH:
             return result.flag
         fact = self._fact(test, state)
         if fact is not None:
-            known = self._known(fact[0], state)
+            known = self._known(fact.condition, state)
             if known is not None:
-                return known is fact[1]
+                return known is fact.holds
         constant = self._constant(test)
         return constant if constant is not None else self._computed(test, state)
 
     def _asked_before(self, test: ir.Value, state: State) -> bool | None:
-        for key, meant in self._facts.get(test.id, ()):
-            known = self._known(key, state)
+        for condition, meant in self._facts.get(test.id, ()):
+            known = self._known(condition, state)
             if known is not None:
                 return known is meant
         return None
@@ -76,45 +90,42 @@ class Conditions:
         fact = self._fact(test, state)
         if fact is None:
             return state
-        if fact[0].startswith("present(") and fact[0].endswith(".grad)") and fact[1] is holds:
+        condition, meant = fact
+        if condition.op == Op.PRESENT and _is_grad(condition.parts[0]) and meant is holds:
             state = state.with_some_gradients()
-        self.asked.setdefault(fact[0], (test, fact[1]))
+        self.asked.setdefault(condition, (test, meant))
         self._facts.setdefault(test.id, set()).add(fact)
-        return state.with_fact(fact[0], fact[1] is holds)
+        return state.with_fact(condition, meant is holds)
 
-    def _known(self, key: str, state: State) -> bool | None:
-        """The truth of a fact, told by itself or by another one."""
-        known = state.known(key)
+    def _known(self, condition: Term, state: State) -> bool | None:
+        """The truth of a condition, said by itself or by another one."""
+        known = state.known(condition)
         if known is not None:
             return known
-        if key.startswith("present("):
-            inner = key[8:-1]
-            if inner.endswith(".grad"):
-                return state.has_gradients()
-            return True if state.known(inner) or self._objects.function(inner) else None  # what is true is not None
-        if state.known(f"present({key})") is False:
+        if condition.op == Op.PRESENT:
+            return self._is_present(condition.parts[0], state)
+        if state.known(present(condition)) is False:
             return False
-        if key.startswith("Equal(") and key.endswith(",0)") and state.known(key[6:-3]) is not None:
-            return not state.known(key[6:-3])
-        if key.startswith("GreaterThan(") and key.endswith(",0)"):
-            zero = state.known(f"Equal({key[12:]}")
+        if condition.op == "Equal" and (known := _by_another_comparison(condition, state)) is not None:
+            return known
+        if condition.op == "GreaterThan" and condition.parts[1] == ZERO:
+            zero = state.known(equal(condition.parts[0], ZERO))
             return None if zero is None else not zero
-        zero = state.known(f"Equal({key},0)")
-        if zero is not None:
-            return not zero
-        if (next_to := _next_to(key)) is not None and state.known(next_to):
-            return False  # of two numbers that follow each other only one is a multiple
-        if key.startswith("Equal(") and key.endswith("')"):  # `mode == "a"`: then it isn't "b"
-            start = key[: key.rindex(",") + 1]
-            if any(holds and fact.startswith(start) and fact.endswith("')") for fact, holds in state.facts):
-                return False
-        return None
+        zero = state.known(equal(condition, ZERO))
+        return None if zero is None else not zero
+
+    def _is_present(self, value: Term, state: State) -> bool | None:
+        """Whether something is not None: what is true isn't, and no function is."""
+        if _is_grad(value):
+            return state.has_gradients()
+        is_function = value.is_path and self._objects.function(value.name) is not None
+        return True if state.known(value) or is_function else None
 
     def _computed(self, test: ir.Value, state: State) -> bool | None:
         """The truth of a comparison of numbers that the path knows, or whether one is finite."""
         if isinstance(test, ir.Call) and len(test.positional) == 1 and isinstance(test.positional[0], ir.Name):
             held = state.look_up(self._objects.own_key(test.positional[0]))
-            return _ZERO_IS.get(ir.last_name(test.func)) if held is not None and held.kind == "zero" else None
+            return _ZERO_IS.get(ir.last_name(test.func)) if held is not None and held.kind is ValueKind.ZERO else None
         if isinstance(test, ir.Compare) and len(test.ops) == 1 and test.ops[0] in COMPARES:
             left, right = self._number(test.left, state), self._number(test.rights[0], state)
             return COMPARES[test.ops[0]](left, right) if left is not None and right is not None else None
@@ -133,10 +144,12 @@ class Conditions:
                 return None
             found: int = COMPUTES[value.op](left, right)
             return found
-        key = self._objects.render(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
-        if key is not None and key.isdigit():
-            return int(key)  # a literal that was passed
-        return next((number for number in (0, 1) if state.known(f"Equal({key},{number})")), None)
+        term = self._objects.term(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
+        if term is None:
+            return None
+        if term.op == Op.LITERAL:
+            return int(term.name) if term.name.isdigit() else None  # one that was passed
+        return next((number for number in (0, 1) if state.known(equal(term, literal(number)))), None)
 
     def divides_by_zero(self, test: ir.Value, state: State) -> bool:
         """Whether the path knows that a period is 0, or None: `if k:` came out false, and `(i + 1) % k` is asked."""
@@ -154,7 +167,7 @@ class Conditions:
             return bool(bindings[0].value.value)
         return None
 
-    def _fact(self, test: ir.Value, state: State) -> tuple[str, bool] | None:
+    def _fact(self, test: ir.Value, state: State) -> Fact | None:
         """The fact that a simple condition asks for, and the truth that makes the condition hold.
 
         `x is None` and the truth of x are one fact where x is a scaler or optimizer, whose truth is that it is there.
@@ -169,22 +182,25 @@ class Conditions:
             if scaler is None or not isinstance(func, ir.Attribute) or func.attr != "is_enabled":
                 return None
             flag = state.look_up(enabling(scaler))  # what it was made with
-            return (flag.key, flag.flag) if flag is not None else (f"enabled({scaler})", True)
+            return (flag.fact if flag is not None else None) or Fact(enabled(scaler), holds=True)
         if isinstance(test, ir.Name):
             held = state.look_up(self._objects.key(test))
-            if held is not None and held.kind == "test":
-                return held.key, held.flag
-        rendered = self._objects.render(test)
-        if rendered is None:
+            if held is not None and held.fact is not None:
+                return held.fact
+        condition = self._objects.term(test)
+        if condition is None:
             return None
-        if isinstance(test, ir.Attribute):
-            rendered = state.object_of(rendered)  # `self.flag = flag`: one condition, by both names
-        if isinstance(test, (ir.Name, ir.Attribute, ir.Subscript)):
-            if self._objects.is_scalers(rendered) or self._objects.is_optimizers(rendered):
-                return f"present({rendered})", True
-        return rendered, True
+        if isinstance(test, ir.Attribute) and condition.is_path:
+            condition = path(state.object_of(condition.name))  # `self.flag = flag`: one condition, by both names
+        if self._is_object(condition):
+            return Fact(present(condition), holds=True)
+        return Fact(condition, holds=True)
 
-    def _comparison(self, test: ir.Compare, op: str, right: ir.Value, state: State) -> tuple[str, bool] | None:
+    def _is_object(self, term: Term) -> bool:
+        """Whether a term is a scaler or an optimizer."""
+        return term.is_path and (self._objects.is_scalers(term.name) or self._objects.is_optimizers(term.name))
+
+    def _comparison(self, test: ir.Compare, op: str, right: ir.Value, state: State) -> Fact | None:
         left = test.left
         positive = op.replace("Not", "")
         holds = positive == op
@@ -192,23 +208,24 @@ class Conditions:
             left, right = right, left
         if isinstance(right, ir.Constant):
             if positive == "Is" and right.value is None:
-                rendered = self._objects.render(left)
-                return (f"present({rendered})", not holds) if rendered is not None else None
+                term = self._objects.term(left)
+                return Fact(present(term), not holds) if term is not None else None
             if positive in ("Is", "Equal") and isinstance(right.value, bool):
                 fact = self._fact(left, state)
-                return (fact[0], fact[1] is (right.value is holds)) if fact is not None else None
-        one, other = self._compared(left, state), self._objects.render(right)
+                return Fact(fact.condition, fact.holds is (right.value is holds)) if fact is not None else None
+        one, other = self._compared(left, state), self._objects.term(right)
         if one is None or other is None:
             return None
-        return ordered(op, one, other) if op in ORDERS else (f"{positive}({one},{other})", holds)
+        return ordered(op, one, other) if op in ORDERS else Fact(Term(positive, parts=(one, other)), holds)
 
-    def _compared(self, value: ir.Value, state: State) -> str | None:
-        """What is compared, as text: of a variable that keeps a remainder, that one."""
+    def _compared(self, value: ir.Value, state: State) -> Term | None:
+        """What is compared: of a variable that keeps a remainder, that one."""
         name = value.target if isinstance(value, ir.Walrus) else value
         held = state.look_up(self._objects.own_key(name)) if isinstance(name, ir.Name) else None
-        if held is not None and held.kind == "test" and held.flag and held.key.startswith("Modulo("):
-            return held.key
-        return self._objects.render(name)
+        fact = held.fact if held is not None else None
+        if fact is not None and fact.holds and fact.condition.op == "Modulo":
+            return fact.condition
+        return self._objects.term(name)
 
     def reads_none(self, value: ir.Value, state: State) -> bool:
         """Whether an expression reads an attribute of what is None on a path: it raises.
@@ -217,9 +234,9 @@ class Conditions:
         """
         absent = state.absent
         return bool(absent) and any(
-            rendered in absent and not self._objects.is_scalers(rendered) and not self._objects.is_optimizers(rendered)
-            for rendered in map(self._objects.render, _bases(value))
-            if rendered is not None
+            term in absent and not self._is_object(term)
+            for term in map(self._objects.term, _bases(value))
+            if term is not None
         )
 
     def counts(self, test: ir.Value, depth: int = 3) -> bool:
@@ -264,24 +281,25 @@ class Conditions:
                 up = up.parent
         return bool(flags) and all(any(map(_AMPS.search, names)) for _, names in flags)
 
-    def learned(self, target: ir.Value, value: ir.Value, before: State) -> tuple[str, bool] | None:
+    def learned(self, target: ir.Value, value: ir.Value, before: State) -> Fact | None:
         """The fact that an assignment makes: what `flag = False` or `scaler = GradScaler()` says of its target."""
         key = self._objects.own_key(target) if isinstance(target, ir.Name) else self._objects.key(target)
         if key is None:
             return None
         if isinstance(value, ir.Constant) and type(value.value) is int and value.value == 0:
-            return f"Equal({key},0)", True
+            return Fact(equal(path(key), ZERO), holds=True)
         if isinstance(value, ir.Constant):
-            return (f"present({key})", False) if value.value is None else (key, bool(value.value))
+            absent = Fact(present(path(key)), holds=False)
+            return absent if value.value is None else Fact(path(key), bool(value.value))
         if any(made.call is value for made in self._objects.made_by(key)) or self._objects.is_norm(value):
-            return f"present({key})", True
+            return Fact(present(path(key)), holds=True)
         result = before.returned(value)
         if isinstance(value, (ir.Name, ir.Attribute, ir.Compare, ir.Unary, ir.Bool)) or result is not None:
             truth = self.truth(value, before)
-            return (key, truth) if truth is not None else None
+            return Fact(path(key), truth) if truth is not None else None
         return None
 
-    def as_test(self, value: ir.Value, state: State) -> Abstract | None:
+    def as_test(self, value: ir.Value, state: State) -> AbstractValue | None:
         """A condition kept in a variable (`use_amp = scaler is not None`), or a remainder (`left = n % k`)."""
         flag = True
         while isinstance(value, ir.Unary) and value.op == "Not":
@@ -290,7 +308,7 @@ class Conditions:
         if remainder or isinstance(value, (ir.Compare, ir.Name, ir.Attribute, ir.Call)):
             fact = self._fact(value, state)
             if fact is not None:
-                return Abstract("test", fact[0], fact[1] is flag)
+                return AbstractValue(ValueKind.TEST, flag=fact.holds is flag, condition=fact.condition)
         return None
 
 
@@ -310,14 +328,34 @@ def truth_of(test: ir.Value, of: Callable[[ir.Value], bool | None]) -> bool | No
     return of(test)
 
 
-def _next_to(key: str) -> str | None:
-    """That a number is a multiple, for the fact that the one behind it is; the other way round too."""
-    found = _MULTIPLE.fullmatch(key)
+def _by_another_comparison(condition: Term, state: State) -> bool | None:
+    """The truth of an equality by what the path knows of the same value."""
+    one, other = condition.parts
+    if other == ZERO and (known := state.known(one)) is not None:
+        return not known
+    if (next_to := _next_to(condition)) is not None and state.known(next_to):
+        return False  # of two numbers that follow each other only one is a multiple
+    if other.is_text:  # `mode == "a"`: then it isn't "b"
+        same = (each.parts for each, holds in state.facts if holds and each.op == "Equal")
+        if any(parts[0] == one and parts[1].is_text for parts in same):
+            return False
+    return None
+
+
+def _next_to(condition: Term) -> Term | None:
+    """That a number is a multiple, for the condition that the one behind it is; the other way round too."""
+    found = multiple(condition)
     if found is None:
         return None
-    number, period = found[1], found[2]
-    other = number[4:-3] if number.startswith("Add(") and number.endswith(",1)") else f"Add({number},1)"
-    return f"Equal(Modulo({other},{period}),0)"
+    number, period = found
+    follows = number.op == "Add" and number.parts[1] == ONE
+    other = number.parts[0] if follows else added(number, ONE)
+    return equal(Term("Modulo", parts=(other, period)), ZERO)
+
+
+def _is_grad(value: Term) -> bool:
+    """Whether a term is the gradient of something."""
+    return value.is_path and value.name.endswith(".grad")
 
 
 def enabling(scaler: str) -> str:

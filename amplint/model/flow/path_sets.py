@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.flow.state import GUESS, Abstract, State
-from amplint.model.flow.visits import MAX_STATES, TooManyPathsError
+from amplint.model.flow.event_states import MAX_STATES, TooManyPathsError
+from amplint.model.flow.state import AbstractValue, State, ValueKind
+from amplint.model.objects.terms import Fact
 
 if TYPE_CHECKING:
     from amplint.model.syntax import ir
@@ -67,26 +68,26 @@ def joined(states: Iterable[State]) -> list[State]:
 
 def without_complements(states: list[State]) -> list[State]:
     """States that differ in how one condition came out only, joined: nothing else is known less of them."""
-    groups: dict[State, list[frozenset[tuple[str, bool]]]] = {}
+    groups: dict[State, list[frozenset[Fact]]] = {}
     for state in states:
-        groups.setdefault(state.but(facts=frozenset()), []).append(state.facts)
-    return [bare.but(facts=facts) for bare, every in groups.items() for facts in _reduced(every)]
+        groups.setdefault(state.replace(facts=frozenset()), []).append(state.facts)
+    return [bare.replace(facts=facts) for bare, every in groups.items() for facts in _reduced(every)]
 
 
-def _reduced(every: list[frozenset[tuple[str, bool]]]) -> list[frozenset[tuple[str, bool]]]:
+def _reduced(every: list[frozenset[Fact]]) -> list[frozenset[Fact]]:
     found = dict.fromkeys(every)
     for one in found:
         for alike in _deciding(one):
-            other = one ^ {(key, holds) for key, truth in alike for holds in (truth, not truth)}
+            other = one ^ {Fact(condition, holds) for condition, truth in alike for holds in (truth, not truth)}
             if other in found:
                 rest = [each for each in found if each not in (one, other)]
                 return _reduced([*rest, one - alike])
     return [*found]
 
 
-def _deciding(facts: frozenset[tuple[str, bool]]) -> Iterator[set[tuple[str, bool]]]:
+def _deciding(facts: frozenset[Fact]) -> Iterator[set[Fact]]:
     """The facts that may come of one condition: one by itself, or with the arm that was guessed by it."""
-    guesses = [each for each in facts if each[0].startswith(GUESS)]
+    guesses = [each for each in facts if each.condition.is_guess]
     for each in facts:
         yield {each}
         yield from ({each, guess} for guess in guesses if guess != each)
@@ -94,30 +95,34 @@ def _deciding(facts: frozenset[tuple[str, bool]]) -> Iterator[set[tuple[str, boo
 
 def without_idle_facts(states: list[State]) -> list[State]:
     """States that differ in what they know of conditions only, joined: both arms of the test did the same."""
-    groups: dict[State, frozenset[tuple[str, bool]]] = {}
+    groups: dict[State, frozenset[Fact]] = {}
     for state in states:
-        bare = state.but(facts=frozenset())
+        bare = state.replace(facts=frozenset())
         groups[bare] = groups[bare] & state.facts if bare in groups else state.facts
-    return [bare.but(facts=facts) for bare, facts in groups.items()]
+    return [bare.replace(facts=facts) for bare, facts in groups.items()]
 
 
 def without_idle_variables(states: list[State]) -> list[State]:
     """States that also differ in what variables hold that matters least, joined."""
     groups: dict[State, list[State]] = {}
     for state in states:
-        groups.setdefault(state.but(facts=frozenset(), env=frozenset(filter(_tells, state.env))), []).append(state)
+        groups.setdefault(state.replace(facts=frozenset(), env=frozenset(filter(_matters, state.env))), []).append(
+            state
+        )
     found = []
     for bare, group in groups.items():
         facts = frozenset.intersection(*(each.facts for each in group))
         shared = frozenset.intersection(*(each.env for each in group))
         # A loss that may be scaled by something of its own is one on each of the paths.
-        doubtful = {each for state in group for each in state.env if each[1].kind == "scaled" and not each[1].key}
+        doubtful = {
+            each for state in group for each in state.env if each[1].kind is ValueKind.SCALED and not each[1].key
+        }
         names = {name for name, _ in doubtful}
         kept = {each for each in shared | bare.env if each[0] not in names}
-        found.append(bare.but(facts=facts, env=frozenset(kept | doubtful)))
+        found.append(bare.replace(facts=facts, env=frozenset(kept | doubtful)))
     return list(dict.fromkeys(found))
 
 
-def _tells(each: tuple[str, Abstract]) -> bool:
+def _matters(each: tuple[str, AbstractValue]) -> bool:
     held = each[1]
-    return held.kind not in ("made", "test") and not (held.kind == "scaled" and not held.key)
+    return held.kind not in (ValueKind.MADE, ValueKind.TEST) and not (held.kind is ValueKind.SCALED and not held.key)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amplint.model.flow.gradients import Gradients
+from amplint.model.flow.gradients import GradientKind, Gradients
 from amplint.model.flow.path_conditions import Conditions, enabling
 from amplint.model.flow.state import State
 from amplint.model.objects.amp_objects import Made, Objects
+from amplint.model.objects.terms import enabled as is_on
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.grad_scaler import Machine
 
@@ -21,10 +22,10 @@ class Switches:
 
     def made(self, key: str, made: Made, state: State) -> State:
         """A new scaler, and what the path knows of its being on: the flag's own name may end with this function."""
-        state = state.with_machine(key, Machine()).but(in_sight=state.in_sight | {key})
+        state = state.with_machine(key, Machine()).replace(in_sight=state.in_sight | {key})
         truth = True if made.enabled is None else self._conditions.truth(made.enabled, state)
         if truth is not None:
-            return state.with_fact(f"enabled({key})", truth)
+            return state.with_fact(is_on(key), truth)
         test = self._conditions.as_test(made.enabled, state) if made.enabled is not None else None
         return state.bind(enabling(key), test) if test is not None else state
 
@@ -34,11 +35,11 @@ class Switches:
 
     def _switched(self, scaler: str, state: State) -> bool | None:
         """Whether the scaler is on, as far as the path knows."""
-        known = state.known(f"enabled({scaler})")
+        known = state.known(is_on(scaler))
         if known is not None:
             return known
         test = state.look_up(enabling(scaler))
-        if test is not None and (truth := state.known(test.key)) is not None:
+        if test is not None and test.condition is not None and (truth := state.known(test.condition)) is not None:
             return truth is test.flag
         switches = {self._switched_by(each, state) for each in self._objects.made_by(scaler)}
         return switches.pop() if len(switches) == 1 else None
@@ -52,20 +53,20 @@ class Switches:
         if self.surely_enabled(scaler, [state]):
             return None
         # Another scaler may be off with it.
-        state = state.all_gradients(lambda _, held: held._replace(told=held.told or -1))
+        state = state.all_gradients(lambda _, held: held._replace(reported=held.reported or -1))
         state = state.with_machine(scaler, Machine(scaled=True))
         test = state.look_up(enabling(scaler))
-        if test is not None:
-            return state.with_fact(test.key, not test.flag)
-        return state.with_fact(f"enabled({scaler})", False)
+        if test is not None and test.condition is not None:
+            return state.with_fact(test.condition, not test.flag)
+        return state.with_fact(is_on(scaler), False)
 
     def uncertain(self, state: State) -> State:
         """The state where scaled gradients may never come: the condition may be AMP's own flag."""
 
         def hidden(_: str, held: Gradients) -> Gradients:
-            on = held.kind == "scaled" and self.surely_enabled(held.scaler, [state])
-            doubtful = held.kind in ("entry", "scaled") and not on
-            return Gradients("unknown", told=held.told) if doubtful else held
+            on = held.kind is GradientKind.SCALED and self.surely_enabled(held.scaler, [state])
+            doubtful = held.kind in (GradientKind.ENTRY, GradientKind.SCALED) and not on
+            return Gradients(GradientKind.UNKNOWN, reported=held.reported) if doubtful else held
 
         return state.all_gradients(hidden)
 

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.flow.gradients import ENTRY, UNKNOWN, Gradients
-from amplint.model.torch_facts.grad_scaler import Machine, Stage, Standing
+from amplint.model.flow.gradients import ENTRY, UNKNOWN, GradientKind, Gradients
+from amplint.model.objects.terms import (
+    Fact,
+    Op,
+    Term,
+    added,
+    calls_of,
+    has_calls,
+    literal,
+    mentions,
+    multiple,
+    names_in,
+    path,
+    reads,
+)
+from amplint.model.torch_facts.grad_scaler import Machine, OptimizerState, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,22 +35,55 @@ def is_part(key: str, whole: str) -> bool:
     return key.startswith((f"{whole}.", f"{whole}["))
 
 
-class Abstract(NamedTuple):
+class ValueKind(str, Enum):
+    """What a variable can hold that matters."""
+
+    SCALED = "scaled"  # a loss times the scale of the scaler `key`; of something of its own, if that is ""
+    REGION = "region"  # an autocast object, made by a call; where `flag` is false it is one of several
+    NORM = "norm"  # a number that depends on the size of gradients
+    ZERO = "zero"  # the norm of none
+    SCALE = "scale"  # a number computed from the scale
+    TEST = "test"  # a condition, negated where `flag` is false; or a remainder
+    TRUTH = "truth"  # what is true, or false, as `flag` says
+    PARAMETERS = "parameters"  # those of some models
+    OBJECT = "object"  # the scaler or optimizer `key`
+    MADE = "made"  # anything else
+
+
+class AbstractValue(NamedTuple):
     """What a local variable holds, as far as it matters: `kind` and what it is about.
 
-    "scaled": a loss times the scale of the scaler `key`; "region": an autocast object, made by the call with id `key`;
-    "norm": a number that depends on the size of gradients; "zero": the norm of none; "scale": one computed from the
-    scale; "test": the condition `key`, negated where `flag` is false; "truth": what is true, or false, as `flag` says;
-    "parameters": those of the models `key`; "object": the scaler or optimizer `key`; "made": anything else.
-
-    `roots` are the keys of the models that it comes from, with "|" between them; all of them, if `whole`.
+    `call`: the id of what has made a region; `condition`: what a test asks for; `models`: those whose parameters they
+    are; `roots`: the models that it comes from, all of them, if `whole`.
     """
 
-    kind: str
+    kind: ValueKind
     key: str = ""
     flag: bool = True
-    roots: str = ""
+    call: int = 0
+    condition: Term | None = None
+    models: frozenset[str] = frozenset()
+    roots: frozenset[str] = frozenset()
     whole: bool = False
+
+    def reads(self, key: str) -> bool:
+        """Whether it has to do with a variable or attribute."""
+        return (
+            mentions(self.key, key)
+            or (self.condition is not None and reads(self.condition, key))
+            or any(mentions(each, key) for each in self.models)
+        )
+
+    @property
+    def fact(self) -> Fact | None:
+        """What makes a test true."""
+        return Fact(self.condition, self.flag) if self.condition is not None else None
+
+    @property
+    def names(self) -> str:
+        """The keys that it has to do with, a line each."""
+        condition = names_in(self.condition) if self.condition is not None else ""
+        return "\n".join(filter(None, (self.key, condition, *self.models)))
 
 
 class Opened(NamedTuple):
@@ -58,8 +106,38 @@ class Clipped(NamedTuple):
     stepped: bool = False
 
 
+class ScalerCall(str, Enum):
+    """What stands in the place of an optimizer for the last calls of a scaler itself."""
+
+    STEP = "#step"
+    UPDATE = "#update"
+
+
+class Transition(NamedTuple):
+    """The call that left an optimizer in its stage, in the eyes of a scaler."""
+
+    scaler: str
+    optimizer: str
+    call: int
+
+    def is_of(self, scaler: str, optimizer: str) -> bool:
+        """Whether it is that of a scaler and an optimizer."""
+        return (self.scaler, self.optimizer) == (scaler, optimizer)
+
+
+class Carried(NamedTuple):
+    """An optimizer that an earlier iteration of a loop, by its id, has left in its stage."""
+
+    scaler: str
+    optimizer: str
+    loop: int
+
+    def is_of(self, scaler: str, optimizer: str) -> bool:
+        """Whether it is that of a scaler and an optimizer."""
+        return (self.scaler, self.optimizer) == (scaler, optimizer)
+
+
 _USED_BEFORE = Machine(scaled=True)
-GUESS = "guess("  # how the facts begin that say which arms a path has taken by a guess
 _PARTS = 1024  # of as many the keys are remembered
 
 
@@ -69,82 +147,92 @@ class State(NamedTuple):
     rest: Gradients = ENTRY  # of all parameters whose optimizer was not met yet
     groups: frozenset[tuple[str, Gradients]] = frozenset()  # of each optimizer's
     scalers: frozenset[tuple[str, Machine]] = frozenset()
-    # (scaler, optimizer) left in its stage by an earlier iteration of a loop, by its id
-    carried: frozenset[tuple[str, str, int]] = frozenset()
-    doers: frozenset[tuple[str, str, int]] = frozenset()  # the call that left (scaler, optimizer) in its stage
+    carried: frozenset[Carried] = frozenset()
+    last_transitions: frozenset[Transition] = frozenset()
     in_sight: frozenset[str] = frozenset()  # scalers all of whose calls since their last update are in sight
     regions: tuple[Opened, ...] = ()
-    facts: frozenset[tuple[str, bool]] = frozenset()
-    env: frozenset[tuple[str, Abstract]] = frozenset()
+    facts: frozenset[Fact] = frozenset()
+    env: frozenset[tuple[str, AbstractValue]] = frozenset()
     pending: frozenset[Clipped] = frozenset()  # clips since which no update came
-    result: tuple[int, Abstract] | None = None  # what the call that was followed last returned, with its id
+    result: tuple[int, AbstractValue] | None = None  # what the call that was followed last returned, with its id
 
-    def but(self, **changes: object) -> State:
+    def replace(self, **changes: object) -> State:
         """This state with some fields changed."""
         return self._replace(**changes)  # type: ignore[arg-type]
 
-    def unknown(self) -> State:
+    def havoc(self) -> State:
         """This state after something that can't be seen."""
-        return self.but(
+        return self.replace(
             rest=UNKNOWN,
             groups=frozenset(),
             scalers=frozenset(),
             carried=frozenset(),
-            doers=frozenset(),
+            last_transitions=frozenset(),
             in_sight=frozenset(),
         )
 
-    def next_iteration(self, loop: int, before: frozenset[tuple[str, str, int]] = frozenset()) -> State:
-        """This state where a loop, by its id, starts over; `before`: doers that are from before the loop."""
-        done = self.doers - before
+    def next_iteration(self, loop: int, before: frozenset[Transition] = frozenset()) -> State:
+        """This state where a loop, by its id, starts over; `before`: last transitions from before the loop."""
+        done = self.last_transitions - before
         touched = {
-            (scaler, optimizer, loop)
+            Carried(scaler, optimizer, loop)
             for scaler, optimizer, _ in self._touches()
-            if any(each[:2] == (scaler, optimizer) for each in done)
+            if any(transition.is_of(scaler, optimizer) for transition in done)
         }
         # A call may say something else now, and what was guessed was of another round.
-        facts = frozenset(fact for fact in self.facts if "call(" not in fact[0] and not fact[0].startswith(GUESS))
-        return self.but(carried=self.carried | touched, facts=facts)
+        facts = frozenset(fact for fact in self.facts if not has_calls(fact.condition) and not fact.condition.is_guess)
+        return self.replace(carried=self.carried | touched, facts=facts)
 
     def behind_loop(self, loop: int) -> State:
         """This state where a loop, by its id, has run to its end."""
-        return self.but(carried=frozenset(each for each in self.carried if each[2] != loop))
+        return self.replace(carried=frozenset(each for each in self.carried if each.loop != loop))
 
     def is_carried(self, scaler: str, optimizer: str) -> bool:
         """Whether it was in an earlier iteration that an optimizer came to its stage."""
-        return any(each[:2] == (scaler, optimizer) for each in self.carried)
+        return any(each.is_of(scaler, optimizer) for each in self.carried)
 
     def has_gradients(self) -> bool | None:
         """Whether parameters have gradients; None where that differs or isn't known."""
         held = [each for _, each in self.groups] or [self.rest]
-        if all(each.kind in ("scaled", "plain", "mixed", "over", "unscaled", "zeros") for each in held):
+        if all(
+            each.kind
+            in (
+                GradientKind.SCALED,
+                GradientKind.PLAIN,
+                GradientKind.MIXED,
+                GradientKind.OVER,
+                GradientKind.UNSCALED,
+                GradientKind.ZEROS,
+            )
+            for each in held
+        ):
             return True
-        return False if all(each.kind == "none" for each in held) else None
+        return False if all(each.kind is GradientKind.NONE for each in held) else None
 
-    def doubtful(self) -> State:
+    def havoc_missing_gradients(self) -> State:
         """This state after a call that may have made gradients where there are none, or new ones where a caller left
         some.
         """
         held = (self.rest, *(each for _, each in self.groups))
-        if not any(each.is_empty() or (each.kind == "entry" and each.updated) for each in held):
+        if not any(each.is_empty() or (each.kind is GradientKind.ENTRY and each.updated) for each in held):
             return self
 
         def changed(_: str, before: Gradients) -> Gradients:
-            if before.kind == "entry":
+            if before.kind is GradientKind.ENTRY:
                 return before._replace(updated=0)
-            return before._replace(kind="maybe") if before.is_empty() else before
+            return before._replace(kind=GradientKind.MAYBE) if before.is_empty() else before
 
         return self.all_gradients(changed)
 
-    def with_unknown_gradients(self) -> State:
+    def havoc_gradients(self) -> State:
         """This state where it isn't known how the gradients stand; that something was wrong with them stays."""
-        return self.all_gradients(lambda _, held: Gradients("unknown", told=held.told))
+        return self.all_gradients(lambda _, held: Gradients(GradientKind.UNKNOWN, reported=held.reported))
 
     def with_some_gradients(self) -> State:
         """This state where it turns out that there are gradients: a call out of sight has made them."""
 
         def made(_: str, held: Gradients) -> Gradients:
-            return Gradients("unknown", told=held.told) if held.kind == "maybe" else held
+            return Gradients(GradientKind.UNKNOWN, reported=held.reported) if held.kind is GradientKind.MAYBE else held
 
         return self.all_gradients(made)
 
@@ -163,7 +251,7 @@ class State(NamedTuple):
     def with_gradients(self, optimizer: str, gradients: Gradients) -> State:
         """Those of one optimizer changed."""
         kept = {each for each in self.groups if each[0] != optimizer}
-        return self.but(groups=frozenset(kept | {(optimizer, gradients)}))
+        return self.replace(groups=frozenset(kept | {(optimizer, gradients)}))
 
     def met(self, optimizer: str) -> State:
         """The optimizer's gradients told apart from the rest from here on."""
@@ -173,23 +261,23 @@ class State(NamedTuple):
 
     def all_gradients(self, change: Callable[[str, Gradients], Gradients]) -> State:
         """Every group's gradients changed; the rest's key is ""."""
-        return self.but(
+        return self.replace(
             rest=change("", self.rest), groups=frozenset((key, change(key, each)) for key, each in self.groups)
         )
 
     # --- variables --------------------------------------------------------------------------------------------------
 
-    def look_up(self, key: str | None) -> Abstract | None:
+    def look_up(self, key: str | None) -> AbstractValue | None:
         """What the variable `key` holds."""
         return _variables(self.env).get(key) if key is not None else None
 
-    def holding(self, kind: str) -> frozenset[str]:
+    def holding(self, kind: ValueKind) -> frozenset[str]:
         """The variables that hold something of a kind."""
         return _holding(self.env, kind)
 
     def holds_numbers(self) -> bool:
         """Whether some variable holds a scaled loss, a scale or a norm."""
-        return bool(self.holding("scaled") or self.holding("scale") or self.holding("norm"))
+        return bool(self.holding(ValueKind.SCALED) or self.holding(ValueKind.SCALE) or self.holding(ValueKind.NORM))
 
     def object_of(self, key: str) -> str:
         """The object that a variable stands for on this path, or the part of it."""
@@ -198,7 +286,7 @@ class State(NamedTuple):
                 return held + key[len(name) :]
         return key
 
-    def returned(self, call: ir.Value) -> Abstract | None:
+    def returned(self, call: ir.Value) -> AbstractValue | None:
         """What a call returned that was followed just now."""
         return self.result[1] if self.result is not None and self.result[0] == call.id else None
 
@@ -208,32 +296,37 @@ class State(NamedTuple):
         names += (_names_known(self.facts), _names_grouped(self.groups), _names_scaling(self.scalers))
         return self.forget(sorted(set(re.findall(rf"(?<![\w:]){prefix}\w+", "\n".join(names)))))
 
-    def bind(self, key: str, held: Abstract | None) -> State:
+    def bind(self, key: str, held: AbstractValue | None) -> State:
         """The variable `key` bound anew: what was known of it, and tests that read it, is forgotten."""
         state = self.forget((key,))
-        if held is None or _reads(held.key, key):  # `flag = not flag`: about what was
+        if held is None or held.reads(key):  # `flag = not flag`: about what was
             return state
-        return state.but(env=state.env | {(key, held)})
+        return state.replace(env=state.env | {(key, held)})
 
     def forget(self, keys: Iterable[str]) -> State:
         """Some variables bound anew, to what isn't known."""
         held, known = _names_held(self.env), _names_known(self.facts)
-        calls = "call(" in known
+        calls = _depends_on_calls(self.facts)
         keys = [key for key in keys if calls or key in held or key in known or self._speaks_of(key)]
         if not keys:
             return self
-        owners = {f"call({key.rpartition('.')[0]}." for key in keys}  # a method may read what is stored in its object
         env = frozenset(each for each in self.env if not _is_about(*each, keys))
-        facts = frozenset(
-            fact
-            for fact in self.facts
-            if not any(key in fact[0] and _reads(fact[0], key) for key in keys)
-            and not any(owner in fact[0] for owner in owners)
-        )
-        state = self if env == self.env and facts == self.facts else self.but(env=env, facts=facts)
+        facts = self._facts_without(keys)
+        state = self if env == self.env and facts == self.facts else self.replace(env=env, facts=facts)
         for key in keys:
             state = state._nameless(key)
         return state
+
+    def _facts_without(self, keys: list[str]) -> frozenset[Fact]:
+        """What the path knows of conditions, but for those that some variables have a part in."""
+        # A method may read what is stored in its object.
+        owners = {owner for owner, dot, _ in (key.rpartition(".") for key in keys) if dot}
+        return frozenset(
+            fact
+            for fact in self.facts
+            if not any(reads(fact.condition, key) for key in keys)
+            and not (has_calls(fact.condition) and any(calls_of(fact.condition, owner) for owner in owners))
+        )
 
     def _speaks_of(self, key: str) -> bool:
         return key in _names_grouped(self.groups) or key in _names_scaling(self.scalers)
@@ -244,22 +337,27 @@ class State(NamedTuple):
             return self
 
         def name(old: str) -> str:
-            return "" if _reads(old, key) else old
+            return "" if mentions(old, key) else old
 
-        books: dict[str, dict[str, Standing]] = {}
+        per_optimizer: dict[str, dict[str, OptimizerState]] = {}
         scaled: dict[str, bool] = {}
         for scaler, machine in self.scalers:
-            books.setdefault(name(scaler), {}).update((name(each), standing) for each, standing in machine.books)
+            per_optimizer.setdefault(name(scaler), {}).update((name(each), its) for each, its in machine.per_optimizer)
             scaled[name(scaler)] = machine.scaled
-        scalers = {(each, Machine(scaled=scaled[each], books=frozenset(book.items()))) for each, book in books.items()}
+        scalers = {
+            (each, Machine(scaled=scaled[each], per_optimizer=frozenset(book.items())))
+            for each, book in per_optimizer.items()
+        }
         kept = frozenset((each, held) for each, held in self.groups if each == name(each))
         lost = any(held.kind != self.rest.kind for _, held in self.groups - kept)
-        return self.but(
+        return self.replace(
             rest=UNKNOWN if lost else self.rest,
             scalers=frozenset(scalers),
             groups=kept,
-            carried=frozenset(each for each in self.carried if each[:2] == (name(each[0]), name(each[1]))),
-            doers=frozenset(each for each in self.doers if each[:2] == (name(each[0]), name(each[1]))),
+            carried=frozenset(each for each in self.carried if each.is_of(name(each.scaler), name(each.optimizer))),
+            last_transitions=frozenset(
+                each for each in self.last_transitions if each.is_of(name(each.scaler), name(each.optimizer))
+            ),
             in_sight=frozenset(each for each in self.in_sight if each == name(each)),
         )
 
@@ -274,30 +372,32 @@ class State(NamedTuple):
         scalers = {each for each in self.scalers if each[0] != scaler}
         if machine != _USED_BEFORE:
             scalers.add((scaler, machine))
-        booked = dict(machine.books)
-        return self.but(
+        known = dict(machine.per_optimizer)
+        return self.replace(
             scalers=frozenset(scalers),
-            carried=frozenset(each for each in self.carried if each[0] != scaler or each[1] in booked),
-            doers=frozenset(
-                each for each in self.doers if each[0] != scaler or each[1] in booked or each[1].startswith("#")
+            carried=frozenset(each for each in self.carried if each.scaler != scaler or each.optimizer in known),
+            last_transitions=frozenset(
+                each
+                for each in self.last_transitions
+                if each.scaler != scaler or each.optimizer in known or isinstance(each.optimizer, ScalerCall)
             ),
         )
 
-    def done(self, scaler: str, optimizer: str, call: int) -> State:
+    def with_transition(self, scaler: str, optimizer: str, call: int) -> State:
         """The call that brought an optimizer to its stage, remembered; it is of this iteration."""
-        kept = {each for each in self.doers if each[:2] != (scaler, optimizer)}
-        return self.but(
-            doers=frozenset(kept | {(scaler, optimizer, call)}),
-            carried=frozenset(each for each in self.carried if each[:2] != (scaler, optimizer)),
+        others = {each for each in self.last_transitions if not each.is_of(scaler, optimizer)}
+        return self.replace(
+            last_transitions=frozenset(others | {Transition(scaler, optimizer, call)}),
+            carried=frozenset(each for each in self.carried if not each.is_of(scaler, optimizer)),
         )
 
-    def doer(self, scaler: str, optimizer: str) -> int:
+    def last_transition(self, scaler: str, optimizer: str) -> int:
         """The call that left an optimizer in its stage; 0 where it isn't known."""
-        return next((call for *key, call in self.doers if tuple(key) == (scaler, optimizer)), 0)
+        return next((each.call for each in self.last_transitions if each.is_of(scaler, optimizer)), 0)
 
     def stage(self, scaler: str, optimizer: str) -> Stage:
         """How far an optimizer is since the last update."""
-        return self.machine(scaler).standing(optimizer).stage
+        return self.machine(scaler).optimizer_state(optimizer).stage
 
     def touched(self, scaler: str | None = None) -> set[str]:
         """The optimizers whose gradients a scaler (None: any) has unscaled since its last update, alone or by a step.
@@ -308,85 +408,100 @@ class State(NamedTuple):
 
     def _touches(self) -> list[tuple[str, str, Stage]]:
         return [
-            (scaler, optimizer, standing.stage)
+            (scaler, optimizer, its.stage)
             for scaler, machine in self.scalers
-            for optimizer, standing in machine.books
-            if standing.stage is not Stage.READY
+            for optimizer, its in machine.per_optimizer
+            if its.stage is not Stage.READY
         ]
 
     # --- conditions -------------------------------------------------------------------------------------------------
 
-    def known(self, key: str) -> bool | None:
-        """The truth of a rendered condition on this path."""
-        return _truths(self.facts).get(key)
+    def known(self, condition: Term) -> bool | None:
+        """The truth of a condition on this path."""
+        return _truths(self.facts).get(condition)
 
     @property
-    def absent(self) -> frozenset[str]:
+    def absent(self) -> frozenset[Term]:
         """The variables and attributes that are None on this path."""
         return _absent(self.facts)
 
-    def known_of_sum(self, key: str, by: str) -> list[tuple[str, bool]]:
+    def known_of_sum(self, key: str, by: Term) -> list[Fact]:
         """What is known of `key + by`, said of `key` as if that were its value, if it asks for nothing else of it."""
-        added = f"Add({key},{by})"
-        found = ((fact.replace(added, "\n"), truth) for fact, truth in self.facts if added in fact)
-        return [(fact.replace("\n", key), truth) for fact, truth in found if key not in fact]
+        value = path(key)
+        total, anything = added(value, by), literal(None)
+        about = [fact for fact in self.facts if total in fact.condition.walk()]
+        return [
+            Fact(condition.replaced(total, value), holds)
+            for condition, holds in about
+            if not reads(condition.replaced(total, anything), key)
+        ]
 
-    def known_of_difference(self, key: str, by: str) -> list[tuple[str, bool]]:
+    def known_of_difference(self, key: str, by: Term) -> list[Fact]:
         """What is known of `key`, said of `key + by` as if `key` had become that much less."""
-        name = re.compile(rf"(?<![\w.:]){re.escape(key)}(?![\w.\[])")
-        found = ((name.sub(f"Add({key},{by})", fact), truth) for fact, truth in self.facts if key in fact)
-        return [(fact, truth) for fact, truth in found if f"Add({key}," in fact and f"Add(Add({key}," not in fact]
+        value, anything = path(key), literal(None)
+        about = [fact for fact in self.facts if value in fact.condition.walk()]
+        return [
+            Fact(condition.replaced(value, added(value, by)), holds)
+            for condition, holds in about
+            if not any(each.op == "Add" and each.parts[0] == value for each in condition.walk())
+            if not reads(condition.replaced(value, anything), key)
+        ]
 
-    def multiples(self, key: str) -> list[str]:
-        """The facts that say that `key` is a multiple of something."""
-        start = f"Equal(Modulo({key},"
-        return [fact for fact, holds in self.facts if holds and fact.startswith(start) and fact.endswith("),0)")]
+    def multiples(self, key: str) -> list[Term]:
+        """The conditions on this path that say that `key` is a multiple of something."""
+        about = [(condition, multiple(condition)) for condition, holds in self.facts if holds]
+        return [condition for condition, found in about if found is not None and found[0] == path(key)]
 
-    def with_fact(self, key: str, truth: bool) -> State:
-        """The condition `key` holds (or doesn't) from here on."""
-        facts = {fact for fact in self.facts if fact[0] != key}
-        return self.but(facts=frozenset(facts | {(key, truth)}))
+    def with_fact(self, condition: Term, holds: bool) -> State:
+        """The condition holds (or doesn't) from here on."""
+        facts = {fact for fact in self.facts if fact.condition != condition}
+        return self.replace(facts=frozenset(facts | {Fact(condition, holds)}))
 
 
 # What is asked of parts of a state, many times on the way to the next one that differs.
 
 
 @lru_cache(maxsize=_PARTS)
-def _variables(env: frozenset[tuple[str, Abstract]]) -> dict[str, Abstract]:
+def _variables(env: frozenset[tuple[str, AbstractValue]]) -> dict[str, AbstractValue]:
     return dict(reversed([*env]))  # of two of a name the first
 
 
 @lru_cache(maxsize=_PARTS)
-def _truths(facts: frozenset[tuple[str, bool]]) -> dict[str, bool]:
+def _truths(facts: frozenset[Fact]) -> dict[Term, bool]:
     return dict(reversed([*facts]))
 
 
 @lru_cache(maxsize=_PARTS)
-def _absent(facts: frozenset[tuple[str, bool]]) -> frozenset[str]:
-    return frozenset(fact[len("present(") : -1] for fact, holds in facts if not holds and fact.startswith("present("))
+def _absent(facts: frozenset[Fact]) -> frozenset[Term]:
+    return frozenset(condition.parts[0] for condition, holds in facts if not holds and condition.op == Op.PRESENT)
 
 
 @lru_cache(maxsize=_PARTS)
-def _holding(env: frozenset[tuple[str, Abstract]], kind: str) -> frozenset[str]:
+def _holding(env: frozenset[tuple[str, AbstractValue]], kind: ValueKind) -> frozenset[str]:
     return frozenset(name for name, held in env if held.kind == kind)
 
 
 @lru_cache(maxsize=_PARTS)
-def _objects_held(env: frozenset[tuple[str, Abstract]]) -> list[tuple[str, str]]:
-    return [(name, held.key) for name, held in env if held.kind == "object"]
+def _objects_held(env: frozenset[tuple[str, AbstractValue]]) -> list[tuple[str, str]]:
+    return [(name, held.key) for name, held in env if held.kind is ValueKind.OBJECT]
 
 
 # The keys in a part, in one text: most assignments are to what no state knows of.
 
 
 @lru_cache(maxsize=_PARTS)
-def _names_held(env: frozenset[tuple[str, Abstract]]) -> str:
-    return "\n".join(each for name, held in env for each in (name, held.key))
+def _names_held(env: frozenset[tuple[str, AbstractValue]]) -> str:
+    return "\n".join(each for name, held in env for each in (name, held.names))
 
 
 @lru_cache(maxsize=_PARTS)
-def _names_known(facts: frozenset[tuple[str, bool]]) -> str:
-    return "\n".join(fact for fact, _ in facts)
+def _names_known(facts: frozenset[Fact]) -> str:
+    return "\n".join(names_in(condition) for condition, _ in facts)
+
+
+@lru_cache(maxsize=_PARTS)
+def _depends_on_calls(facts: frozenset[Fact]) -> bool:
+    return any(has_calls(condition) for condition, _ in facts)
 
 
 @lru_cache(maxsize=_PARTS)
@@ -396,24 +511,9 @@ def _names_grouped(groups: frozenset[tuple[str, Gradients]]) -> str:
 
 @lru_cache(maxsize=_PARTS)
 def _names_scaling(scalers: frozenset[tuple[str, Machine]]) -> str:
-    return "\n".join(each for scaler, machine in scalers for each in (scaler, *dict(machine.books)))
+    return "\n".join(each for scaler, machine in scalers for each in (scaler, *dict(machine.per_optimizer)))
 
 
-def _is_about(name: str, held: Abstract, keys: list[str]) -> bool:
+def _is_about(name: str, held: AbstractValue, keys: list[str]) -> bool:
     """Whether a variable is one of some keys, an attribute of one, or holds something that has to do with one."""
-    return any(
-        (key in name and (name == key or name.startswith(f"{key}."))) or (key in held.key and _reads(held.key, key))
-        for key in keys
-    )
-
-
-def _reads(rendered: str, key: str) -> bool:
-    """Whether a rendered condition mentions the variable or attribute `key`."""
-    start = rendered.find(key)
-    while start >= 0:
-        end = start + len(key)
-        before, after = rendered[start - 1 : start], rendered[end : end + 1]
-        if not (before.isalnum() or before == "_") and not (after.isalnum() or after == "_"):
-            return True
-        start = rendered.find(key, end)
-    return False
+    return any((key in name and (name == key or name.startswith(f"{key}."))) or held.reads(key) for key in keys)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.events import is_grad
 from amplint.model.flow.path_conditions import Conditions
-from amplint.model.flow.state import Abstract, State
+from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
@@ -40,19 +40,19 @@ class Tensors:
         self._objects = objects(module)
         self._parts: dict[int, _Parts] = {}
 
-    def held(self, value: ir.Value, state: State) -> Abstract | None:
+    def held(self, value: ir.Value, state: State) -> AbstractValue | None:
         """What a variable bound to `value` holds, if that matters."""
         if state.result is None and self._parts_of(value).is_plain and not state.holds_numbers():
             return None
         if self.is_scale(value, state) and self._is_number(value, state):
-            return Abstract("scale")
+            return AbstractValue(ValueKind.SCALE)
         scaler = self.scaler_of(value, state)
         if scaler is not None:
-            return Abstract("scaled", scaler)
+            return AbstractValue(ValueKind.SCALED, scaler)
         if self.is_norm(value, state):
-            return Abstract("norm")
+            return AbstractValue(ValueKind.NORM)
         if self._objects.is_norm(value) and state.has_gradients() is False:
-            return Abstract("zero")
+            return AbstractValue(ValueKind.ZERO)
         return None
 
     def _is_number(self, value: ir.Value, state: State) -> bool:
@@ -66,7 +66,7 @@ class Tensors:
     def is_scale(self, value: ir.Value, state: State) -> bool:
         """Whether a number is the scale, or computed from it."""
         parts = self._parts_of(value)
-        return parts.reads_scale or self._is_any(parts, "scale", state)
+        return parts.reads_scale or self._is_any(parts, ValueKind.SCALE, state)
 
     def divides(self, call: ir.Call, state: State) -> bool:
         """Whether gradients are multiplied or divided by the scale by hand: `p.grad.mul_(1 / scale)`."""
@@ -77,7 +77,7 @@ class Tensors:
         if isinstance(value, ir.Call):
             func = value.func
             held = state.returned(value)
-            if held is not None and held.kind == "scaled":
+            if held is not None and held.kind is ValueKind.SCALED:
                 return held.key
             if isinstance(func, ir.Attribute):
                 scaler = self._objects.is_scaler(func.base)
@@ -98,7 +98,7 @@ class Tensors:
         if isinstance(value, (ir.Name, ir.Attribute)):
             key = self._objects.own_key(value) if isinstance(value, ir.Name) else self._objects.key(value)
             held = state.look_up(key)
-            if held is not None and held.kind == "scaled":
+            if held is not None and held.kind is ValueKind.SCALED:
                 return held.key
         return self._own_scale(value)
 
@@ -109,12 +109,12 @@ class Tensors:
     def is_norm(self, value: ir.Value, state: State) -> bool:
         """Whether a number depends on the size of gradients: the norm of `p.grad`, or arithmetic on one."""
         held = state.returned(value)
-        if held is not None and held.kind == "norm":
+        if held is not None and held.kind is ValueKind.NORM:
             return True
         parts = self._parts_of(value)
-        return parts.norm_of_grad or self._is_any(parts, "norm", state)
+        return parts.norm_of_grad or self._is_any(parts, ValueKind.NORM, state)
 
-    def _is_any(self, parts: _Parts, kind: str, state: State) -> bool:
+    def _is_any(self, parts: _Parts, kind: ValueKind, state: State) -> bool:
         """Whether a variable that takes part in a value holds something of a kind."""
         keys = state.holding(kind)
         return bool(keys) and any(self._objects.own_key(each) in keys for each in parts.names)

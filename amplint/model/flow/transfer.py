@@ -1,19 +1,35 @@
-"""What each event does to the state of a path; what is kept of it for the rules: the visits, and the misuse found."""
+"""What each event does to the state of a path; what is kept for the rules: event states, violations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from amplint.model.flow.gradients import ENTRY, Gradients, after_clear, after_plain, after_scaled, after_unscale
+from amplint.model.flow.event_states import (
+    MAX_EVENT_STATES,
+    EventStates,
+    Followed,
+    SeveralOptimizersError,
+    TooManyPathsError,
+)
+from amplint.model.flow.gradients import (
+    ENTRY,
+    GradientKind,
+    Gradients,
+    after_clear,
+    after_plain,
+    after_scaled,
+    after_unscale,
+)
 from amplint.model.flow.parameter_ownership import Ownership
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.scaler_enabled import Switches
-from amplint.model.flow.state import Clipped, State
+from amplint.model.flow.state import Clipped, ScalerCall, State
 from amplint.model.flow.tensors import Tensors
-from amplint.model.flow.visits import MAX_VISITS, Followed, Issue, SeveralOptimizersError, TooManyPathsError, Visit
+from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.terms import Op, path, present
 from amplint.model.syntax import ir
 from amplint.model.torch_facts import grad_scaler
 from amplint.model.torch_facts.grad_scaler import TABLE, Call, Error, Stage
@@ -22,10 +38,15 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 
-_USED = ("unscaled", "none", "zeros", "maybe")
-_UPDATED = ("entry", "scaled", "unscaled", "mixed", "unknown")  # where an update may come too early
+_USED = (GradientKind.UNSCALED, GradientKind.NONE, GradientKind.ZEROS, GradientKind.MAYBE)
+_UPDATED = (
+    GradientKind.ENTRY,
+    GradientKind.SCALED,
+    GradientKind.UNSCALED,
+    GradientKind.MIXED,
+    GradientKind.UNKNOWN,
+)  # where an update may come too early
 _OF_AN_OPTIMIZER = ("unscale_", "step", "optimizer_step")
-_UPDATE, _STEP = "#update", "#step"  # in the place of an optimizer, where the last update and step are remembered
 _NO_CHECKS = "No inf checks were recorded"
 
 
@@ -43,24 +64,24 @@ class Transfer:
         self.ownership = module.once(Ownership, several)
         self._tensors = tensors
         self.switches = Switches(self._objects, conditions)
-        self.visits: dict[int, Visit] = {}
-        self.issues: dict[Issue, list[State]] = {}
+        self.event_states: dict[int, EventStates] = {}
+        self.violations: dict[Violation, list[State]] = {}
         self.site = 0  # the call that is being followed
 
-    def visit(self, event: Event, state: State) -> State | None:
-        """The state after an event, whose visit is recorded; None where it raises.
+    def apply(self, event: Event, state: State) -> State | None:
+        """The state after an event, which is kept with those before it; None where it raises.
 
         Raises:
             SeveralOptimizersError: the path has met more optimizers than one, though the file makes no more.
         """
         event = self._resolved(event, state)
-        visit = self.visits.setdefault(event.call.id, Visit(event))
-        if event != visit.event and event not in visit.others:
-            visit.others.append(event)
-        if state not in visit.seen:
-            visit.seen.add(state)
-            visit.states.append(state)
-            if len(visit.states) > MAX_VISITS:
+        reached = self.event_states.setdefault(event.call.id, EventStates(event))
+        if event != reached.event and event not in reached.others:
+            reached.others.append(event)
+        if state not in reached.seen:
+            reached.seen.add(state)
+            reached.states.append(state)
+            if len(reached.states) > MAX_EVENT_STATES:
                 raise TooManyPathsError
         if event.kind in _OF_AN_OPTIMIZER and event.optimizer and self.ownership.is_single:
             if any(key != event.optimizer for key, _ in state.groups):
@@ -70,7 +91,7 @@ class Transfer:
     def end(self, state: State) -> None:
         """The function ends in this state."""
         for each in state.pending:
-            self.visits[each.clip].ends.append(state)
+            self.event_states[each.clip].ends.append(state)
 
     @staticmethod
     def _resolved(event: Event, state: State) -> Event:
@@ -80,16 +101,16 @@ class Transfer:
             optimizer=state.object_of(event.optimizer) if event.optimizer else event.optimizer,
         )
 
-    def _tell(self, issue: Issue, state: State) -> None:
-        states = self.issues.setdefault(issue, [])
+    def _report(self, violation: Violation, state: State) -> None:
+        states = self.violations.setdefault(violation, [])
         if state not in states:
             states.append(state)
 
     def _after(self, event: Event, state: State) -> State | None:
         if event.scaler is not None and event.kind != "opaque":
-            state = state.with_fact(f"present({event.scaler})", True)
+            state = state.with_fact(present(path(event.scaler)), True)
         if event.optimizer and event.kind in _NEEDS_ONE:
-            there = f"present({event.optimizer})"
+            there = present(path(event.optimizer))
             if state.known(there) is False:
                 return None  # None has no such method, and no parameters: it raises
             if self._is_asked_for(event):
@@ -97,7 +118,7 @@ class Transfer:
         if event.kind == "backward":
             return self._after_backward(event, state)
         if event.kind == "opaque":
-            return state.unknown()
+            return state.havoc()
         if event.kind == "zero_grad":
             return self._after_clear(event, state)
         if event.kind == "read" or event.how == "measure":
@@ -138,11 +159,11 @@ class Transfer:
             # `loss.backward(scaler.scale(torch.ones_like(loss)))`: the scale may be in what backward starts from.
             scaler = next((key for arg in event.call.args if (key := self._tensors.scaler_of(arg.value, state))), None)
         if scaler == "":
-            return state.with_unknown_gradients()
+            return state.havoc_gradients()
         reach = self.ownership.reach(event.subject, state) if event.subject is not None else None
         if scaler is None or self.switches.disabled(scaler, state):
             if scaler is not None:
-                state = state.but(pending=frozenset())
+                state = state.replace(pending=frozenset())
             origin = call if scaler is None else 0  # what a disabled scaler leaves plain is plain rightly
 
             def plain(optimizer: str, before: Gradients) -> Gradients:
@@ -155,14 +176,14 @@ class Transfer:
             return state.all_gradients(plain)
         for each in state.pending:
             if not each.stepped:  # after its step a backward is the next optimizer's, and no micro step
-                self.visits[each.clip].backward_first = True
+                self.event_states[each.clip].backward_first = True
         enabled = scaler
 
         def scaled(optimizer: str, before: Gradients) -> Gradients:
             hits = self.ownership.hits(reach, optimizer, state)
             return before if hits is False else after_scaled(before, enabled, call, hits is True)
 
-        return state.all_gradients(scaled).but(pending=frozenset())
+        return state.all_gradients(scaled).replace(pending=frozenset())
 
     @staticmethod
     def _is_stepped(state: State, optimizer: str) -> bool:
@@ -183,15 +204,19 @@ class Transfer:
                 clears = True
             if clears is None:
                 if before.is_empty() or not self.ownership.is_alone(state):
-                    return before if before.is_empty() else Gradients("unknown", told=before.told)
-                return Gradients("maybe", by=before.by, used=before.used)
+                    return before if before.is_empty() else Gradients(GradientKind.UNKNOWN, reported=before.reported)
+                return Gradients(GradientKind.MAYBE, by=before.by, used=before.used)
             return after_clear(before, call.id, to_none) if clears else before
 
         return state.all_gradients(cleared)
 
     def _clears_the_model(self, event: Event, held: Gradients, state: State) -> bool:
         """Whether what is cleared is the only model that the last backward gave gradients, for the one optimizer."""
-        backward = self.visits.get(held.origin) if held.kind == "scaled" and self.ownership.is_alone(state) else None
+        backward = (
+            self.event_states.get(held.origin)
+            if held.kind is GradientKind.SCALED and self.ownership.is_alone(state)
+            else None
+        )
         if backward is None or backward.event.subject is None or event.optimizer is None:
             return False
         return self.ownership.is_made_by(backward.event.subject, event.optimizer, state)
@@ -199,44 +224,61 @@ class Transfer:
     def _after_clip(self, event: Event, state: State) -> State:
         call = event.call.id
         clipped, certain = self.ownership.among(event.subject, state)
-        self.visits[call].clipped.update(clipped if certain else ())
+        self.event_states[call].clipped.update(clipped if certain else ())
         held = {each: state.gradients_of(each) for each in clipped}
         pending = {each.clip for each in state.pending}
         scaled = [
             each
             for each, its in held.items()
-            if (its.kind == "scaled" or (its.kind == "mixed" and its.origin and (certain or len(state.groups) <= 1)))
+            if (
+                its.kind is GradientKind.SCALED
+                or (its.kind is GradientKind.MIXED and its.origin and (certain or len(state.groups) <= 1))
+            )
             and (
-                not its.told or its.told in pending or (self._is_told_of_a_clip(its) and self._is_anothers(its, state))
+                not its.reported
+                or its.reported in pending
+                or (self._is_of_reported_clip(its) and self._is_anothers(its, state))
             )
             and not self._is_off(its.scaler, state)
         ]
         first = held[clipped[0]]
-        if not certain and any(key.startswith("enabled(") and not on for key, on in state.facts):
+        if not certain and any(condition.op == Op.ENABLED and not on for condition, on in state.facts):
             scaled = [each for each in scaled if held[each].sure]  # by another scaler than the one that is off
         if scaled and (certain or not state.touched() or self._is_anothers(held[scaled[0]], state)):
             its = held[scaled[0]]
-            # A second clip of the same gradients is told only if the first turns out to be right.
-            cause, how = (its.told, "again") if its.told in pending - {call} else (its.origin, its.kind)
-            self._tell(Issue("AMP401", call, cause, call, its.scaler, scaled[0], how), state)
+            # A second clip of the same gradients is reported only if the first turns out to be right.
+            if its.reported in pending - {call}:
+                violation = Violation(
+                    ViolationKind.CLIP_OF_SCALED_AGAIN, call, its.reported, call, its.scaler, scaled[0]
+                )
+            else:
+                violation = Violation(
+                    ViolationKind.CLIP_OF_SCALED, call, its.origin, call, its.scaler, scaled[0], gradients=its.kind
+                )
+            self._report(violation, state)
             for each in scaled:
-                told = held[each]._replace(told=held[each].told or call)
-                state = state.with_gradients(each, told) if each else state.but(rest=told)
-        elif all(its.kind == "entry" for its in held.values()) and not state.touched():
-            self._tell(Issue("AMP401", call, 0, call, "", clipped[0], "entry"), state)
+                reported = held[each]._replace(reported=held[each].reported or call)
+                state = state.with_gradients(each, reported) if each else state.replace(rest=reported)
+        elif all(its.kind is GradientKind.ENTRY for its in held.values()) and not state.touched():
+            self._report(Violation(ViolationKind.CLIP_OF_CALLERS_GRADIENTS, call, 0, call, "", clipped[0]), state)
         elif all(
-            its.kind in _USED and self._is_used(its) and not self._is_told_of_a_clip(its) for its in held.values()
+            its.kind in _USED and self._is_used(its) and not self._is_of_reported_clip(its) for its in held.values()
         ) and not self.switches.disabled(first.scaler, state):
-            self._tell(Issue("AMP419", call, first.used, call, first.scaler, clipped[0], site=self.site), state)
+            self._report(
+                Violation(
+                    ViolationKind.CLIP_AFTER_STEP, call, first.used, call, first.scaler, clipped[0], site=self.site
+                ),
+                state,
+            )
         alone = certain or len(clipped) == 1
-        return (self._over(event, clipped, state) if alone else state).but(
+        return (self._over(event, clipped, state) if alone else state).replace(
             pending=state.pending | {Clipped(call, self.site)}
         )
 
     def _is_off(self, scaler: str, state: State) -> bool:
         """Whether a scaler is off on this path, or one is absent that may be the same, as what a helper was given."""
         known = self._objects
-        absent = (key[8:-1] for key, there in state.facts if not there and key.startswith("present("))
+        absent = (each.name for each in state.absent if each.is_path)
         return self.switches.disabled(scaler, state) or any(
             known.is_scalers(key) and not known.made_by(key) for key in absent if key != scaler
         )
@@ -246,19 +288,19 @@ class Transfer:
         """Whether the scaler has stepped all optimizers that it unscaled, and a backward came after that: what is
         clipped then is another optimizer's, or is clipped in vain.
         """
-        stages = {standing.stage for _, machine in state.scalers for _, standing in machine.books}
+        stages = {its.stage for _, machine in state.scalers for _, its in machine.per_optimizer}
         return stages == {Stage.STEPPED} and all(
-            its.origin != scaled.origin for _, its in state.groups if its.kind == "unscaled"
+            its.origin != scaled.origin for _, its in state.groups if its.kind is GradientKind.UNSCALED
         )
 
-    def _is_told_of_a_clip(self, held: Gradients) -> bool:
-        found = self.visits.get(held.told)
-        return held.told < 0 or (found is not None and found.event.kind == "clip")
+    def _is_of_reported_clip(self, held: Gradients) -> bool:
+        found = self.event_states.get(held.reported)
+        return held.reported < 0 or (found is not None and found.event.kind == "clip")
 
     def _is_used(self, held: Gradients) -> bool:
         """Whether the scaler has stepped with gradients that it unscaled."""
-        step = self.visits.get(held.used)
-        return bool(held.by) and step is not None and (held.kind == "unscaled" or step.event.kind == "step")
+        step = self.event_states.get(held.used)
+        return bool(held.by) and step is not None and (held.kind is GradientKind.UNSCALED or step.event.kind == "step")
 
     def _after_read(self, event: Event, state: State) -> State:
         """Gradients read for their size, or changed by what has no scale."""
@@ -268,22 +310,27 @@ class Transfer:
         scaled = [
             each
             for each, its in held.items()
-            if its.kind == "scaled" and not its.told and not self._is_off(its.scaler, state)
+            if its.kind is GradientKind.SCALED and not its.reported and not self._is_off(its.scaler, state)
         ]
         if scaled and (certain or not state.touched()):
             its = held[scaled[0]]
-            self._tell(Issue("AMP409", call, its.origin, call, its.scaler, scaled[0], event.how), state)
-        elif all(its.kind == "entry" for its in held.values()) and not state.touched():
-            self._tell(Issue("AMP409", call, 0, call, "", read[0], "entry"), state)
-        return state.but(pending=state.pending | {Clipped(call, self.site)})
+            self._report(Violation(ViolationKind.READ_OF_SCALED, call, its.origin, call, its.scaler, scaled[0]), state)
+        elif all(its.kind is GradientKind.ENTRY for its in held.values()) and not state.touched():
+            self._report(Violation(ViolationKind.READ_OF_CALLERS_GRADIENTS, call, 0, call, "", read[0]), state)
+        return state.replace(pending=state.pending | {Clipped(call, self.site)})
 
     def _over(self, event: Event, optimizers: Iterable[str], state: State) -> State:
         """Scaled gradients on top of unscaled ones meet what uses them."""
         for optimizer in optimizers:
             held = state.gradients_of(optimizer)
-            if held.kind == "over" and not held.told and not self.switches.disabled(held.scaler, state):
-                self._tell(Issue("AMP411", held.by, held.origin, event.call.id, held.scaler, optimizer), state)
-                state = state.with_gradients(optimizer, held._replace(told=event.call.id))
+            if held.kind is GradientKind.OVER and not held.reported and not self.switches.disabled(held.scaler, state):
+                self._report(
+                    Violation(
+                        ViolationKind.BACKWARD_ON_UNSCALED, held.by, held.origin, event.call.id, held.scaler, optimizer
+                    ),
+                    state,
+                )
+                state = state.with_gradients(optimizer, held._replace(reported=event.call.id))
         return state
 
     # --- steps past the scaler --------------------------------------------------------------------------------------
@@ -292,22 +339,29 @@ class Transfer:
         optimizer = event.optimizer or ""
         held = state.gradients_of(optimizer)
         for clip, site, _ in () if held.is_empty() else state.pending:
-            self.visits[clip].followed.add(Followed(optimizer, state.facts, site))
-            if held.kind not in ("plain", "none", "zeros", "maybe") and event.call not in self.visits[clip].bypasses:
-                self.visits[clip].bypasses.append(event.call)
+            self.event_states[clip].followed.add(Followed(optimizer, state.facts, site))
+            if (
+                held.kind not in (GradientKind.PLAIN, GradientKind.NONE, GradientKind.ZEROS, GradientKind.MAYBE)
+                and event.call not in self.event_states[clip].bypasses
+            ):
+                self.event_states[clip].bypasses.append(event.call)
         state = self._over(event, [optimizer], state)
         held = state.gradients_of(optimizer)
-        how = ""
-        if held.kind in ("scaled", "mixed"):
-            how = held.kind
-        elif held.kind == "unscaled" and held.by:
-            how = "again" if held.used else "unchecked"
-        told = held.told and not self._is_told_of_a_clip(held)
-        if not how or told or not held.scaler or self._is_off(held.scaler, state):
+        kind: ViolationKind | None = None
+        if held.kind in (GradientKind.SCALED, GradientKind.MIXED):
+            kind = ViolationKind.DIRECT_STEP_OF_SCALED
+        elif held.kind is GradientKind.UNSCALED and held.by:
+            kind = ViolationKind.DIRECT_STEP_AGAIN if held.used else ViolationKind.DIRECT_STEP_UNCHECKED
+        reported = held.reported and not self._is_of_reported_clip(held)
+        if kind is None or reported or not held.scaler or self._is_off(held.scaler, state):
             return state.with_gradients(optimizer, held._replace(used=event.call.id)) if optimizer else state
-        self._tell(Issue("AMP402", event.call.id, held.origin, event.call.id, held.scaler, optimizer, how), state)
-        known = held.told if how == "unchecked" else event.call.id  # only what overflows is wrong then
-        return state.with_gradients(optimizer, held._replace(told=known, used=event.call.id))
+        gradients = held.kind if kind is ViolationKind.DIRECT_STEP_OF_SCALED else None
+        self._report(
+            Violation(kind, event.call.id, held.origin, event.call.id, held.scaler, optimizer, gradients), state
+        )
+        # Of a step without a look for inf only what overflows is wrong.
+        known = held.reported if kind is ViolationKind.DIRECT_STEP_UNCHECKED else event.call.id
+        return state.with_gradients(optimizer, held._replace(reported=known, used=event.call.id))
 
     # --- the scaler's own methods -----------------------------------------------------------------------------------
 
@@ -322,138 +376,181 @@ class Transfer:
         held = state.gradients_of(optimizer)
         machine = state.machine(scaler)
         if not optimizer:  # each may be another one: none is there yet
-            machine = machine._replace(books=frozenset(each for each in machine.books if each[0]))
-        stage = machine.standing(optimizer).stage
-        empty = grad_scaler.Gradients.NONE if held.kind == "none" and optimizer else grad_scaler.Gradients.FLOAT
+            machine = machine._replace(per_optimizer=frozenset(each for each in machine.per_optimizer if each[0]))
+        stage = machine.optimizer_state(optimizer).stage
+        empty = (
+            grad_scaler.Gradients.NONE if held.kind is GradientKind.NONE and optimizer else grad_scaler.Gradients.FLOAT
+        )
         after, error = machine.after(Call(event.kind, optimizer, empty))
         if error is not None:
             self._raises(event, scaler, optimizer, error, state)
             return self.switches.off(scaler, state)
-        if stage is Stage.READY and optimizer and (not held.told or self._is_told_of_a_clip(held)):
+        if stage is Stage.READY and optimizer and (not held.reported or self._is_of_reported_clip(held)):
             state = self._look_through(event, scaler, optimizer, held, state)
         elif stage is Stage.UNSCALED:
             state = self._over(event, [optimizer], state)
-            doer = state.doer(scaler, optimizer)
-            if held.is_empty() and held.origin and not held.told and event.kind == "step":
-                self._tell(
-                    Issue("AMP407", event.call.id, held.cleared, event.call.id, scaler, optimizer, "lost"), state
+            last_transition = state.last_transition(scaler, optimizer)
+            if held.is_empty() and held.origin and not held.reported and event.kind == "step":
+                self._report(
+                    Violation(
+                        ViolationKind.STEP_OF_LOST_GRADIENTS,
+                        event.call.id,
+                        held.cleared,
+                        event.call.id,
+                        scaler,
+                        optimizer,
+                    ),
+                    state,
                 )
-                state = state.with_gradients(optimizer, held._replace(told=event.call.id))
-            if held.kind in ("scaled", "mixed") and held.sure and doer and not held.told:
+                state = state.with_gradients(optimizer, held._replace(reported=event.call.id))
+            if (
+                held.kind in (GradientKind.SCALED, GradientKind.MIXED)
+                and held.sure
+                and last_transition
+                and not held.reported
+            ):
                 # They came behind the unscale_: nothing divides them any more.
-                self._tell(Issue("AMP411", doer, held.origin, event.call.id, scaler, optimizer, "behind"), state)
-                state = state.with_gradients(optimizer, held._replace(told=event.call.id))
-        state = state.with_machine(scaler, after).done(scaler, optimizer, event.call.id)
+                self._report(
+                    Violation(
+                        ViolationKind.BACKWARD_BEHIND_UNSCALE,
+                        last_transition,
+                        held.origin,
+                        event.call.id,
+                        scaler,
+                        optimizer,
+                    ),
+                    state,
+                )
+                state = state.with_gradients(optimizer, held._replace(reported=event.call.id))
+        state = state.with_machine(scaler, after).with_transition(scaler, optimizer, event.call.id)
         if not optimizer:
             return state.all_gradients(
-                lambda _, before: before if before.is_empty() else Gradients("unknown", told=before.told)
+                lambda _, before: (
+                    before if before.is_empty() else Gradients(GradientKind.UNKNOWN, reported=before.reported)
+                )
             )
         for other, its in state.groups:
             if other != optimizer and (
                 self.ownership.share(optimizer, other, state) or self._objects.may_be_one(optimizer, other)
             ):
-                state = state.with_gradients(other, Gradients("unknown", told=its.told))
+                state = state.with_gradients(other, Gradients(GradientKind.UNKNOWN, reported=its.reported))
         held = state.gradients_of(optimizer)
         if stage is Stage.READY:
             held = after_unscale(held, scaler, event.call.id)
         if event.kind == "step":
             held = held._replace(used=event.call.id)
-            state = state.done(scaler, _STEP, event.call.id)
+            state = state.with_transition(scaler, ScalerCall.STEP, event.call.id)
         return state.with_gradients(optimizer, held)
 
     def _raises(self, event: Event, scaler: str, optimizer: str, error: Error, state: State) -> None:
         """The scaler raises: what to say of it."""
-        call, carried = event.call.id, state.is_carried(scaler, optimizer)
-        doer = state.doer(scaler, optimizer)
-        code, how, at = "AMP418", event.kind, call
+        call, last = event.call.id, state.last_transition(scaler, optimizer)
         if error in TABLE.values():
-            code, how = "AMP406", ""
-            if error == TABLE["unscale_", Stage.UNSCALED]:
-                code = "AMP405"
-            if carried:
-                how = "carried"
-                if code == "AMP406":
-                    code, at = "AMP404", state.doer(scaler, _STEP) or call
+            violations = [self._out_of_order(event, scaler, optimizer, error, state)]
         elif error.message.startswith(_NO_CHECKS):
-            code, how, doer = "AMP407", "raises", state.gradients_of(optimizer).cleared
-            if state.gradients_of(optimizer).told:
-                return
-        elif "_scale is None" not in error.message:
-            return
-        elif told := self._unscaled(state, call, scaler):
-            for each in told:
-                self._tell(each, state)
-            return
-        self._tell(Issue(code, at, doer, call, scaler, optimizer, how), state)
+            held = state.gradients_of(optimizer)
+            violation = Violation(ViolationKind.STEP_WITHOUT_CHECK, call, held.cleared, call, scaler, optimizer)
+            violations = [] if held.reported else [violation]
+        elif "_scale is None" in error.message:
+            early = Violation(ViolationKind.CALL_BEFORE_SCALE, call, last, call, scaler, optimizer)
+            violations = self._unscaled(state, call, scaler) or [early]
+        else:
+            violations = []
+        for violation in violations:
+            self._report(violation, state)
+
+    @staticmethod
+    def _out_of_order(event: Event, scaler: str, optimizer: str, error: Error, state: State) -> Violation:
+        """What is wrong with a call that the scaler refuses for the stage that the optimizer is in."""
+        call, last = event.call.id, state.last_transition(scaler, optimizer)
+        carried = state.is_carried(scaler, optimizer)
+        if error == TABLE["unscale_", Stage.UNSCALED]:
+            return Violation(ViolationKind.UNSCALE_TWICE, call, last, call, scaler, optimizer, carried=carried)
+        if not carried:
+            return Violation(ViolationKind.CALL_AFTER_STEP, call, last, call, scaler, optimizer)
+        step = state.last_transition(scaler, ScalerCall.STEP) or call
+        return Violation(ViolationKind.STEP_WITHOUT_UPDATE, step, last, call, scaler, optimizer, carried=True)
 
     def _look_through(self, event: Event, scaler: str, optimizer: str, held: Gradients, state: State) -> State:
         """The scaler divides gradients, and looks for inf: what is wrong with them."""
         call = event.call.id
-        found: list[Issue] = []
+        found: list[Violation] = []
         if held.scaler != scaler:
             held = held._replace(updated=0)  # by another scaler, whose scale this one doesn't divide by
-        if held.kind == "entry":
+        if held.kind is GradientKind.ENTRY:
             if event.kind == "unscale_":
                 self._came_scaled(call, scaler, optimizer, state)
         if held.is_empty():
-            if held.kind == "none" or held.origin:
-                found.append(Issue("AMP407", call, held.cleared, call, scaler, optimizer, held.kind))
-        elif held.kind in ("plain", "mixed"):
+            if held.kind is GradientKind.NONE or held.origin:
+                found.append(
+                    Violation(ViolationKind.USE_OF_NO_GRADIENTS, call, held.cleared, call, scaler, optimizer, held.kind)
+                )
+        elif held.kind in (GradientKind.PLAIN, GradientKind.MIXED):
             found += self._plain(held, call, scaler, optimizer)
             if held.updated and held.sure:
                 found.append(self._updated_early(held, call, scaler, optimizer))
-        elif held.kind == "over":
-            found.append(Issue("AMP411", held.by, held.origin, call, scaler, optimizer))
+        elif held.kind is GradientKind.OVER:
+            found.append(Violation(ViolationKind.BACKWARD_ON_UNSCALED, held.by, held.origin, call, scaler, optimizer))
         elif held.updated and held.sure:
-            if held.kind == "unscaled" and event.kind == "unscale_" and held.used:
-                found.append(Issue("AMP406", call, held.used, call, scaler, optimizer, "late"))
+            if held.kind is GradientKind.UNSCALED and event.kind == "unscale_" and held.used:
+                found.append(
+                    Violation(ViolationKind.UNSCALE_AFTER_STEP_AND_UPDATE, call, held.used, call, scaler, optimizer)
+                )
             else:
                 found.append(self._updated_early(held, call, scaler, optimizer))
-        elif held.updated and held.kind == "scaled":
-            self._tell(self._updated_early(held, call, scaler, optimizer), state)
+        elif held.updated and held.kind is GradientKind.SCALED:
+            self._report(self._updated_early(held, call, scaler, optimizer), state)
         elif held.updated and not held.used and event.kind == "step":
             # Unscaled, whatever they were before: no backward has come since.
             found.append(self._updated_early(held._replace(sure=True), call, scaler, optimizer))
         for each in found:
-            self._tell(each, state)
-        return state.with_gradients(optimizer, held._replace(told=call)) if found else state
+            self._report(each, state)
+        return state.with_gradients(optimizer, held._replace(reported=call)) if found else state
 
     def _came_scaled(self, call: int, scaler: str, optimizer: str, state: State) -> None:
         """What `unscale_` says of the clips before it of gradients that the caller left: they were scaled, or it
         raises.
         """
         for each in state.pending:
-            visit = self.visits[each.clip]
-            if not each.stepped and (optimizer in visit.clipped or self.ownership.is_alone(state)):
-                clips = visit.event.kind == "clip" and visit.event.how != "measure"
-                code = "AMP401" if clips else "AMP409"
-                self._tell(Issue(code, each.clip, 0, call, scaler, optimizer, "behind", each.site), state)
+            reached = self.event_states[each.clip]
+            if not each.stepped and (optimizer in reached.clipped or self.ownership.is_alone(state)):
+                clips = reached.event.kind == "clip" and reached.event.how != "measure"
+                kind = ViolationKind.CLIP_BEFORE_UNSCALE if clips else ViolationKind.READ_BEFORE_UNSCALE
+                self._report(Violation(kind, each.clip, 0, call, scaler, optimizer, site=each.site), state)
 
     @staticmethod
-    def _updated_early(held: Gradients, call: int, scaler: str, optimizer: str) -> Issue:
+    def _updated_early(held: Gradients, call: int, scaler: str, optimizer: str) -> Violation:
         """The update that came between gradients' backward and what unscales them."""
-        return Issue("AMP410", held.updated, call, call, scaler, optimizer, held.kind if held.sure else "unsure")
+        gradients = held.kind if held.sure else None
+        return Violation(ViolationKind.UPDATE_BEFORE_USE, held.updated, call, call, scaler, optimizer, gradients)
 
     def _is_used_by_scaler(self, held: Gradients) -> bool:
         """Whether the scaler has had the gradients: then it isn't their misuse that leaves it nothing to check."""
-        found = self.visits.get(held.told)
+        found = self.event_states.get(held.reported)
         return bool(held.by) or (found is not None and found.event.kind in ("unscale_", "step"))
 
-    def _unscaled(self, state: State, call: int, scaler: str) -> list[Issue]:
+    def _unscaled(self, state: State, call: int, scaler: str) -> list[Violation]:
         """The backwards of losses that aren't scaled, where a scaler that never scaled is called behind them."""
-        held = {key: each for key, each in (*state.groups, ("", state.rest)) if each.kind in ("plain", "mixed")}
-        return [issue for key, each in held.items() for issue in self._plain(each, call, scaler, key)]
+        held = {
+            key: each
+            for key, each in (*state.groups, ("", state.rest))
+            if each.kind in (GradientKind.PLAIN, GradientKind.MIXED)
+        }
+        return [one for key, each in held.items() for one in self._plain(each, call, scaler, key)]
 
     @staticmethod
-    def _plain(held: Gradients, call: int, scaler: str, optimizer: str) -> list[Issue]:
+    def _plain(held: Gradients, call: int, scaler: str, optimizer: str) -> list[Violation]:
         """The backwards of losses that aren't scaled, whose gradients the scaler meets in a call."""
-        how = held.kind if held.sure else "unsure"
+        kind = held.kind if held.sure else None
         backwards = (held.origin, *held.more) if held.origin else ()
-        return [Issue("AMP403", each, call, call, scaler, optimizer, how) for each in backwards]
+        return [
+            Violation(ViolationKind.BACKWARD_WITHOUT_SCALE, each, call, call, scaler, optimizer, kind)
+            for each in backwards
+        ]
 
     def _after_update(self, event: Event, scaler: str, state: State) -> State | None:
         if self.switches.disabled(scaler, state):
-            return state.but(pending=frozenset())
+            return state.replace(pending=frozenset())
         assert isinstance(event.call, ir.Call)
         given = "float" if event.call.args else ""
         machine, error = state.machine(scaler).after(Call("update", argument=given))
@@ -462,29 +559,32 @@ class Transfer:
             plain = [] if machine.scaled else self._unscaled(state, call, scaler)
             held = (state.rest, *(each for _, each in state.groups))
             mine = [each for each in held if each.scaler in (scaler, "")]
-            told = any(
-                each.told and not self._is_used_by_scaler(each) and not self._is_told_of_a_clip(each) for each in mine
+            reported = any(
+                each.reported and not self._is_used_by_scaler(each) and not self._is_of_reported_clip(each)
+                for each in mine
             )
             if not machine.scaled:
-                found = [*plain, Issue("AMP418", call, 0, call, scaler, "", "update")]
+                found = [*plain, Violation(ViolationKind.CALL_BEFORE_SCALE, call, 0, call, scaler, "")]
             else:
-                before = state.doer(scaler, _UPDATE)
-                found = [] if told else [Issue("AMP410", call, before, call, scaler, "", "unchecked")]
+                before = state.last_transition(scaler, ScalerCall.UPDATE)
+                found = (
+                    [] if reported else [Violation(ViolationKind.UPDATE_WITHOUT_CHECK, call, before, call, scaler, "")]
+                )
             for each in found:
-                self._tell(each, state)
+                self._report(each, state)
             return self.switches.off(scaler, state)
 
         def updated(_: str, before: Gradients) -> Gradients:
-            if before.kind == "entry" and not before.scaler:  # what the caller left, if this one steps it
+            if before.kind is GradientKind.ENTRY and not before.scaler:  # what the caller left, if this one steps it
                 before = before._replace(scaler=scaler)
             counts = before.scaler == scaler and before.kind in _UPDATED and not given
             return before._replace(updated=event.call.id) if counts else before
 
         return (
             state.all_gradients(updated)
-            .with_machine(scaler, machine._replace(books=frozenset()))
-            .but(in_sight=state.in_sight | {scaler}, pending=frozenset())
-            .done(scaler, _UPDATE, event.call.id)
+            .with_machine(scaler, machine._replace(per_optimizer=frozenset()))
+            .replace(in_sight=state.in_sight | {scaler}, pending=frozenset())
+            .with_transition(scaler, ScalerCall.UPDATE, event.call.id)
         )
 
     def _note_step(self, event: Event, optimizer: str, state: State) -> State:
@@ -492,16 +592,16 @@ class Transfer:
         assert event.scaler is not None
         pending = set[Clipped]()
         for each in state.pending:
-            visit, stage = self.visits[each.clip], state.stage(event.scaler, optimizer)
-            is_its = not visit.clipped or optimizer in visit.clipped
+            reached, stage = self.event_states[each.clip], state.stage(event.scaler, optimizer)
+            is_its = not reached.clipped or optimizer in reached.clipped
             if is_its and stage is not Stage.STEPPED:  # else it raises
-                visit.followed.add(Followed(optimizer, state.facts, each.site))
+                reached.followed.add(Followed(optimizer, state.facts, each.site))
             if stage is Stage.READY:
-                visit.stepped.add((event.scaler, optimizer))
-                if event.call not in visit.steps:
-                    visit.steps.append(event.call)
+                reached.stepped.add((event.scaler, optimizer))
+                if event.call not in reached.steps:
+                    reached.steps.append(event.call)
             pending.add(each._replace(stepped=each.stepped or is_its))
-        return state.but(pending=frozenset(pending)) if pending else state
+        return state.replace(pending=frozenset(pending)) if pending else state
 
     # --- objects ----------------------------------------------------------------------------------------------------
 
@@ -526,7 +626,7 @@ class Transfer:
         if key is None or not self._objects.is_optimizers(key):
             return state
         if self.ownership.is_construction(call, place):
-            return state.with_gradients(key, Gradients("none"))
+            return state.with_gradients(key, Gradients(GradientKind.NONE))
         if state.gradients_of(key).updated and all(self._objects.key(each.value) != key for each in call.args):
             # It may be a new one. What an update made of the one before isn't about it.
             return state.with_gradients(key, ENTRY)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.call_context import Callee, Frame
+from amplint.model.objects.call_context import CallContext, Callee
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from amplint.model import Module
-    from amplint.model.flow.visits import Visit
+    from amplint.model.flow.event_states import EventStates
 
 
-class Unmet:
+class UnreachedEvents:
     """What the paths of one function don't come to: calls of functions, one level deep, and events in those they do."""
 
-    def __init__(self, module: Module, body: ir.Block, followed: Collection[int], visits: Mapping[int, Visit]) -> None:
-        self._calls, self._objects, self._recogniser = module.once(Calls), objects(module), events(module)
+    def __init__(
+        self, module: Module, body: ir.Block, followed: Collection[int], event_states: Mapping[int, EventStates]
+    ) -> None:
+        self._calls, self._objects, self._recogniser = module.once(CallGraph), objects(module), events(module)
         self.sites: dict[int, list[ir.Call]] = {}  # by the callee's id
         self.events: dict[int, Event] = {}  # by their calls' ids, with the caller's objects
         for call in ir.calls_below(body):
@@ -31,7 +33,7 @@ class Unmet:
                 self._note_call(call, callee)
         for function in map(module.function, sorted(followed)):
             if function is not None:
-                self._note_rest(function, visits)
+                self._note_rest(function, event_states)
 
     def _note_call(self, call: ir.Call, callee: Callee) -> None:
         """A call that no path comes to: its parameters are what it is given."""
@@ -40,12 +42,14 @@ class Unmet:
             self.sites.setdefault(callee.function.id, []).append(call)
             own = {name: self._objects.raw_variable(callee.function.scope, name) for name in given}
             keys = {own[name]: self._objects.key(value) for name, value in given.items() if value}
-            self._note(callee.function, Frame({own: key for own, key in keys.items() if key is not None}).translate)
+            self._note(
+                callee.function, CallContext({own: key for own, key in keys.items() if key is not None}).translate
+            )
 
-    def _note_rest(self, function: ir.Function, visits: Mapping[int, Visit]) -> None:
+    def _note_rest(self, function: ir.Function, event_states: Mapping[int, EventStates]) -> None:
         """A function that paths come to, and end in: its parameters are what they are in the events that were met."""
-        every = [each for each in self._recogniser.below(function.body) if each.call.id in visits]
-        met = [(each, visits[each.call.id].event) for each in every]
+        every = [each for each in self._recogniser.below(function.body) if each.call.id in event_states]
+        met = [(each, event_states[each.call.id].event) for each in every]
         names = {own.scaler: each.scaler for own, each in met} | {own.optimizer: each.optimizer for own, each in met}
         self._note(function, lambda own: names.get(own) or own)
 

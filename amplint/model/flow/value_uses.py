@@ -14,7 +14,7 @@ from amplint.model.calls.external_calls import local_function
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.call_context import Frame
+from amplint.model.objects.call_context import CallContext
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import node_of
 
@@ -47,7 +47,7 @@ _BOUND = re.compile(r"(?i)max|min|clip|thr|limit|bound|tol|eps")
 _MANY = 200
 
 
-class Sinks:
+class ValueUses:
     """What becomes of one value. `found` holds the words of what was seen:
 
     logged, compared (with a bound that is no gradient), stored (in an attribute or in what is given from elsewhere),
@@ -62,7 +62,7 @@ class Sinks:
         self._steps = 0
         self.found: set[str] = set()
         self.bounds: list[ir.Value] = []  # what it is compared with
-        with self._objects.within(Frame()):  # the same for whoever asks
+        with self._objects.within(CallContext()):  # the same for whoever asks
             self._up(value)
 
     # --- expressions ------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_sites import Sites, calls_among
+from amplint.model.calls.call_sites import CallSites, calls_among
 from amplint.model.calls.external_calls import local_class, local_function, method
 from amplint.model.flow.open_regions import Regions
 from amplint.model.flow.path_conditions import Conditions
@@ -48,7 +48,7 @@ def _half(module: Module) -> list[Seen]:
 
 def _callers(module: Module, opening: Iterable[_Container]) -> dict[int, _Container]:
     """What calls a function that opens a region, or a layer whose forward does, and its callers."""
-    sites = module.once(Sites)
+    sites = module.once(CallSites)
     found: dict[int, _Container] = {}
     todo = list(opening)
     while todo:
@@ -87,7 +87,7 @@ class _Opens:
 
     def may_open(self) -> Iterable[_Container]:
         """Where a region, what holds one, or what returns one stands."""
-        module, sites = self._module, self._module.once(Sites)
+        module, sites = self._module, self._module.once(CallSites)
         classes = sites.reached(module.meaning(AUTOCAST, *OLD_AUTOCAST))
         held = sites.reached(calls_among(classes))
         around = {each.id: each for value in held if (each := ir.function_of(value)) is not None}

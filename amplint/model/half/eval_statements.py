@@ -190,7 +190,9 @@ class Run(Calls):
             entered = self._regions.enter(item.context, env.state, self._conditions)
             hidden = self._regions.may_switch(item.context) or self._regions.may_hold(item.context)
             if entered is env.state and hidden:
-                entered = env.state.but(regions=(*env.state.regions, Opened(0, None)))  # not a region that can be seen
+                entered = env.state.replace(
+                    regions=(*env.state.regions, Opened(0, None))
+                )  # not a region that can be seen
             env.state = entered
             if item.target is not None:
                 self.bind(item.target, kind if kind.is_tensor else UNKNOWN_KIND, env)

@@ -85,13 +85,13 @@ class Env:
 
     def within(self, opened: Sequence[Opened]) -> Env:
         """A path that starts here in more regions."""
-        return Env(dict(self.kinds), self.state.but(regions=(*self.state.regions, *opened)))
+        return Env(dict(self.kinds), self.state.replace(regions=(*self.state.regions, *opened)))
 
     def join(self, other: Env) -> None:
         """Keep what holds on this path and on another."""
         self.kinds = {key: join(kind, other.kinds[key]) for key, kind in self.kinds.items() if key in other.kinds}
         if self.state.regions != other.state.regions:
-            self.state = self.state.but(regions=(Opened(0, None),))
+            self.state = self.state.replace(regions=(Opened(0, None),))
 
     def forget_tensors(self) -> None:
         """Know nothing more of dtypes: what follows is for some of them only."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import Calls
-from amplint.model.calls.call_sites import Sites, callers, passed
+from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.call_sites import CallSites, callers, passed
 from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import BY_QUALIFIED, Dtype, dtypes, region_dtypes
 from amplint.model.inference.formulas import (
@@ -76,7 +76,7 @@ class Decided:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._objects = objects(module)
-        self._calls = module.once(Calls)
+        self._calls = module.once(CallGraph)
         self._active: set[int] = set()
         self._depth = 0
         self._given: dict[tuple[int, str], list[ir.Value]] = {}
@@ -478,7 +478,7 @@ def is_off(module: Module, region: Region) -> bool:
     if len(bindings) != 1 or not isinstance(bindings[0], Other) or bindings[0].node is not function:
         return False
     known = {each.id for each in callers(module, function)}
-    for each in module.once(Sites).mentions(function):
+    for each in module.once(CallSites).mentions(function):
         if not isinstance(each.parent, ir.Call) or each.parent.func is not each or each.parent.id not in known:
             return False
     return bool(known) and all(map(is_false, passed(module, function, enabled.name)))

@@ -1,8 +1,8 @@
 """Keys: by what the objects that values are, are known.
 
 A *key* is where an object is kept (`self.scaler`, a variable of one scope), aliases followed while a name has one
-binding. Two keys are taken for two objects, one key for one object. While flow analysis follows a call, `frame` says
-what the callee's parameters and `self` are for the caller: keys are the caller's there.
+binding. Two keys are taken for two objects, one key for one object. While flow analysis follows a call, `call_context`
+says what the callee's parameters and `self` are for the caller: keys are the caller's there.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from amplint.model.names.tables import item_at
-from amplint.model.objects.call_context import Frame, Recognised
+from amplint.model.objects.call_context import CallContext, Recognised
 from amplint.model.objects.kept_arguments import Kept, kept_parameters
+from amplint.model.objects.terms import Op, Term, literal, path
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Binding, Imported, Other, Scope
 from amplint.model.syntax.scopes import class_of_self, owner_class
@@ -32,8 +33,8 @@ class Keys:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self.frame = Frame()
-        self._origins: dict[str, str] = {}  # keys that a frame gave -> as the callee has them
+        self.call_context = CallContext()
+        self._origins: dict[str, str] = {}  # keys that a call context gave -> as the callee has them
         self._scopes: list[Scope] = []
         self._numbers: dict[int, int] = {}  # scopes by their identity -> places in that list
         self._keys: dict[int, str | None] = {}
@@ -47,23 +48,23 @@ class Keys:
         self._named_items[item] = key
 
     @contextmanager
-    def within(self, frame: Frame) -> Iterator[None]:
-        """A context in which keys are those of a frame; with an empty one they are the file's own."""
-        before, self.frame = self.frame, frame
+    def within(self, call_context: CallContext) -> Iterator[None]:
+        """A context in which keys are those of a call context; with an empty one they are the file's own."""
+        before, self.call_context = self.call_context, call_context
         try:
             yield
         finally:
-            self.frame = before
+            self.call_context = before
 
     def key(self, value: ir.Value) -> str | None:
         """The key of the object that a value is; None where it is no name, attribute or fixed item."""
         return self._translated(self._raw(value))
 
     def _translated(self, key: str | None) -> str | None:
-        """A key as the frame has it; which it was is remembered, for the roles."""
-        if key is None or not self.frame.aliases:
+        """A key as the call context has it; which it was is remembered, for the roles."""
+        if key is None or not self.call_context.aliases:
             return key
-        found = self._kept_objects.resolved(self.frame.translate(key))
+        found = self._kept_objects.resolved(self.call_context.translate(key))
         found = self._named_items.get(found, found)
         if found != key:
             self._origins.setdefault(found, key)
@@ -75,13 +76,13 @@ class Keys:
 
     @property
     def recognised(self) -> Recognised:
-        """What calls are known to be in the frame."""
-        known = self.frame.recognised
+        """What calls are known to be in the call context."""
+        known = self.call_context.recognised
         if known.origins != len(self._origins):  # more is known of what objects are
             known.origins = len(self._origins)
             for each in (known.callees, known.harmless, known.inert, known.idle):
                 each.clear()
-            if self.frame.aliases or self.frame.classes:
+            if self.call_context.aliases or self.call_context.classes:
                 known.events.clear()
         return known
 
@@ -148,7 +149,7 @@ class Keys:
         return self._translated(key) or key
 
     def raw_variable(self, scope: Scope, name: str) -> str:
-        """The same, whatever the frame."""
+        """The same, whatever the call context."""
         home = scope.home(name)
         return f"{self._number(home)}:{name}" if home is not None else name
 
@@ -172,7 +173,7 @@ class Keys:
         return self._scopes[int(number)]
 
     def raw(self, value: ir.Value) -> str | None:
-        """The key of a value, whatever the frame."""
+        """The key of a value, whatever the call context."""
         return self._raw(value)
 
     def prefix(self, scope: Scope) -> str:
@@ -294,29 +295,49 @@ class Keys:
 
     def render(self, value: ir.Value) -> str | None:
         """A test or index as text that is the same for the same names and values; None where that can't be told."""
-        return self._translated(self._rendered(value))
+        term = self.term(value)
+        return str(term) if term is not None else None
+
+    def term(self, value: ir.Value) -> Term | None:
+        """A test or index as a term; None where it can't be told by names and values."""
+        term, context = self._term(value), self.call_context
+        if term is None or not context.aliases:
+            return term
+        if term.is_path and term.name not in context.values:
+            return path(self._translated(term.name) or term.name)
+        return context.translated(term)
 
     def _rendered(self, value: ir.Value) -> str | None:
+        term = self._term(value)
+        return str(term) if term is not None else None
+
+    def _term(self, value: ir.Value) -> Term | None:
+        """A value as a term, whatever the call context."""
         if isinstance(value, ir.Constant):
-            return repr(value.value)
+            return literal(value.value)
         if isinstance(value, (ir.Name, ir.Attribute, ir.Subscript)):
-            return self._raw(value)
-        if isinstance(value, ir.Call) and not value.unpacks("*") and not value.unpacks("**"):
-            func = self._raw(value.func)
-            given = [self._rendered(arg.value) for arg in value.args]
-            if func is None or None in given:
-                return None
-            return f"call({func};{','.join(str(each) for each in given)})"
-        parts = [self._rendered(child) for child in value.children()]
-        if any(part is None for part in parts):
-            return None
+            key = self._raw(value)
+            return path(key) if key is not None else None
+        if isinstance(value, ir.Call):
+            return self._term_of_call(value)
+        parts = list(map(self._term, value.children()))
+        known = tuple(part for part in parts if part is not None)
+        op: str | None = None
         if isinstance(value, (ir.Unary, ir.Binary, ir.Bool)):
-            return f"{value.op}({','.join(str(part) for part in parts)})"
-        if isinstance(value, ir.Compare):
-            return f"{','.join(value.ops)}({','.join(str(part) for part in parts)})"
-        if isinstance(value, (ir.Sequence, ir.FString)):
-            return f"({','.join(str(part) for part in parts)})"
-        return None
+            op = value.op
+        elif isinstance(value, ir.Compare):
+            op = ",".join(value.ops)
+        elif isinstance(value, (ir.Sequence, ir.FString)):
+            op = Op.DISPLAY
+        return Term(op, parts=known) if op is not None and len(known) == len(parts) else None
+
+    def _term_of_call(self, call: ir.Call) -> Term | None:
+        func = self._raw(call.func)
+        given = [self._term(arg.value) for arg in call.args]
+        known = tuple(each for each in given if each is not None)
+        if func is None or len(known) != len(given) or call.unpacks("*") or call.unpacks("**"):
+            return None
+        return Term(Op.CALL, func, known)
 
     def _local_class(self, func: ir.Value) -> ir.Class | None:
         found = self._module.names.definition(func)
@@ -331,6 +352,19 @@ def _targets(value: ir.Value) -> Iterator[ir.Value]:
     elif isinstance(parent, ir.Sequence) and isinstance(parent.parent, ir.Assign) and parent.parent.value is parent:
         for target in parent.parent.targets:
             yield from (one for one, other in ir.pairs(target, parent) if other is value and one is not target)
+
+
+_UNNAMED = "#"
+
+
+def unnamed_key(number: int) -> str:
+    """The key of a display that has no name, by its id."""
+    return f"{_UNNAMED}{number}"
+
+
+def unnamed_id(key: str) -> int | None:
+    """The id of the display that has no name, by its key; None where the key is another one."""
+    return int(key.removeprefix(_UNNAMED)) if key.startswith(_UNNAMED) else None
 
 
 @lru_cache(maxsize=4096)

@@ -99,7 +99,7 @@ class Objects(Keys):
         return key in self.scalers or self.original(key) in self.scalers
 
     def every_scaler(self) -> set[str]:
-        """All keys of scalers, those too that a frame gave."""
+        """All keys of scalers, those too that a call context gave."""
         return self.scalers | {key for key, own in self._origins.items() if own in self.scalers}
 
     def made_by(self, key: str) -> list[Made]:
@@ -253,7 +253,7 @@ class Objects(Keys):
         return self._constructed[word].get(key, _NOTHING_MADE)
 
     def _assigned_in(self, piece: Piece) -> dict[str, list[tuple[str, ir.Value]]]:
-        """What a piece assigns, by the last word of the key, which is as the file has it, whatever the frame."""
+        """What a piece assigns, by the last word of the key, which is as the file has it, whatever the call context."""
         if piece.first_id not in self._assigned:
             found = self._assigned[piece.first_id] = dict[str, list[tuple[str, ir.Value]]]()
             for statement in piece.statements:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import libcst as cst
 
-from amplint.model.objects.call_context import Frame
+from amplint.model.objects.call_context import CallContext
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
 from amplint.model.syntax.ir import Assigned, Scope
@@ -29,11 +29,11 @@ class _Making(NamedTuple):
 
     call: ir.Call
     cls: ir.Class
-    around: Frame
+    around: CallContext
 
 
 class _Keys(Protocol):
-    """The keys of a module's values, whatever the frame."""
+    """The keys of a module's values, whatever the call context."""
 
     def raw(self, value: ir.Value) -> str | None:
         """The key of a value."""
@@ -123,7 +123,7 @@ class Kept:
     def _find_making(self, key: str) -> _Making | None:
         """How an object is made, by its key: by the one value that is ever bound to it."""
         base, dot, attr = key.rpartition(".")
-        around = Frame()
+        around = CallContext()
         if key.startswith(MADE_HERE) and not dot:
             values = [self._module.value_of(int(key.removeprefix(MADE_HERE)))]
         elif not dot:
@@ -147,14 +147,14 @@ class Kept:
         bindings = self._keys.scope(number).bindings.get(name, ())
         return [each.value if isinstance(each, Assigned) else None for each in bindings]
 
-    def _inside(self, making: _Making, key: str) -> Frame:
+    def _inside(self, making: _Making, key: str) -> CallContext:
         """What the names in the constructor of an object stand for, for who made it."""
         constructor = _constructor(making.cls)
         aliases = {f"self{making.cls.id}": key}
         if constructor is not None:
             prefix = self._keys.prefix(constructor.scope)
             aliases |= {f"{prefix}{name}": given for name, given in self._arguments(making).items()}
-        return Frame(aliases)
+        return CallContext(aliases)
 
     def _is_changed(self, cls: ir.Class, attr: str, times: int | None = None) -> bool:
         """Whether an attribute of a class's objects is set elsewhere than where they are made."""

@@ -76,7 +76,7 @@ class Around:
             inner = self._called(function, depth) if depth else {}
             own = self._regions.decorators(function)
             entries: list[_Way] = [(State(), None), *inner.values()]
-            known = [(state.but(regions=(*state.regions, *own)), site) for state, site in entries]
+            known = [(state.replace(regions=(*state.regions, *own)), site) for state, site in entries]
             self._known[function.id, depth] = known
         return known
 

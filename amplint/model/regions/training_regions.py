@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import Events, events
 from amplint.model.inference.formulas import Formula, both
 from amplint.model.inference.value_sets import Decided, decided
@@ -73,7 +73,7 @@ class _Slice:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._known = objects(module)
-        self._calls = module.once(Calls)
+        self._calls = module.once(CallGraph)
         self._decided: Decided = decided(module)
         self._events: Events = events(module)
         self._seen: set[int] = set()

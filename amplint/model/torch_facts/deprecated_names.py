@@ -6,10 +6,20 @@ What old and new do differently: docs/amp-facts.md, "From old names to new ones"
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from amplint.base.target import Target
+
+
+class LegacyKind(Enum):
+    """What an old name is one of: autocast, the scaler, custom_fwd and custom_bwd, a function of autocast's state."""
+
+    AUTOCAST = auto()
+    GRAD_SCALER = auto()
+    CUSTOM_FUNCTION = auto()
+    STATE_FUNCTION = auto()
 
 
 class Legacy(NamedTuple):
@@ -20,7 +30,7 @@ class Legacy(NamedTuple):
     - "device_type": the keyword `device_type` is added (custom_fwd, custom_bwd)
     """
 
-    code: str
+    kind: LegacyKind
     old: str
     module: str
     name: str
@@ -42,21 +52,48 @@ LEGACY: dict[str, Legacy] = {
     entry.old: entry
     for entry in (
         *(
-            Legacy("AMP101", f"torch.{d}.amp.autocast", "torch.amp", "autocast", d, "1.12", "keywords", OLD_ORDER)
+            Legacy(
+                LegacyKind.AUTOCAST,
+                f"torch.{d}.amp.autocast",
+                "torch.amp",
+                "autocast",
+                d,
+                "1.12",
+                "keywords",
+                OLD_ORDER,
+            )
             for d in ("cuda", "cpu")
         ),
         *(
-            Legacy("AMP102", f"torch.{d}.amp.GradScaler", "torch.amp", "GradScaler", d, "2.3", "front")
+            Legacy(LegacyKind.GRAD_SCALER, f"torch.{d}.amp.GradScaler", "torch.amp", "GradScaler", d, "2.3", "front")
             for d in ("cuda", "cpu")
         ),
         *(
-            Legacy("AMP103", f"torch.cuda.amp.{name}", "torch.amp", name, "cuda", "2.4", "device_type")
+            Legacy(
+                LegacyKind.CUSTOM_FUNCTION, f"torch.cuda.amp.{name}", "torch.amp", name, "cuda", "2.4", "device_type"
+            )
             for name in ("custom_fwd", "custom_bwd")
         ),
-        Legacy("AMP104", "torch.get_autocast_gpu_dtype", "torch", "get_autocast_dtype", "cuda", "2.4", "front"),
-        Legacy("AMP104", "torch.set_autocast_gpu_dtype", "torch", "set_autocast_dtype", "cuda", "2.4", "front"),
+        Legacy(
+            LegacyKind.STATE_FUNCTION,
+            "torch.get_autocast_gpu_dtype",
+            "torch",
+            "get_autocast_dtype",
+            "cuda",
+            "2.4",
+            "front",
+        ),
+        Legacy(
+            LegacyKind.STATE_FUNCTION,
+            "torch.set_autocast_gpu_dtype",
+            "torch",
+            "set_autocast_dtype",
+            "cuda",
+            "2.4",
+            "front",
+        ),
         *(
-            Legacy("AMP104", f"torch.{old.format(d)}", "torch", new, d, "2.4", "front")
+            Legacy(LegacyKind.STATE_FUNCTION, f"torch.{old.format(d)}", "torch", new, d, "2.4", "front")
             for d in ("cpu", "xla", "ipu")
             for old, new in (
                 ("is_autocast_{}_enabled", "is_autocast_enabled"),

@@ -1,6 +1,6 @@
 """GradScaler's state machine, as torch/amp/grad_scaler.py (torch 2.13) has it: one table, and what guards it.
 
-A scaler keeps books: for each optimizer a stage, and whether a check for inf was recorded. Only `update()` clears them.
+A scaler has a state for each optimizer: a stage, and whether a check for inf was recorded. Only `update()` clears them.
 What misuse does to gradients and updates was measured: docs/amp-facts.md, "GradScaler (AMP401 to AMP424)".
 """
 
@@ -56,8 +56,8 @@ class Call(NamedTuple):
     argument: str = ""
 
 
-class Standing(NamedTuple):
-    """An optimizer in the scaler's books."""
+class OptimizerState(NamedTuple):
+    """What a scaler keeps of an optimizer."""
 
     stage: Stage = Stage.READY
     checked: bool = False  # its gradients were looked through for inf
@@ -96,11 +96,11 @@ class Machine(NamedTuple):
 
     enabled: bool = True
     scaled: bool = False
-    books: frozenset[tuple[str, Standing]] = frozenset()
+    per_optimizer: frozenset[tuple[str, OptimizerState]] = frozenset()
 
-    def standing(self, optimizer: str) -> Standing:
+    def optimizer_state(self, optimizer: str) -> OptimizerState:
         """How an optimizer stands."""
-        return next((standing for name, standing in self.books if name == optimizer), Standing())
+        return next((its for name, its in self.per_optimizer if name == optimizer), OptimizerState())
 
     def after(self, call: Call) -> tuple[Machine, Error | None]:
         """The scaler after a call, and what the call raises. An error's message is torch's, or how it begins."""
@@ -117,54 +117,54 @@ class Machine(NamedTuple):
         if call.name == "load_state_dict":
             return self, _EMPTY if call.argument == "empty" else None
         if call.name == "pickle":
-            return self, _IN_BETWEEN if self.books else None
+            return self, _IN_BETWEEN if self.per_optimizer else None
         return self, None
 
     def _unscale(self, call: Call) -> tuple[Machine, Error | None]:
         if not self.scaled:
             return self, _never_scaled("unscale_")
-        standing = self.standing(call.optimizer)
-        after = TABLE["unscale_", standing.stage]
+        optimizer_state = self.optimizer_state(call.optimizer)
+        after = TABLE["unscale_", optimizer_state.stage]
         if isinstance(after, Error):
             return self, after
         error = _refusal(call, half=True)
         if error is not None:
-            return self._with(call.optimizer, standing), error
-        return self._with(call.optimizer, Standing(after, call.gradients is not Gradients.NONE)), None
+            return self._with(call.optimizer, optimizer_state), error
+        return self._with(call.optimizer, OptimizerState(after, call.gradients is not Gradients.NONE)), None
 
     def _step(self, call: Call) -> tuple[Machine, Error | None]:
         if call.argument == "closure":
             return self, _CLOSURE
         if not self.scaled:
             return self, _never_scaled("step")
-        standing = self.standing(call.optimizer)
-        after = TABLE["step", standing.stage]
+        optimizer_state = self.optimizer_state(call.optimizer)
+        after = TABLE["step", optimizer_state.stage]
         if isinstance(after, Error):
             return self, after
-        if standing.stage is Stage.READY and call.kind is not Kind.OWN:
+        if optimizer_state.stage is Stage.READY and call.kind is not Kind.OWN:
             error = _refusal(call, half=call.kind is Kind.PLAIN)
             if error is not None:
-                return self._with(call.optimizer, standing), error
-            standing = Standing(Stage.UNSCALED, call.gradients is not Gradients.NONE)
-        if call.kind is Kind.PLAIN and not standing.checked:
-            return self._with(call.optimizer, standing), _NOT_CHECKED
-        if call.kind is Kind.FUSED and not standing.checked and call.gradients is not Gradients.NONE:
+                return self._with(call.optimizer, optimizer_state), error
+            optimizer_state = OptimizerState(Stage.UNSCALED, call.gradients is not Gradients.NONE)
+        if call.kind is Kind.PLAIN and not optimizer_state.checked:
+            return self._with(call.optimizer, optimizer_state), _NOT_CHECKED
+        if call.kind is Kind.FUSED and not optimizer_state.checked and call.gradients is not Gradients.NONE:
             # Gradients came after an unscale_ that found none. torch then leaves the optimizer unusable.
-            return self._with(call.optimizer, standing), _INT
-        return self._with(call.optimizer, Standing(after, standing.checked)), None
+            return self._with(call.optimizer, optimizer_state), _INT
+        return self._with(call.optimizer, OptimizerState(after, optimizer_state.checked)), None
 
     def _update(self, call: Call) -> tuple[Machine, Error | None]:
         if not self.scaled:
             return self, _never_scaled("update")
         if call.argument == "int":
             return self, _INT
-        if not call.argument and not any(standing.checked for _, standing in self.books):
+        if not call.argument and not any(its.checked for _, its in self.per_optimizer):
             return self, _NOTHING_CHECKED
-        return self._replace(books=frozenset()), None
+        return self._replace(per_optimizer=frozenset()), None
 
-    def _with(self, optimizer: str, standing: Standing) -> Machine:
-        rest = {each for each in self.books if each[0] != optimizer}
-        return self._replace(books=frozenset(rest | {(optimizer, standing)}))
+    def _with(self, optimizer: str, optimizer_state: OptimizerState) -> Machine:
+        rest = {each for each in self.per_optimizer if each[0] != optimizer}
+        return self._replace(per_optimizer=frozenset(rest | {(optimizer, optimizer_state)}))
 
 
 def _refusal(call: Call, half: bool) -> Error | None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.inference.formulas import negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
@@ -80,7 +80,7 @@ def _stops(module: Module, statement: ir.Statement, depth: int) -> bool:
 
 
 def _runs_what_stops(module: Module, call: ir.Call, depth: int) -> bool:
-    callee = module.once(Calls).find(call)
+    callee = module.once(CallGraph).find(call)
     if callee is None or callee.function.is_generator or callee.function.is_async:
         return False
     for each in callee.function.body.statements:

@@ -47,7 +47,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import bases_in_sight
 from amplint.model.inference.dtypes import HALF, Test, dtypes
 from amplint.model.inference.value_sets import decided, is_off
@@ -301,7 +301,7 @@ def _is_read_behind(module: Module, choice: ir.If, cast: ir.Value) -> bool:
 
 def _flags(module: Module, near: Nodes) -> Iterator[Site]:
     """Calls that are given the mode for a flag which decides about a cast."""
-    calls = module.once(Calls)
+    calls = module.once(CallGraph)
     for call in near.calls:
         given = [arg for arg in call.args if not arg.star and _mode(module, arg.value) is True]
         callee = calls.find(call) if given else None

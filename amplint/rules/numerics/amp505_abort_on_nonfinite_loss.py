@@ -91,10 +91,10 @@ def _is_scaled(module: Module, abort: Abort, value: ir.Value) -> bool:
     if _is_reduced(module, asked):
         return False
     losses = _losses(module, asked)
-    for flow, visit in scaler_calls(module, "scale"):
-        subject = visit.event.subject
+    for flow, reached in scaler_calls(module, "scale"):
+        subject = reached.event.subject
         if subject is not None and losses & _losses(module, made_of(module, subject)):
-            if any(runs_with(module, flow, *each) for each in beside(module, flow, abort.decides, visit.event.call)):
+            if any(runs_with(module, flow, *each) for each in beside(module, flow, abort.decides, reached.event.call)):
                 return True
     return False
 

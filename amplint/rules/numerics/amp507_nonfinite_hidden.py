@@ -123,9 +123,9 @@ def check(module: Module) -> Iterator[Finding]:
     for hook in _hooks(module):
         if any(True for _ in scaler_calls(module, "scale")):
             yield _finding(module, hook, _OF_GRADIENTS)
-    for flow, visit in scaler_calls(module, "scale"):
-        subject = visit.event.subject
-        for each in _of_loss(module, flow, visit.event.call, subject, hidden) if subject is not None else ():
+    for flow, reached in scaler_calls(module, "scale"):
+        subject = reached.event.subject
+        for each in _of_loss(module, flow, reached.event.call, subject, hidden) if subject is not None else ():
             if each.at.id not in told:
                 told.add(each.at.id)
                 yield _finding(module, each.at, _OF_LOSS)
@@ -232,8 +232,8 @@ def _stays(at: ir.Node) -> bool:
 
 def _is_before_the_check(module: Module, node: ir.Node) -> bool:
     """Whether gradients are scaled at a node, and the scaler hasn't looked at them since."""
-    for flow, visit in scaler_calls(module, "scale", "step", "unscale_"):
-        event = visit.event
+    for flow, reached in scaler_calls(module, "scale", "step", "unscale_"):
+        event = reached.event
         for place, call in beside(module, flow, node, event.call):
             if not runs_with(module, flow, place, call) or _has_looked(flow, str(event.scaler), place):
                 continue

@@ -181,12 +181,12 @@ def _runs_step(module: Module, call: ir.Call) -> bool:
         return False
     if isinstance(call.parent, ir.With):
         body = call.parent.body
-        return any(places_in(flow, visit.event.call, body) for flow, visit in scaler_calls(module, "scale"))
+        return any(places_in(flow, reached.event.call, body) for flow, reached in scaler_calls(module, "scale"))
     if _is_switched_off(module, call):
         return False
     return any(
-        function is None or flow.container is function or _are_of_one_class(function, visit.event.call)
-        for flow, visit in scaler_calls(module, "scale")
+        function is None or flow.container is function or _are_of_one_class(function, reached.event.call)
+        for flow, reached in scaler_calls(module, "scale")
     )
 
 

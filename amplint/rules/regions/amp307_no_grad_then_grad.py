@@ -54,7 +54,7 @@ from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.base.target import nothing_declared
 from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.statements import line_behind, says_the_same
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import CLIPS, events
 from amplint.model.inference.formulas import contradict
 from amplint.model.inference.value_sets import decided
@@ -296,7 +296,7 @@ def _modes(module: Module, call: ir.Call, owner: ir.Statement) -> dict[str, ir.W
 
 def _runs_below(module: Module, owner: ir.With | ir.Function, call: ir.Call, trained: set[str]) -> Iterator[_Run]:
     """The calls of trained models that a function always makes which is called in a region."""
-    calls = module.once(Calls)
+    calls = module.once(CallGraph)
     callee, modes = calls.find(call), _modes(module, call, owner)
     given = calls.arguments(call, callee) if callee is not None and callee.made is None else None
     if callee is None or given is None or modes is None or not _runs_as_it_is(module, callee.function):

@@ -64,7 +64,7 @@ from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
 from amplint.rules.shared.in_region import cause
 from amplint.rules.shared.loop_rounds import is_brief
-from amplint.rules.shared.scaler_order import visits
+from amplint.rules.shared.scaler_order import reached_events
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -116,15 +116,15 @@ def _fix(module: Module, region: ir.Call, flow: Flow, loop: ir.For | ir.While) -
 
 def _steps(module: Module, flow: Flow) -> Iterator[tuple[ir.For | ir.While, Opened]]:
     """The loops of steps that run in a region entered outside, with that region."""
-    for visit in visits(flow, "step", "optimizer_step"):
-        loops = [each for each in _loops(flow, visit.event.call) if not runs_once(module, each)]
-        optimizer, known = str(visit.event.optimizer), objects(module)
+    for reached in reached_events(flow, "step", "optimizer_step"):
+        loops = [each for each in _loops(flow, reached.event.call) if not runs_once(module, each)]
+        optimizer, known = str(reached.event.optimizer), objects(module)
         if known.classes(optimizer) and not known.owns.get(optimizer):
             continue  # over tensors that are no model's weights, as far as can be seen
-        for state in visit.states:
+        for state in reached.states:
             # The cache lives until the outermost region ends, be it on or off.
             region = module.value(state.regions[0].at) if state.regions else None
-            spanned = [each for each in loops if region is not None and _spans(flow, region, each, visit.event.call)]
+            spanned = [each for each in loops if region is not None and _spans(flow, region, each, reached.event.call)]
             loop = next(iter(spanned), None)
             if loop is not None and region is not None:
                 if is_brief(module, spanned) and _is_opened_anew(module, region):
@@ -188,7 +188,7 @@ def _opens_regions(module: Module, flow: Flow, loop: ir.For | ir.While) -> bool:
 
 
 def _trains_in(flow: Flow, loop: ir.For | ir.While) -> bool:
-    return any(_is_run_by(flow, visit.event.call, loop) for visit in visits(flow, "backward"))
+    return any(_is_run_by(flow, reached.event.call, loop) for reached in reached_events(flow, "backward"))
 
 
 def _goes_without_cache(module: Module, flow: Flow, loop: ir.For | ir.While) -> bool:

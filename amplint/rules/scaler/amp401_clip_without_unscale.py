@@ -58,9 +58,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
+from amplint.model.flow.violations import ViolationKind
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated, only_measures
-from amplint.rules.shared.scaler_order import Found, found, where
+from amplint.rules.shared.scaler_order import Misuse, misuses, where
 from amplint.rules.shared.unscale_fix import ClipFix
 
 if TYPE_CHECKING:
@@ -86,27 +87,29 @@ _ELSEWHERE = "what scales and what steps stands in other functions"
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each clip that meets scaled gradients on some path."""
-    told: set[int] = set()
-    for each in sorted(found(module, "AMP401"), key=lambda each: each.issue.how == "again"):
-        visit = each.visit
-        if each.issue.how == "again" and each.issue.cause in told:
+    reported: set[int] = set()
+    for each in sorted(
+        misuses(module, "AMP401"), key=lambda each: each.violation.kind is ViolationKind.CLIP_OF_SCALED_AGAIN
+    ):
+        reached = each.reached
+        if each.violation.kind is ViolationKind.CLIP_OF_SCALED_AGAIN and each.violation.cause in reported:
             continue
-        if each.issue.at in told or is_compensated(module, visit) or only_measures(visit):
+        if each.violation.at in reported or is_compensated(module, reached) or only_measures(reached):
             continue
         if clips_scaled(module, each):
-            told.add(each.issue.at)
+            reported.add(each.violation.at)
             offered, withheld = ClipFix(module, each).build() if each.here else (None, _ELSEWHERE)
             yield rule.finding(
-                module.span(visit.event.call),
+                module.span(reached.event.call),
                 _message(module, each) + where(module, each),
                 fix=offered,
                 withheld=withheld,
             )
 
 
-def _message(module: Module, clip: Found) -> str:
-    known = clip.issue.cause and clip.issue.how != "again"
-    since = f" (scaled on {module.line(module.value(clip.issue.cause))})" if known else ""
+def _message(module: Module, clip: Misuse) -> str:
+    known = clip.violation.cause and clip.violation.kind is not ViolationKind.CLIP_OF_SCALED_AGAIN
+    since = f" (scaled on {module.line(module.value(clip.violation.cause))})" if known else ""
     to_do = advice(module, clip)
     what = to_do.first(module)
     if to_do.waits:

@@ -52,8 +52,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import line_behind, own_statement, removed, says_the_same
 from amplint.model.flow.analysis import Flow
+from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.objects.scaler_holders import holders
@@ -63,17 +65,17 @@ from amplint.model.torch_facts.names import SCALER
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import FINITE, reads_scale
 from amplint.rules.shared.scaler_order import (
-    Found,
+    Misuse,
     asked_apart,
     calls_of,
-    found,
     home,
     methods_used,
+    misuses,
     one_for_each,
     other_arm_has,
+    reached_events,
     receiver,
     stepping,
-    visits,
     where,
 )
 
@@ -105,44 +107,50 @@ def check(module: Module) -> Iterator[Finding]:
     return one_for_each(module, "AMP402", _judge)
 
 
-def _judge(module: Module, each: Found) -> Finding | None:
+def _judge(module: Module, each: Misuse) -> Finding | None:
     misuse = _misuse(module, each)
     if misuse is None:
         return None
-    flow, visit, optimizer = each.flow, each.visit, module.text(receiver(each.visit.event))
+    flow, reached, optimizer = each.flow, each.reached, module.text(receiver(each.reached.event))
     scaler = _scaler_of_its_loss(module, each)
     if scaler is None:
         return rule.finding(
-            module.span(visit.event.call),
+            module.span(reached.event.call),
             f"{optimizer} {misuse.what}; step it by the scaler that scales its loss{where(module, each)}",
             withheld="which of the scalers that is can't be seen here",
         )
     misuse = misuse._replace(scaler=scaler)
     offered, withheld = (
-        _fix(module, flow, visit, misuse) if each.here else (None, "the loss is scaled in another function")
+        _fix(module, flow, reached, misuse) if each.here else (None, "the loss is scaled in another function")
     )
     name = module.text(_scaler_value(module, flow, scaler))
     only = " only" if misuse.what is _AGAIN else ""
     return rule.finding(
-        module.span(visit.event.call),
+        module.span(reached.event.call),
         f"{optimizer} {misuse.what}; call `{name}.step({optimizer})`{only}{where(module, each)}",
         fix=offered,
         withheld=withheld,
     )
 
 
-def _scaler_of_its_loss(module: Module, each: Found) -> str | None:
+def _scaler_of_its_loss(module: Module, each: Misuse) -> str | None:
     """The scaler whose scale the gradients have, or by which the optimizer is stepped elsewhere if several have a part
     in them; None where that doesn't tell.
     """
-    flow, issue = each.flow, each.issue
-    here = [other.issue for other in found(module, "AMP402") if other.flow is flow and other.issue.at == issue.at]
+    flow, violation = each.flow, each.violation
+    here = [
+        other.violation
+        for other in misuses(module, "AMP402")
+        if other.flow is flow and other.violation.at == violation.at
+    ]
     scalers = {other.scaler for other in here}
-    if any(other.how == "mixed" and not other.cause for other in here):  # of two, of which the last is known
-        scalers |= {str(visit.event.scaler) for visit in visits(flow, "scale")}
+    if any(
+        other.gradients is GradientKind.MIXED and not other.cause for other in here
+    ):  # of two, of which the last is known
+        scalers |= {str(reached.event.scaler) for reached in reached_events(flow, "scale")}
     if len(scalers) > 1:
-        uses = visits(flow, "unscale_", "step")
-        scalers &= {str(visit.event.scaler) for visit in uses if visit.event.optimizer == issue.optimizer}
+        uses = reached_events(flow, "unscale_", "step")
+        scalers &= {str(reached.event.scaler) for reached in uses if reached.event.optimizer == violation.optimizer}
     return scalers.pop() if len(scalers) == 1 else None
 
 
@@ -154,25 +162,29 @@ class _Misuse(NamedTuple):
     always: bool
 
 
-_SAYS = {"scaled": _SCALED, "mixed": _SCALED, "unchecked": _UNCHECKED, "again": _AGAIN}
+_SAYS = {
+    ViolationKind.DIRECT_STEP_OF_SCALED: _SCALED,
+    ViolationKind.DIRECT_STEP_UNCHECKED: _UNCHECKED,
+    ViolationKind.DIRECT_STEP_AGAIN: _AGAIN,
+}
 
 
-def _misuse(module: Module, each: Found) -> _Misuse | None:
-    flow, issue, visit, bad = each.flow, each.issue, each.visit, each.states
-    event, scaler = visit.event, issue.scaler
+def _misuse(module: Module, each: Misuse) -> _Misuse | None:
+    flow, violation, reached, bad = each.flow, each.violation, each.reached, each.states
+    event, scaler = reached.event, violation.scaler
     known = objects(module)
-    owned = bool({issue.optimizer, known.original(issue.optimizer)} & known.owns.keys())
-    sure = owned and all(state.gradients_of(issue.optimizer).sure for state in bad)
+    owned = bool({violation.optimizer, known.original(violation.optimizer)} & known.owns.keys())
+    sure = owned and all(state.gradients_of(violation.optimizer).sure for state in bad)
     if (
         not (sure or _is_the_scalers(module, each))
-        or issue.optimizer in holders(module)
-        or any(_SCALES.search(name) for name in known.classes_of(issue.optimizer))
+        or violation.optimizer in holders(module)
+        or any(_SCALES.search(name) for name in known.classes_of(violation.optimizer))
         or reads_scale(module, event.call)
-        or _is_constant(module, scaler, issue.optimizer)
+        or _is_constant(module, scaler, violation.optimizer)
         or (other_arm_has(module, event.call, "step") and _may_ask_for_amp(flow, scaler, bad, event))
     ):
         return None
-    what = _SAYS[issue.how]
+    what = _SAYS[violation.kind]
     if what is _AGAIN and not calls_of(flow, scaler, "step"):
         what = _UNCHECKED
     if (
@@ -183,7 +195,7 @@ def _misuse(module: Module, each: Found) -> _Misuse | None:
         )
     ):
         return None
-    return _Misuse(what, scaler, len(bad) == len(visit.states))
+    return _Misuse(what, scaler, len(bad) == len(reached.states))
 
 
 def _is_constant(module: Module, scaler: str, optimizer: str) -> bool:
@@ -202,7 +214,7 @@ def _is_constant(module: Module, scaler: str, optimizer: str) -> bool:
 def _may_ask_for_amp(flow: Flow, scaler: str, bad: list[State], step: Event) -> bool:
     """Whether an if that chooses between the steps may ask for AMP: it is optional, or the backward is chosen too."""
     held = [state.gradients_of(str(step.optimizer)).origin for state in bad]
-    backwards = [flow.visits[origin].event.call for origin in held if origin]
+    backwards = [flow.event_states[origin].event.call for origin in held if origin]
     return not flow.surely_enabled(scaler, bad) or any(asked_apart(flow, each, step.call) for each in backwards)
 
 
@@ -225,21 +237,21 @@ def _looks_first(module: Module, flow: Flow, step: Event) -> bool:
     )
 
 
-def _is_the_scalers(module: Module, each: Found) -> bool:
+def _is_the_scalers(module: Module, each: Misuse) -> bool:
     """Whether it is this optimizer's gradients that are scaled.
 
     It is the only one, or the scaler is given it, or it is cleared here and no backward is without a scale of its own
     on the paths that scale: what the same loss does where AMP is off is none of this optimizer's alone.
     """
-    flow, optimizer = each.flow, each.issue.optimizer
+    flow, optimizer = each.flow, each.violation.optimizer
     if stepping(flow) == {optimizer}:
         return True
-    known, scaled = objects(module), flow.visits.get(each.issue.cause)
+    known, scaled = objects(module), flow.event_states.get(each.violation.cause)
     backwards, scales = (
-        [visit for visit in visits(flow, kind) if scaled is None or not _never_meet(visit, scaled)]
+        [reached for reached in reached_events(flow, kind) if scaled is None or not _never_meet(reached, scaled)]
         for kind in ("backward", "scale")
     )
-    cleared = any(visit.event.optimizer == optimizer for visit in visits(flow, "zero_grad"))
+    cleared = any(reached.event.optimizer == optimizer for reached in reached_events(flow, "zero_grad"))
     if cleared and scales and len(backwards) == len(scales):
         return True
     return any(
@@ -252,10 +264,10 @@ def _is_the_scalers(module: Module, each: Found) -> bool:
     )
 
 
-def _never_meet(one: Visit, other: Visit) -> bool:
+def _never_meet(one: EventStates, other: EventStates) -> bool:
     """Whether no path comes to both of two calls, as it would have to know that a flag is set and that it is not."""
     return all(
-        any(first.known(key) is (not truth) for key, truth in second.facts)
+        any(first.known(condition) is (not holds) for condition, holds in second.facts)
         for first in one.states
         for second in other.states
     )
@@ -291,23 +303,23 @@ def _scaler_value(module: Module, flow: Flow, scaler: str) -> ir.Value:
     return next(iter(own), None) or next(given, None) or receiver(calls[0])
 
 
-def _fix(module: Module, flow: Flow, visit: Visit, misuse: _Misuse) -> tuple[Fix | None, str | None]:
-    call, scaler = visit.event.call, misuse.scaler
+def _fix(module: Module, flow: Flow, reached: EventStates, misuse: _Misuse) -> tuple[Fix | None, str | None]:
+    call, scaler = reached.event.call, misuse.scaler
     assert isinstance(call, ir.Call)
     if not all(flow.contains(event.call) for event in calls_of(flow, scaler, "scale", "unscale_", "step", "update")):
         return None, "other functions use the scaler too: step through it in one of them"
     statement = own_statement(call)
     if statement is None or call.args:
         return None, "the step has arguments, or its result is used"
-    if misuse.what is _AGAIN or _steps_behind(flow, visit, scaler):
+    if misuse.what is _AGAIN or _steps_behind(flow, reached, scaler):
         edit = removed(module, statement)
         if edit is None:
             return None, "the step shares its line, or is all that a suite holds"
         return Fix(Applicability.UNSAFE, "Remove the direct step", (edit,)), None
     if any(
-        each.event.optimizer == visit.event.optimizer and not independent(each.event.call, call)
-        for each in visits(flow, "optimizer_step")
-        if each is not visit and not exclusive(each.event.call, call)
+        each.event.optimizer == reached.event.optimizer and not independent(each.event.call, call)
+        for each in reached_events(flow, "optimizer_step")
+        if each is not reached and not exclusive(each.event.call, call)
     ):
         return None, "the optimizer steps directly more than once: step once, through the scaler"
     if not misuse.always:
@@ -315,15 +327,15 @@ def _fix(module: Module, flow: Flow, visit: Visit, misuse: _Misuse) -> tuple[Fix
     value = _scaler_value(module, flow, scaler)
     if not says_the_same(module, value, value, call):
         return None, "the scaler's name says something else here"
-    name, optimizer = module.text(value), module.text(receiver(visit.event))
+    name, optimizer = module.text(value), module.text(receiver(reached.event))
     edits = [Edit(*module.span(call), f"{name}.step({optimizer})")]
     title = f"Call `{name}.step({optimizer})` instead"
-    last = visits(flow, "optimizer_step")[-1]
+    last = reached_events(flow, "optimizer_step")[-1]
     updates = [event.call for event in calls_of(flow, scaler, "update")]
     follows = any(update.id > call.id and not conditions(update, call) for update in updates)
     if not follows and not all(exclusive(update, call) for update in updates):
         return None, f"`{name}.update()` has to follow on every path"
-    if not follows and last is visit:
+    if not follows and last is reached:
         behind = line_behind(module, statement, f"{name}.update()")
         if behind is None:
             return None, f"`{name}.update()` has to follow, and the step shares its line"
@@ -332,11 +344,11 @@ def _fix(module: Module, flow: Flow, visit: Visit, misuse: _Misuse) -> tuple[Fix
     return Fix(Applicability.UNSAFE, title, tuple(edits)), None
 
 
-def _steps_behind(flow: Flow, visit: Visit, scaler: str) -> bool:
+def _steps_behind(flow: Flow, reached: EventStates, scaler: str) -> bool:
     """Whether the scaler steps the same optimizer further down, so that the direct step is the one too many."""
     return any(
-        event.optimizer == visit.event.optimizer
-        and event.call.id > visit.event.call.id
-        and not independent(event.call, visit.event.call)
+        event.optimizer == reached.event.optimizer
+        and event.call.id > reached.event.call.id
+        and not independent(event.call, reached.event.call)
         for event in calls_of(flow, scaler, "step")
     )

@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed, own_statement, says_the_same
 from amplint.model.flow.analysis import Flow
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.event_states import EventStates
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, dominates
@@ -59,15 +59,15 @@ from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
 from amplint.rules.shared.loss_origin import surely_plain
 from amplint.rules.shared.scaler_order import (
-    Found,
+    Misuse,
     asked_apart,
     calls_of,
     one_for_each,
     other_arm_has,
+    reached_events,
     receiver,
     stepping,
     used_elsewhere,
-    visits,
     where,
 )
 
@@ -89,12 +89,12 @@ def check(module: Module) -> Iterator[Finding]:
     return one_for_each(module, "AMP403", _judge)
 
 
-def _judge(module: Module, each: Found) -> Finding | None:
+def _judge(module: Module, each: Misuse) -> Finding | None:
     if not _is_unscaled(module, each):
         return None
-    flow, backward, use = each.flow, each.visit, each.flow.visits[each.issue.meets].event
+    flow, backward, use = each.flow, each.reached, each.flow.event_states[each.violation.meets].event
     if use.kind == "update":
-        use = calls_of(flow, each.issue.scaler, "step", "unscale_")[0]
+        use = calls_of(flow, each.violation.scaler, "step", "unscale_")[0]
     here = each.here and flow.contains(use.call)
     freed = _freed_before(module, flow, backward.event)
     if freed is not None:
@@ -117,7 +117,7 @@ def _freed_before(module: Module, flow: Flow, backward: Event) -> Event | None:
     loss = backward.subject
     if not isinstance(loss, (ir.Name, ir.Attribute)):
         return None
-    for other in (each.event for each in visits(flow, "backward")):
+    for other in (each.event for each in reached_events(flow, "backward")):
         scaled = other.subject
         if (
             isinstance(scaled, ir.Call)
@@ -140,41 +140,43 @@ def _frees_its_graph(backward: ir.Value) -> bool:
     return all(value is None or is_false(value) for value in given)
 
 
-def _second_of_a_graph(module: Module, each: Found, first: Event) -> Finding:
-    call = each.visit.event.call
-    assert each.visit.event.subject is not None
+def _second_of_a_graph(module: Module, each: Misuse, first: Event) -> Finding:
+    call = each.reached.event.call
+    assert each.reached.event.subject is not None
     edit = call_removed(module, call) if each.here else None
     return rule.finding(
         module.span(call),
         f"raises: the scaled backward on {module.line(first.call)} freed the graph of "
-        f"`{module.text(each.visit.event.subject)}`; remove this second backward{where(module, each)}",
+        f"`{module.text(each.reached.event.subject)}`; remove this second backward{where(module, each)}",
         fix=Fix(Applicability.UNSAFE, "Remove the second backward", (edit,)) if edit is not None else None,
         withheld=None if edit is not None else "the call shares its line, is all of a suite, or is in another function",
     )
 
 
-def _is_unscaled(module: Module, each: Found) -> bool:
+def _is_unscaled(module: Module, each: Misuse) -> bool:
     """Whether the scaler surely meets gradients of a loss that nothing in sight has scaled."""
-    flow, issue = each.flow, each.issue
-    backward, use = each.visit, flow.visits[issue.meets]
-    if use.event.kind == "update" and not calls_of(flow, issue.scaler, "step", "unscale_"):
+    flow, violation = each.flow, each.violation
+    backward, use = each.reached, flow.event_states[violation.meets]
+    if use.event.kind == "update" and not calls_of(flow, violation.scaler, "step", "unscale_"):
         return False  # nothing uses them
-    if used_elsewhere(module, flow, issue.scaler, "scale"):
+    if used_elsewhere(module, flow, violation.scaler, "scale"):
         return False
-    if (issue.how == "unsure" and _clears_others(flow, backward, use)) or not surely_plain(module, each):
+    if (violation.gradients is None and _clears_others(flow, backward, use)) or not surely_plain(module, each):
         return False
     # Where the use is asked for too, both ifs may ask for AMP: the scaler is `GradScaler() if amp else None`.
-    flag = not flow.surely_enabled(issue.scaler, each.states) or asked_apart(flow, use.event.call, backward.event.call)
+    flag = not flow.surely_enabled(violation.scaler, each.states) or asked_apart(
+        flow, use.event.call, backward.event.call
+    )
     return not flag or not other_arm_has(module, backward.event.call, "scale")
 
 
-def _clears_others(flow: Flow, backward: Visit, use: Visit) -> bool:
+def _clears_others(flow: Flow, backward: EventStates, use: EventStates) -> bool:
     """Whether the gradients were cleared, before the backward, for another optimizer: they may be that one's."""
-    before = [each.event for each in visits(flow, "zero_grad") if each.event.call.id < backward.event.call.id]
+    before = [each.event for each in reached_events(flow, "zero_grad") if each.event.call.id < backward.event.call.id]
     return bool(before) and before[-1].optimizer in stepping(flow) - {use.event.optimizer}
 
 
-def _fix(module: Module, flow: Flow, backward: Visit, use: Event) -> tuple[Fix | None, str | None]:
+def _fix(module: Module, flow: Flow, backward: EventStates, use: Event) -> tuple[Fix | None, str | None]:
     call = backward.event.call
     assert isinstance(call, ir.Call)
     scaler, loss = receiver(use), backward.event.subject

@@ -54,8 +54,10 @@ from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.statements import line_behind
 from amplint.model.calls.predicates import Predicates
 from amplint.model.flow.analysis import Flow, flows
-from amplint.model.flow.visits import Issue, Visit
+from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.terms import path, present
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import exclusive, loop_of, skipping, upwards
 from amplint.model.torch_facts.grad_scaler import Stage
@@ -64,18 +66,18 @@ from amplint.registry.rule import Rule
 from amplint.rules.shared.accumulation_boundary import SECOND_SCALER, stepped_apart
 from amplint.rules.shared.clips import FINITE, escapes, in_this_file_only
 from amplint.rules.shared.scaler_order import (
-    Found,
+    Misuse,
     always_off,
     calls_of,
-    found,
     home,
     methods_used,
+    misuses,
     on_micro_steps,
     places,
+    reached_events,
     receiver,
     used_by_others,
     used_elsewhere,
-    visits,
     where,
 )
 from amplint.rules.shared.unscale_safety import agree
@@ -96,83 +98,87 @@ rule = Rule(
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each step that comes round to the scaler again without an update."""
-    told: set[object] = set()
-    for each in (*found(module, "AMP404"), *found(module, "AMP405")):
-        if each.issue.code == "AMP405" and on_micro_steps(each):
-            told.add(each.issue.at)  # AMP405 says so
-        place = {objects(module).original(each.issue.scaler), each.issue.at}
-        finding = _judge(module, each) if each.issue.how == "carried" and not place & told else None
+    reported: set[object] = set()
+    for each in (*misuses(module, "AMP404"), *misuses(module, "AMP405")):
+        if each.violation.kind is ViolationKind.UNSCALE_TWICE and on_micro_steps(each):
+            reported.add(each.violation.at)  # AMP405 says so
+        place = {objects(module).original(each.violation.scaler), each.violation.at}
+        finding = _judge(module, each) if each.violation.carried and not place & reported else None
         if finding is not None:
-            told |= place
+            reported |= place
             yield finding
     for flow in flows(module):
-        for visit in visits(flow, "step"):
-            scaler = str(visit.event.scaler)
-            call = visit.event.call.id
-            if always_off(flow, visit) or {objects(module).original(scaler), call} & told:
+        for reached in reached_events(flow, "step"):
+            scaler = str(reached.event.scaler)
+            call = reached.event.call.id
+            if always_off(flow, reached) or {objects(module).original(scaler), call} & reported:
                 continue
             if _outlives(module, flow, scaler):
-                told |= {scaler, call}
-                issue = Issue("AMP404", call, 0, call, scaler, str(visit.event.optimizer))
-                yield _never_updated(module, Found(flow, issue, visit.states), Applicability.UNSAFE)
-        for visit in visits(flow, "unscale_", "step"):
-            if visit.event.call.id not in told and _returns_first(module, flow, visit):
-                told.add(visit.event.call.id)
+                reported |= {scaler, call}
+                violation = Violation(
+                    ViolationKind.STEP_WITHOUT_UPDATE, call, 0, call, scaler, str(reached.event.optimizer)
+                )
+                yield _never_updated(module, Misuse(flow, violation, reached.states), Applicability.UNSAFE)
+        for reached in reached_events(flow, "unscale_", "step"):
+            if reached.event.call.id not in reported and _returns_first(module, flow, reached):
+                reported.add(reached.event.call.id)
                 yield rule.finding(
-                    module.span(visit.event.call),
-                    f"where the gradients are not finite this returns without `{module.text(receiver(visit.event))}"
+                    module.span(reached.event.call),
+                    f"where the gradients are not finite this returns without `{module.text(receiver(reached.event))}"
                     ".update()`, so that the next call raises here; call it on every path",
                     withheld="what else to do with such gradients is yours to say",
                 )
 
 
-def _judge(module: Module, each: Found) -> Finding | None:
+def _judge(module: Module, each: Misuse) -> Finding | None:
     """What is wrong with a call that the next iteration meets without an update."""
-    flow, issue = each.flow, each.issue
-    updates = calls_of(flow, issue.scaler, "update")
-    here = [place for update in updates for place in places(flow, update.call, each.issue_node)]
-    loop = loop_of(each.issue_node)
+    flow, violation = each.flow, each.violation
+    updates = calls_of(flow, violation.scaler, "update")
+    here = [place for update in updates for place in places(flow, update.call, each.node)]
+    loop = loop_of(each.node)
     outside = bool(here) and loop is not None and not any(loop in upwards(ir.statement_of(place)) for place in here)
-    if issue.code == "AMP404" and not outside and _is_misplaced(module, each):
+    if violation.kind is ViolationKind.STEP_WITHOUT_UPDATE and not outside and _is_misplaced(module, each):
         return None
     if not updates:
-        if not _misses_one(module, each) or _updated_elsewhere(module, flow, issue.scaler):
+        if not _misses_one(module, each) or _updated_elsewhere(module, flow, violation.scaler):
             return None
-        sure = in_this_file_only(module, issue.scaler)
+        sure = in_this_file_only(module, violation.scaler)
         return _never_updated(module, each, Applicability.SAFE if sure else Applicability.UNSAFE)
     if outside:
         return rule.finding(
-            module.span(each.issue_node),
+            module.span(each.node),
             "no update() comes before the next iteration, which raises; call it in the loop, behind the last step",
             withheld="an update stands outside of the loop, and would have to move",
         )
-    tests = [test for place in here for test in skipping(each.issue_node, place, "continue")]
-    if not tests and issue.code == "AMP404":
+    tests = [test for place in here for test in skipping(each.node, place, "continue")]
+    if not tests and violation.kind is ViolationKind.STEP_WITHOUT_UPDATE:
         return _never_updated(module, each, Applicability.UNSAFE)
     if not tests or not _is_dynamic(module, each, tests):
         return None
-    name = module.text(receiver(flow.visits[issue.meets].event))
-    apart = stepped_apart(module, flow, issue.scaler) if issue.code == "AMP404" else None
+    name = module.text(receiver(flow.event_states[violation.meets].event))
+    apart = (
+        stepped_apart(module, flow, violation.scaler) if violation.kind is ViolationKind.STEP_WITHOUT_UPDATE else None
+    )
     if apart is not None:
         return rule.finding(
-            module.span(each.issue_node),
+            module.span(each.node),
             f"`{name}.update()` does not come in each iteration, as this step does, so that it raises in the next"
             f"{apart.where}; {apart.cure(module)}, and update this one in each",
             withheld=SECOND_SCALER,
             severity=apart.severity,
         )
     return rule.finding(
-        module.span(each.issue_node),
+        module.span(each.node),
         f"on some path round the loop `{name}.update()` is skipped, so that "
-        f"{module.line(flow.node(issue.meets))} raises in the next iteration; call it on every path"
+        f"{module.line(flow.node(violation.meets))} raises in the next iteration; call it on every path"
         f"{where(module, each)}",
         withheld="on which paths to update, and what to do with the gradients there, is yours to say",
     )
 
 
-def _returns_first(module: Module, flow: Flow, visit: Visit) -> bool:
+def _returns_first(module: Module, flow: Flow, reached: EventStates) -> bool:
     """Whether a method that makes one step, with the scaler of its object, returns before the update of one."""
-    function, event = flow.container, visit.event
+    function, event = flow.container, reached.event
     scaler, optimizer = str(event.scaler), str(event.optimizer)
     if not isinstance(function, ir.Function) or function.cls is None or scaler not in objects(module).made:
         return False
@@ -183,17 +189,17 @@ def _returns_first(module: Module, flow: Flow, visit: Visit) -> bool:
         return False
     tests = [each.test for update in updates for each in skipping(event.call, update, "return")]
     return any(FINITE.search(module.text(test)) for test in tests) and any(
-        state.doer(scaler, optimizer) == event.call.id
+        state.last_transition(scaler, optimizer) == event.call.id
         and state.stage(scaler, optimizer) is not Stage.READY
         and not flow.disabled(scaler, state)
         for state in flow.ends
     )
 
 
-def _is_misplaced(module: Module, each: Found) -> bool:
+def _is_misplaced(module: Module, each: Misuse) -> bool:
     """Whether the update comes too early on each of the paths, so that it is missing further down."""
-    early = [of for of in found(module, "AMP410") if of.issue.how != "unchecked"]
-    states = [state for of in early if of.issue.scaler == each.issue.scaler for state in of.states]
+    early = [of for of in misuses(module, "AMP410") if of.violation.kind is ViolationKind.UPDATE_BEFORE_USE]
+    states = [state for of in early if of.violation.scaler == each.violation.scaler for state in of.states]
     return bool(states) and all(any(agree(mine, theirs.facts) for theirs in states) for mine in each.states)
 
 
@@ -217,32 +223,36 @@ def _is_handed_on(module: Module, scaler: str) -> bool:
     return any(known.is_scaler(arg.value) == scaler for call in calls for arg in call.args)
 
 
-def _misses_one(module: Module, each: Found) -> bool:
+def _misses_one(module: Module, each: Misuse) -> bool:
     """Whether an update is what is missing: an unscale_ before a direct step lacks more, and is AMP402."""
-    flow, issue = each.flow, each.issue
-    if issue.code == "AMP404":
+    flow, violation = each.flow, each.violation
+    if violation.kind is ViolationKind.STEP_WITHOUT_UPDATE:
         return True
-    steps = [visit for visit in visits(flow, "step", "optimizer_step") if visit.event.optimizer == issue.optimizer]
-    direct = {other.issue.at for other in found(module, "AMP402")}
-    absent = f"present({issue.scaler})"
+    steps = [
+        reached
+        for reached in reached_events(flow, "step", "optimizer_step")
+        if reached.event.optimizer == violation.optimizer
+    ]
+    direct = {other.violation.at for other in misuses(module, "AMP402")}
+    absent = present(path(violation.scaler))
     return all(
-        visit.event.kind == "optimizer_step"
-        and (visit.event.call.id not in direct or all(state.known(absent) is False for state in visit.states))
-        for visit in steps
+        reached.event.kind == "optimizer_step"
+        and (reached.event.call.id not in direct or all(state.known(absent) is False for state in reached.states))
+        for reached in steps
     )
 
 
-def _is_dynamic(module: Module, each: Found, tests: list[ir.If]) -> bool:
+def _is_dynamic(module: Module, each: Misuse, tests: list[ir.If]) -> bool:
     """Whether one of the ifs asks for something that an iteration changes, or surely for nothing of AMP's."""
-    loop = loop_of(each.issue_node)
+    loop = loop_of(each.node)
     known = objects(module)
     assigned = set(known.assigned_in(loop)) if loop is not None else set()
     changing = assigned - _counters(module, loop) if loop is not None else set()
 
     def is_flag(test: ir.Value) -> bool:
-        others = each.flow.surely_enabled(each.issue.scaler, each.states) or not each.flow.conditions.may_ask_for_amp(
-            test
-        )
+        others = each.flow.surely_enabled(
+            each.violation.scaler, each.states
+        ) or not each.flow.conditions.may_ask_for_amp(test)
         return others and not known.names_in(test) & assigned
 
     return any(
@@ -273,19 +283,19 @@ def _updated_elsewhere(module: Module, flow: Flow, scaler: str) -> bool:
     return used_elsewhere(module, flow, scaler, "update") or escapes(module, scaler)
 
 
-def _never_updated(module: Module, each: Found, kind: Applicability) -> Finding:
-    step = each.issue_node
+def _never_updated(module: Module, each: Misuse, kind: Applicability) -> Finding:
+    step = each.node
     flow = each.flow if each.here else home(module, step)
     if flow is None:
-        name = module.text(receiver(each.visit.event))
+        name = module.text(receiver(each.reached.event))
         return rule.finding(
-            module.span(each.issue_node),
+            module.span(each.node),
             f"`{name}.update()` never follows, so that the next iteration raises; call it behind the last step",
             withheld="the loop stands in another function",
         )
-    scaler = str(flow.visits[step.id].event.scaler)
+    scaler = str(flow.event_states[step.id].event.scaler)
     steps = calls_of(flow, scaler, "step") or calls_of(flow, scaler, "unscale_")
-    steps = [event for event in steps if flow.contains(event.call)] or [flow.visits[step.id].event]
+    steps = [event for event in steps if flow.contains(event.call)] or [flow.event_states[step.id].event]
     steps = [event for event in steps if loop_of(event.call) is not None] or steps
     name = module.text(receiver(steps[-1]))
     offered: Fix | None = None

@@ -44,13 +44,13 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed
 from amplint.model.flow.analysis import Flow
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.event_states import EventStates
 from amplint.model.objects.event import Event
 from amplint.model.syntax.nesting import dominates
 from amplint.registry.rule import Rule
 from amplint.rules.shared.accumulation_boundary import only_with_several
 from amplint.rules.shared.scaler_order import (
-    Found,
+    Misuse,
     backward_between,
     calls_of,
     fix_at_home,
@@ -73,9 +73,9 @@ def check(module: Module) -> Iterator[Finding]:
     return one_for_each(module, "AMP405", _judge)
 
 
-def _judge(module: Module, each: Found) -> Finding | None:
-    span, first = module.span(each.visit.event.call), each.cause
-    if each.issue.how != "carried":
+def _judge(module: Module, each: Misuse) -> Finding | None:
+    span, first = module.span(each.reached.event.call), each.cause
+    if not each.violation.carried:
         line = f" (first on {module.line(first.call)})" if first is not None else ""
         offered, withheld = fix_at_home(module, each, _fix, _ELSEWHERE)
         return rule.finding(
@@ -86,7 +86,7 @@ def _judge(module: Module, each: Found) -> Finding | None:
             withheld=withheld,
         )
     if _comes_behind_the_update(each):
-        line = module.line(each.flow.node(each.issue.cause))
+        line = module.line(each.flow.node(each.violation.cause))
         return rule.finding(
             span,
             f"gradients are unscaled a second time, which raises: {line} unscales them behind update(), in the "
@@ -103,25 +103,29 @@ def _judge(module: Module, each: Found) -> Finding | None:
     return None
 
 
-def _several(module: Module, each: Found) -> str | None:
+def _several(module: Module, each: Misuse) -> str | None:
     """The condition under which there are several micro steps."""
-    updates = (event.call for event in calls_of(each.flow, each.issue.scaler, "update"))
-    return only_with_several(module, each.flow, each.issue_node, updates)
+    updates = (event.call for event in calls_of(each.flow, each.violation.scaler, "update"))
+    return only_with_several(module, each.flow, each.node, updates)
 
 
-def _comes_behind_the_update(each: Found) -> bool:
+def _comes_behind_the_update(each: Misuse) -> bool:
     """Whether it is another call that an earlier iteration has left without update, and the update comes before it."""
-    issue = each.issue
-    updates = [event.call.id for event in calls_of(each.flow, issue.scaler, "update")]
-    return issue.cause != issue.at and bool(updates) and all(issue.at < update < issue.cause for update in updates)
+    violation = each.violation
+    updates = [event.call.id for event in calls_of(each.flow, violation.scaler, "update")]
+    return (
+        violation.cause != violation.at
+        and bool(updates)
+        and all(violation.at < update < violation.cause for update in updates)
+    )
 
 
-def _fix(module: Module, flow: Flow, visit: Visit, first: Event) -> tuple[Fix | None, str | None]:
-    if not dominates(first.call, visit.event.call):
+def _fix(module: Module, flow: Flow, reached: EventStates, first: Event) -> tuple[Fix | None, str | None]:
+    if not dominates(first.call, reached.event.call):
         return None, "on some paths it is the only one: unscale once, before both, under no condition"
-    if backward_between(module, flow, first.call, visit.event.call):
+    if backward_between(module, flow, first.call, reached.event.call):
         return None, "a backward stands in between: unscale once, behind the last one"
-    edit = call_removed(module, visit.event.call)
+    edit = call_removed(module, reached.event.call)
     if edit is None:
         return None, "the call shares its line, or is all that a suite holds"
     return Fix(Applicability.SAFE, "Remove the second call", (edit,)), None

@@ -48,12 +48,13 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed
 from amplint.model.flow.analysis import Flow
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, dominates
 from amplint.registry.rule import Rule
-from amplint.rules.shared.scaler_order import Found, calls_of, fix_at_home, one_for_each, visits, where
+from amplint.rules.shared.scaler_order import Misuse, calls_of, fix_at_home, one_for_each, reached_events, where
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -73,25 +74,25 @@ def check(module: Module) -> Iterator[Finding]:
     return one_for_each(module, "AMP406", _judge)
 
 
-def _judge(module: Module, each: Found) -> Finding | None:
+def _judge(module: Module, each: Misuse) -> Finding | None:
     step = each.cause
-    if step is None or (each.issue.how == "late" and _is_forgotten(each)):
+    if step is None or (each.violation.kind is ViolationKind.UNSCALE_AFTER_STEP_AND_UPDATE and _is_forgotten(each)):
         return None
     offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
     return rule.finding(
-        module.span(each.visit.event.call),
-        _message(each.flow, each.visit, step, module.line(step.call), each.issue.how) + where(module, each),
+        module.span(each.reached.event.call),
+        _message(each.flow, each.reached, step, module.line(step.call), each.violation.kind) + where(module, each),
         fix=offered,
         withheld=withheld,
     )
 
 
-def _message(flow: Flow, visit: Visit, step: Event, line: str, how: str) -> str:
-    if _is_a_round_of_its_own(flow, visit, step):
+def _message(flow: Flow, reached: EventStates, step: Event, line: str, kind: ViolationKind) -> str:
+    if _is_a_round_of_its_own(flow, reached, step):
         return f"no update() came since the step on {line}, so that this raises; call it behind that step"
-    if visit.event.kind == "step":
+    if reached.event.kind == "step":
         return f"the optimizer was stepped on {line} already, which raises; step once before update()"
-    if how != "late":
+    if kind is ViolationKind.CALL_AFTER_STEP:
         return f"unscale_ comes after the step on {line}, which raises; call it before"
     return (
         f"unscale_ comes after the step on {line}, so that the next step takes scaled gradients for unscaled ones; "
@@ -99,41 +100,41 @@ def _message(flow: Flow, visit: Visit, step: Event, line: str, how: str) -> str:
     )
 
 
-def _is_forgotten(each: Found) -> bool:
+def _is_forgotten(each: Misuse) -> bool:
     """Whether an update behind a late unscale_ lets the scaler forget it."""
     behind = [
         event
-        for event in calls_of(each.flow, each.issue.scaler, "update", "step")
-        if event.call.id > each.issue.at and ir.function_of(event.call) is ir.function_of(each.issue_node)
+        for event in calls_of(each.flow, each.violation.scaler, "update", "step")
+        if event.call.id > each.violation.at and ir.function_of(event.call) is ir.function_of(each.node)
     ]
     return bool(behind) and behind[0].kind == "update"
 
 
-def _is_a_round_of_its_own(flow: Flow, visit: Visit, step: Event) -> bool:
+def _is_a_round_of_its_own(flow: Flow, reached: EventStates, step: Event) -> bool:
     """Whether a backward stands between two calls whose gradients no other step has used."""
-    call = visit.event.call.id
-    backwards = [each.event.call.id for each in visits(flow, "backward", "opaque")]
+    call = reached.event.call.id
+    backwards = [each.event.call.id for each in reached_events(flow, "backward", "opaque")]
     last = max((number for number in backwards if step.call.id < number < call), default=0)
-    return bool(last) and not any(last < each.event.call.id < call for each in visits(flow, "step"))
+    return bool(last) and not any(last < each.event.call.id < call for each in reached_events(flow, "step"))
 
 
-def _fix(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
-    call = visit.event.call
-    if visit.event.kind == "unscale_":
-        clips = visits(flow, "clip")
+def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple[Fix | None, str | None]:
+    call = reached.event.call
+    if reached.event.kind == "unscale_":
+        clips = reached_events(flow, "clip")
         if any(each.event.call.id > call.id for each in clips):
             return None, "move it before the step, with the clipping that it is for"
-        others = calls_of(flow, str(visit.event.scaler), "unscale_")
+        others = calls_of(flow, str(reached.event.scaler), "unscale_")
         if clips and not any(
-            each.call.id < call.id and each.optimizer == visit.event.optimizer and not conditions(each.call, call)
+            each.call.id < call.id and each.optimizer == reached.event.optimizer and not conditions(each.call, call)
             for each in others
         ):
             return None, "it may be meant for the clipping before the step: move it there"
-    if _is_a_round_of_its_own(flow, visit, step):
+    if _is_a_round_of_its_own(flow, reached, step):
         return None, "what is missing is `update()` behind the first step"
     if not dominates(step.call, call):
         return None, "on some paths it is the only one: step once, under no condition"
-    scaler = str(visit.event.scaler)
+    scaler = str(reached.event.scaler)
     stepped = {event.optimizer for event in calls_of(flow, scaler, "step")}
     if any(event.optimizer not in stepped for event in calls_of(flow, scaler, "unscale_")):
         return None, "another optimizer is unscaled and never stepped: it may be meant for that one"

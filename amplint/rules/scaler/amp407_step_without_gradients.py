@@ -57,7 +57,8 @@ from amplint.fixes.edits import add_last_argument
 from amplint.fixes.statements import line_behind, own_statement, removed, text_with_comment
 from amplint.model.calls.events import is_grad
 from amplint.model.flow.analysis import Flow, flows
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
@@ -67,14 +68,14 @@ from amplint.rules.shared.clips import in_this_file_only
 from amplint.rules.shared.detached_losses import new_tensor
 from amplint.rules.shared.flat_buffers import cleared
 from amplint.rules.shared.scaler_order import (
-    Found,
+    Misuse,
     always_off,
     asked,
     calls_of,
     dynamic,
     fix_at_home,
     one_for_each,
-    visits,
+    reached_events,
     where,
 )
 
@@ -122,16 +123,16 @@ def _flat_buffers(module: Module) -> Iterator[Finding]:
 
 def _without_history(module: Module) -> Iterator[Finding]:
     """The backwards of a function that steps, where all of them are of new tensors."""
-    told: set[int] = set()
+    reported: set[int] = set()
     for flow in flows(module):
-        backwards = [each for each in visits(flow, "backward") if each.event.subject is not None]
-        steps = [each for each in visits(flow, "step") if not always_off(flow, each)]
+        backwards = [each for each in reached_events(flow, "backward") if each.event.subject is not None]
+        steps = [each for each in reached_events(flow, "step") if not always_off(flow, each)]
         if not steps or any(each.event.kind == "opaque" for each in flow.in_order):
             continue
         made = [new_tensor(module, _loss(each.event.subject)) for each in backwards]
         for backward, new in zip(backwards, made, strict=True) if all(made) else ():
-            if new is not None and backward.event.call.id not in told:
-                told.add(backward.event.call.id)
+            if new is not None and backward.event.call.id not in reported:
+                reported.add(backward.event.call.id)
                 yield rule.finding(
                     module.span(backward.event.call),
                     f"the loss is a new tensor, made on {module.line(new)}, in which no parameter has a part: backward "
@@ -148,16 +149,16 @@ def _loss(subject: ir.Value | None) -> ir.Value:
     return subject
 
 
-def _judge(module: Module, each: Found) -> Finding | None:
-    clear, optimizer = each.cause, each.issue.optimizer
+def _judge(module: Module, each: Misuse) -> Finding | None:
+    clear, optimizer = each.cause, each.violation.optimizer
     if _may_be_fused(module, optimizer):
         return None
-    span = module.span(each.visit.event.call)
+    span = module.span(each.reached.event.call)
     if clear is not None and any(state.gradients_of(optimizer).origin for state in each.states):
         offered, withheld = fix_at_home(module, each, _fix, "the clear and the step stand in different functions")
         left = (
             "so that it steps with zeros"
-            if each.issue.how == "zeros"
+            if each.violation.gradients is GradientKind.ZEROS
             else "so that there are none, and its step raises"
         )
         return rule.finding(
@@ -188,34 +189,34 @@ def _may_be_fused(module: Module, optimizer: str) -> bool:
     return any(isinstance(value, ir.Call) and value.keyword("fused") is not None for value in made)
 
 
-def _is_certain(module: Module, each: Found) -> bool:
+def _is_certain(module: Module, each: Misuse) -> bool:
     """Whether a step that no backward precedes is taken with the scaler on, and the file shows all of it."""
-    flow, call = each.flow, each.issue_node
+    flow, call = each.flow, each.node
     scales = [event.call for event in flow.events if event.kind == "backward" and event.call.id < call.id]
     tests = [test for scale in scales for test in asked(flow, scale, call)]
-    enabled = flow.surely_enabled(each.issue.scaler, each.states)
+    enabled = flow.surely_enabled(each.violation.scaler, each.states)
     enabled = enabled or not any(map(flow.conditions.may_ask_for_amp, tests))
     return (
         enabled
-        and (in_this_file_only(module, each.issue.scaler) or _is_used_up(each))
+        and (in_this_file_only(module, each.violation.scaler) or _is_used_up(each))
         # A backward before it, under a condition of its own, may well come first whenever it matters.
         and not any(dynamic(module, flow, scale, call) for scale in scales)
         and not any(is_grad(value) for test in tests for value in ir.walk_values(test))
     )
 
 
-def _is_used_up(each: Found) -> bool:
+def _is_used_up(each: Misuse) -> bool:
     """Whether what it would need was stepped with, and cleared, on its path: then nothing out of sight has made it."""
-    held = [state.gradients_of(each.issue.optimizer) for state in each.states]
+    held = [state.gradients_of(each.violation.optimizer) for state in each.states]
     return all(of.used and of.cleared for of in held)
 
 
-def _fix(module: Module, flow: Flow, visit: Visit, clear: Event) -> tuple[Fix | None, str | None]:
+def _fix(module: Module, flow: Flow, reached: EventStates, clear: Event) -> tuple[Fix | None, str | None]:
     statement = own_statement(clear.call)
-    scaler = str(visit.event.scaler)
+    scaler = str(reached.event.scaler)
     # Before the next backward, whose gradients the clear would take.
     backwards = [each.call.id for each in flow.events if each.kind in ("backward", "opaque")]
-    end = min((number for number in backwards if number > visit.event.call.id), default=math.inf)
+    end = min((number for number in backwards if number > reached.event.call.id), default=math.inf)
     behind = [event.call for event in calls_of(flow, scaler, "update", "step") if clear.call.id < event.call.id < end]
     beside = [each for each in map(own_statement, behind) if each and statement and each.block is statement.block]
     if statement is None or not beside:

@@ -263,9 +263,9 @@ def _is_an_epoch(module: Module, function: ir.Function | ir.Program, made: Made,
     calls = _calls_of(module, function)
     if calls:
         return _is_repeated(module, function, calls, optimizers)
-    told = any(_EPOCH.search(param.name) for param in function.params) or _EPOCH.search(function.name)
+    reported = any(_EPOCH.search(param.name) for param in function.params) or _EPOCH.search(function.name)
     kept = function.cls is not None and all(each.startswith(f"self{function.cls.id}.") for each in optimizers)
-    return bool(told) and (kept or _are_given(module, function, optimizers))
+    return bool(reported) and (kept or _are_given(module, function, optimizers))
 
 
 def _is_for_each_call(module: Module, function: ir.Function, made: Made) -> bool:

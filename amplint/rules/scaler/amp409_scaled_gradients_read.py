@@ -58,14 +58,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Fix, Severity
+from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.gradient_reads import is_reported
-from amplint.model.flow.value_uses import Sinks
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.value_uses import ValueUses
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import advice, clips_scaled, is_compensated, only_measures, reads_scale
-from amplint.rules.shared.scaler_order import Found, found, where
+from amplint.rules.shared.scaler_order import Misuse, misuses, where
 from amplint.rules.shared.unscale_fix import ClipFix
 from amplint.rules.shared.unscale_safety import LARGE_NORM
 
@@ -86,17 +86,17 @@ _ELSEWHERE = "what scales and what steps stands in other functions"
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each read or change that meets scaled gradients on some path."""
-    told: set[int] = set()
-    for each in found(module, "AMP409"):
-        visit = each.visit
-        statement = ir.statement_of(visit.event.call).id  # one finding for each
-        if statement in told or not _is_misuse(module, each, visit):
+    reported: set[int] = set()
+    for each in misuses(module, "AMP409"):
+        reached = each.reached
+        statement = ir.statement_of(reached.event.call).id  # one finding for each
+        if statement in reported or not _is_misuse(module, each, reached):
             continue
-        told.add(statement)
-        change = visit.event.how == "change"
+        reported.add(statement)
+        change = reached.event.how == "change"
         offered, withheld = ReadFix(module, each).build() if each.here else (None, _ELSEWHERE)
         yield rule.finding(
-            module.span(visit.event.call),
+            module.span(reached.event.call),
             _message(module, each, change) + where(module, each),
             fix=offered,
             withheld=withheld,
@@ -104,37 +104,37 @@ def check(module: Module) -> Iterator[Finding]:
         )
 
 
-def _is_misuse(module: Module, each: Found, visit: Visit) -> bool:
+def _is_misuse(module: Module, each: Misuse, reached: EventStates) -> bool:
     """Whether it is the size of scaled gradients that goes somewhere, and nothing in the function makes up for it."""
-    call = visit.event.call
-    if only_measures(visit) and not is_reported(module, call):
+    call = reached.event.call
+    if only_measures(reached) and not is_reported(module, call):
         return False
-    if reads_scale(module, call) or is_compensated(module, visit) or not _is_stepped(module, visit):
+    if reads_scale(module, call) or is_compensated(module, reached) or not _is_stepped(module, reached):
         return False
-    return clips_scaled(module, each) and not _feeds_clip(module, visit)
+    return clips_scaled(module, each) and not _feeds_clip(module, reached)
 
 
-def _is_stepped(module: Module, visit: Visit) -> bool:
+def _is_stepped(module: Module, reached: EventStates) -> bool:
     """Whether the scaler can step what is read: not where that belongs to optimizers that step without it."""
-    known, subject = objects(module), visit.event.subject
+    known, subject = objects(module), reached.event.subject
     owners = set().union(*map(known.owned_by, known.parameters_roots(subject))) if subject is not None else set()
-    stepped = {optimizer for _, optimizer in visit.stepped}
+    stepped = {optimizer for _, optimizer in reached.stepped}
     return not owners or not stepped or bool(owners & stepped)
 
 
-def _feeds_clip(module: Module, visit: Visit) -> bool:
+def _feeds_clip(module: Module, reached: EventStates) -> bool:
     """Whether what clips by hand further down is to be unscaled first: AMP401 says so there."""
-    call = visit.event.call
-    return visit.event.how != "change" and any(
-        each.visit.event.how == "norm"
-        and each.issue.at > call.id
-        and ir.function_of(each.issue_node) is ir.function_of(call)
-        for each in found(module, "AMP401")
+    call = reached.event.call
+    return reached.event.how != "change" and any(
+        each.reached.event.how == "norm"
+        and each.violation.at > call.id
+        and ir.function_of(each.node) is ir.function_of(call)
+        for each in misuses(module, "AMP401")
     )
 
 
-def _message(module: Module, read: Found, change: bool) -> str:
-    origin = read.issue.cause
+def _message(module: Module, read: Misuse, change: bool) -> str:
+    origin = read.violation.cause
     since = f" (scaled on {module.line(module.value(origin))})" if origin else ""
     if change:
         what = f"when this changes them{since}, and what it adds or compares with is not"
@@ -160,8 +160,8 @@ class ReadFix(ClipFix):
         return super()._insert(call, place, guard, self._tuned() or against)
 
     def _tuned(self) -> str:
-        read = self._visit.event.call
-        bounds = [read] if isinstance(read, ir.Compare) else Sinks(self._module, read).bounds
+        read = self._reached.event.call
+        bounds = [read] if isinstance(read, ir.Compare) else ValueUses(self._module, read).bounds
         numbers = [each.value for bound in bounds for each in ir.walk_values(bound) if isinstance(each, ir.Constant)]
         if any(isinstance(each, (int, float)) and each > LARGE_NORM for each in numbers):
             return "the number that it is compared with may have been tuned to scaled gradients"

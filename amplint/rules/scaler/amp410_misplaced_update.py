@@ -57,7 +57,9 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.statements import call_removed, line_behind, own_statement, says_the_same, text_with_comment
 from amplint.model.flow.analysis import Flow
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
+from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
@@ -67,14 +69,14 @@ from amplint.registry.rule import Rule
 from amplint.rules.shared.accumulation_boundary import SECOND_SCALER, Apart, stepped_apart
 from amplint.rules.shared.default_values import holds_by_default
 from amplint.rules.shared.scaler_order import (
-    Found,
+    Misuse,
     asked,
     backward_between,
     calls_of,
-    found,
     guards,
     home,
     in_words,
+    misuses,
     one_for_each,
     places,
     side_by_side,
@@ -102,29 +104,33 @@ def check(module: Module) -> Iterator[Finding]:
     return one_for_each(module, "AMP410", _judge)
 
 
-def _judge(module: Module, each: Found) -> Finding | None:
-    if each.issue.at not in each.flow.visits:
+def _judge(module: Module, each: Misuse) -> Finding | None:
+    if each.violation.at not in each.flow.event_states:
         return None
-    own, step = home(module, each.issue_node), _step_behind(module, each)
+    own, step = home(module, each.node), _step_behind(module, each)
     if step is not None:
-        apart = stepped_apart(module, each.flow, each.issue.scaler) if _is_carried(each, step) else None
+        apart = stepped_apart(module, each.flow, each.violation.scaler) if _is_carried(each, step) else None
         if apart is not None:
-            twice = any(one.issue.at == each.issue.at and _comes_twice_anyway(one) for one in found(module, "AMP410"))
+            twice = any(
+                one.violation.at == each.violation.at and _comes_twice_anyway(one) for one in misuses(module, "AMP410")
+            )
             return None if twice else _said_of_two(module, each, apart, _said(each, _when(module, each, step)))
         own = own if own is not None and own.contains(step.call) else None
-        offered, withheld = _fix_early(module, own, own.visits[each.issue.at], step) if own else (None, _ELSEWHERE)
+        offered, withheld = (
+            _fix_early(module, own, own.event_states[each.violation.at], step) if own else (None, _ELSEWHERE)
+        )
         said = _said(each, _when(module, each, step))
         return rule.finding(
-            module.span(each.issue_node),
+            module.span(each.node),
             f"{said}; call it once, behind the last step",
             fix=offered,
             withheld=withheld,
         )
-    if _is_early(module, each.issue.cause) or _may_be_off(each):
+    if _is_early(module, each.violation.cause) or _may_be_off(each):
         return None
     if _steps_at_a_break(each) or _steps_in_some_rounds(module, each):
         return None
-    apart = stepped_apart(module, each.flow, each.issue.scaler)
+    apart = stepped_apart(module, each.flow, each.violation.scaler)
     if apart is not None and not _comes_twice_anyway(each):
         return _said_of_two(module, each, apart, _NOTHING)
     offered, withheld = _fix_again(module, own, each) if own else (None, _ELSEWHERE)
@@ -132,7 +138,7 @@ def _judge(module: Module, each: Found) -> Finding | None:
     is_unusual = left_out is not None and holds_by_default(module, left_out[0]) is left_out[1]
     when = in_words(module.on_one_line(left_out[0]), not left_out[1]) if left_out is not None else None
     return rule.finding(
-        module.span(each.issue_node),
+        module.span(each.node),
         f"{_NOTHING}; call it once, behind the last step{where(module, each, when)}",
         fix=offered,
         withheld=withheld,
@@ -140,31 +146,31 @@ def _judge(module: Module, each: Found) -> Finding | None:
     )
 
 
-def _unscale_left_out(each: Found) -> tuple[ir.Value, bool] | None:
+def _unscale_left_out(each: Misuse) -> tuple[ir.Value, bool] | None:
     """The test, and how it comes out for it, of an `unscale_` without which alone the update has nothing checked."""
-    flow, update = each.flow, each.issue_node
+    flow, update = each.flow, each.node
     used = [use for use in _uses_since(each) if not exclusive(use, update)]
     tests = asked(flow, used[0], update) if len(used) == 1 else []
-    if len(tests) != 1 or used[0] not in [event.call for event in calls_of(flow, each.issue.scaler, "unscale_")]:
+    if len(tests) != 1 or used[0] not in [event.call for event in calls_of(flow, each.violation.scaler, "unscale_")]:
         return None
     return next(((test, holds) for test, holds in guards(flow, used[0]) if test is tests[0]), None)
 
 
-def _said_of_two(module: Module, each: Found, apart: Apart, said: str) -> Finding:
+def _said_of_two(module: Module, each: Misuse, apart: Apart, said: str) -> Finding:
     """The finding where two optimizers are stepped apart, so that no place of one scaler's update is right for both."""
     return rule.finding(
-        module.span(each.issue_node),
+        module.span(each.node),
         f"{said}{apart.where}; {apart.cure(module)}",
         withheld=SECOND_SCALER,
         severity=apart.severity,
     )
 
 
-def _is_carried(each: Found, step: Event) -> bool:
+def _is_carried(each: Misuse, step: Event) -> bool:
     """Whether the gradients that an update comes too early for are those of an iteration before: in this one their
     backward, the update and the step don't come in this order.
     """
-    key, at = each.issue.optimizer, each.issue_node
+    key, at = each.violation.optimizer, each.node
     held = [dict(state.groups).get(key, state.rest) for state in each.states]
     origins = [each.flow.node(one.origin) for one in held if one.origin]
     early = [
@@ -177,40 +183,46 @@ def _is_carried(each: Found, step: Event) -> bool:
     return bool(early) and not any(early)
 
 
-def _comes_twice_anyway(each: Found) -> bool:
+def _comes_twice_anyway(each: Misuse) -> bool:
     """Whether two updates follow each other in each iteration, whatever is stepped in between or not."""
-    before = each.flow.node(each.issue.cause) if each.issue.how == "unchecked" and each.issue.cause else None
+    before = (
+        each.flow.node(each.violation.cause)
+        if each.violation.kind is ViolationKind.UPDATE_WITHOUT_CHECK and each.violation.cause
+        else None
+    )
     return before is not None and not _uses_since(each)
 
 
-def _when(module: Module, each: Found, step: Event) -> str:
+def _when(module: Module, each: Misuse, step: Event) -> str:
     """The step that an update comes before: where the text has it first, the one that comes round next."""
-    update, line = each.issue_node, module.line(step.call)
+    update, line = each.node, module.line(step.call)
     pairs = side_by_side(each.flow, step.call, update)
     return f"the next step on {line}" if pairs and all(one.id < two.id for one, two in pairs) else f"the step on {line}"
 
 
-def _said(each: Found, step: str) -> str:
+def _said(each: Misuse, step: str) -> str:
     """What an update does that comes before a step, which is told by its line."""
-    if each.issue.how == "unchecked":
+    if each.violation.kind is ViolationKind.UPDATE_WITHOUT_CHECK:
         return f"update() comes before {step}, with nothing unscaled or stepped since the last one: it raises"
-    if each.issue.how in ("unscaled", "unknown"):
+    if each.violation.gradients in (GradientKind.UNSCALED, GradientKind.UNKNOWN):
         return f"update() forgets that the gradients are unscaled, and {step} divides them by the scale once more"
     return f"update() changes the scale before {step}, whose gradients were scaled with the old one"
 
 
 def _is_early(module: Module, update: int) -> bool:
-    """Whether an update is reported as too early: then it is that one which has closed the books."""
-    return any(each.issue.at == update and _step_behind(module, each) is not None for each in found(module, "AMP410"))
+    """Whether an update is reported as too early: then it is that one which has cleared the scaler's state."""
+    return any(
+        each.violation.at == update and _step_behind(module, each) is not None for each in misuses(module, "AMP410")
+    )
 
 
-def _may_be_off(each: Found) -> bool:
+def _may_be_off(each: Misuse) -> bool:
     """Whether what the scaler would check waits for what may be the flag by which the scaler itself is off."""
     flow = each.flow
-    if flow.surely_enabled(each.issue.scaler, each.states):
+    if flow.surely_enabled(each.violation.scaler, each.states):
         return False
     for use in _uses_since(each):
-        tests = asked(flow, use, each.issue_node)
+        tests = asked(flow, use, each.node)
         # Where one that has nothing to do with AMP keeps the path from it, the others weren't asked.
         failed = [
             test
@@ -222,35 +234,35 @@ def _may_be_off(each: Found) -> bool:
     return False
 
 
-def _steps_at_a_break(each: Found) -> bool:
+def _steps_at_a_break(each: Misuse) -> bool:
     """Whether a step waits, in a loop before the update, for what ends that loop: it may come in each run of it."""
-    around = set(upwards(ir.statement_of(each.issue_node)))
+    around = set(upwards(ir.statement_of(each.node)))
     return any(
         isinstance(statement, ir.Jump) and statement.kind == "break" and loop_of(statement) is loop_of(use)
         for use in _uses_since(each)
-        if loop_of(use) not in {None, *around} and conditions(use, each.issue_node)
+        if loop_of(use) not in {None, *around} and conditions(use, each.node)
         for statement in ir.statement_of(use).block.statements
     )
 
 
-def _steps_in_some_rounds(module: Module, each: Found) -> bool:
+def _steps_in_some_rounds(module: Module, each: Misuse) -> bool:
     """Whether a step waits, in a loop before the update, for what that loop runs over: some round will have it."""
-    known, around = objects(module), set(upwards(ir.statement_of(each.issue_node)))
+    known, around = objects(module), set(upwards(ir.statement_of(each.node)))
     return any(
         known.names_in(test) & set(known.assigned_in(loop))
         for use in _uses_since(each)
-        for place in places(each.flow, use, each.issue_node)
+        for place in places(each.flow, use, each.node)
         if isinstance(loop := loop_of(place), ir.For) and loop not in around
         for test, _ in conditions_round(place, within=loop)
         if not each.flow.conditions.counts(test)
     )
 
 
-def _uses_since(each: Found) -> list[ir.Value]:
+def _uses_since(each: Misuse) -> list[ir.Value]:
     """The calls that may stand, on some path, between the update before and this one."""
-    flow, update = each.flow, each.issue_node
-    uses = [event.call for event in calls_of(flow, each.issue.scaler, "unscale_", "step")]
-    before = flow.node(each.issue.cause) if each.issue.cause else None
+    flow, update = each.flow, each.node
+    uses = [event.call for event in calls_of(flow, each.violation.scaler, "unscale_", "step")]
+    before = flow.node(each.violation.cause) if each.violation.cause else None
     if before is update and _comes_twice(flow, update, uses):
         return []
     start = next(places(flow, before, update), None) if before is not None else None
@@ -286,39 +298,43 @@ def _comes_twice(flow: Flow, update: ir.Value, uses: list[ir.Value]) -> bool:
     )
 
 
-def _step_behind(module: Module, each: Found) -> Event | None:
+def _step_behind(module: Module, each: Misuse) -> Event | None:
     """The step whose gradients an update comes before, though they were scaled with the scale that it changes."""
-    flow, issue = each.flow, each.issue
-    if issue.how != "unchecked":
-        return flow.visits[issue.meets].event
-    if not any(held.kind == "scaled" for state in each.states for held in (state.rest, *dict(state.groups).values())):
+    flow, violation = each.flow, each.violation
+    if violation.kind is not ViolationKind.UPDATE_WITHOUT_CHECK:
+        return flow.event_states[violation.meets].event
+    if not any(
+        held.kind is GradientKind.SCALED for state in each.states for held in (state.rest, *dict(state.groups).values())
+    ):
         return None
-    update = each.issue_node
+    update = each.node
     behind = [
         event
-        for event in calls_of(flow, issue.scaler, "step")
+        for event in calls_of(flow, violation.scaler, "step")
         if event.call.id > update.id and ir.function_of(event.call) is ir.function_of(update)
     ]
     return behind[0] if behind and not backward_between(module, flow, update, behind[0].call) else None
 
 
-def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
+def _fix_early(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple[Fix | None, str | None]:
     """The update goes where another follows the last step, else it moves behind that."""
-    call = visit.event.call
+    call = reached.event.call
     edit = call_removed(module, call)
     statement = own_statement(call)
     if edit is None or statement is None or not isinstance(call, ir.Call) or call.args:
         return None, "the call shares its line, or is all that a suite holds"
-    scaler = str(visit.event.scaler)
+    scaler = str(reached.event.scaler)
     steps = [event for event in calls_of(flow, scaler, "step") if event.call.id > call.id]
     if not steps:
         return None, "no step follows in this function"
     late = [event.call.id for event in calls_of(flow, scaler, "unscale_")]
-    clips = [each for each in found(module, "AMP401") if each.flow is flow]
-    told = {each.issue.at for each in clips if each.issue.how != "entry"}
+    clips = [each for each in misuses(module, "AMP401") if each.flow is flow]
+    reported = {
+        each.violation.at for each in clips if each.violation.kind is not ViolationKind.CLIP_OF_CALLERS_GRADIENTS
+    }
     for each in clips:
-        if each.issue.at not in told and any(each.issue.at < at for at in late):
-            line = module.line(each.issue_node)
+        if each.violation.at not in reported and any(each.violation.at < at for at in late):
+            line = module.line(each.node)
             return None, f"the clip on {line} comes before unscale_: it would clip gradients that are still scaled"
     last = steps[-1].call
     later = [event for event in calls_of(flow, scaler, "update") if event.call.id > last.id]
@@ -332,17 +348,17 @@ def _fix_early(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[F
     return Fix(Applicability.UNSAFE, "Move it behind the last step", tuple(sorted((edit, behind)))), None
 
 
-def _fix_again(module: Module, flow: Flow, each: Found) -> tuple[Fix | None, str | None]:
+def _fix_again(module: Module, flow: Flow, each: Misuse) -> tuple[Fix | None, str | None]:
     """It goes: wherever it is reached it raises. That some update is left has to be in sight."""
-    visit = flow.visits[each.issue.at]
-    call = visit.event.call
-    updates = [event.call for event in calls_of(flow, each.issue.scaler, "update")]
+    reached = flow.event_states[each.violation.at]
+    call = reached.event.call
+    updates = [event.call for event in calls_of(flow, each.violation.scaler, "update")]
     if not all(
         any(use.id < other.id < call.id and not conditions(other, use) for other in updates)
         for use in _uses_since(each)
     ):
         return None, "a step comes before it on other paths: update there, behind the step"
-    if not any(event.call.id < call.id for event in calls_of(flow, str(visit.event.scaler), "update")):
+    if not any(event.call.id < call.id for event in calls_of(flow, str(reached.event.scaler), "update")):
         return None, "call it once, behind the last step"
     edit = call_removed(module, call)
     if edit is None:

@@ -44,11 +44,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import is_grad
 from amplint.model.calls.external_calls import QUIET
 from amplint.model.flow.analysis import Flow
+from amplint.model.flow.violations import ViolationKind
 from amplint.model.objects.amp_objects import given, objects
 from amplint.model.project.link import is_idle
 from amplint.model.syntax import ir
@@ -57,7 +58,16 @@ from amplint.registry.rule import Rule
 from amplint.rules.shared.accumulation_boundary import only_with_several
 from amplint.rules.shared.clips import FINITE, in_this_file_only
 from amplint.rules.shared.parallel_branches import CLEARS, differences
-from amplint.rules.shared.scaler_order import Found, dynamic, found, guards, one_for_each, places, side_by_side, where
+from amplint.rules.shared.scaler_order import (
+    Misuse,
+    dynamic,
+    guards,
+    misuses,
+    one_for_each,
+    places,
+    side_by_side,
+    where,
+)
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -87,50 +97,50 @@ def doubts(module: Module) -> Iterator[str]:
     """Of functions whose loops add up gradients, unless what can't be seen clears them: no fix must let one run."""
     if module.whole.near("zero_grad").calls:
         return
-    raising = {each.issue.at for code in ("AMP404", "AMP405") for each in found(module, code)}
-    inside = [each for each in found(module, "AMP411") if isinstance(each.flow.container, ir.Function)]
-    for _ in {each.issue.at for each in inside} - raising:
+    raising = {each.violation.at for code in ("AMP404", "AMP405") for each in misuses(module, code)}
+    inside = [each for each in misuses(module, "AMP411") if isinstance(each.flow.container, ir.Function)]
+    for _ in {each.violation.at for each in inside} - raising:
         yield _NEVER_CLEARED
 
 
-def _judge(module: Module, each: Found) -> Finding | None:
+def _judge(module: Module, each: Misuse) -> Finding | None:
     # That is why: it comes behind the step, or before the first backward.
-    early = found(module, "AMP418") if each.issue.how == "behind" else []
-    if any(other.issue.at == each.issue.at for other in (*found(module, "AMP406"), *early)):
+    early = misuses(module, "AMP418") if each.violation.kind is ViolationKind.BACKWARD_BEHIND_UNSCALE else []
+    if any(other.violation.at == each.violation.at for other in (*misuses(module, "AMP406"), *early)):
         return None
     if not _stays_in_sight(module, each):
         return None
     return rule.finding(
-        module.span(each.issue_node),
+        module.span(each.node),
         "scaled gradients are added to those that this has unscaled: unscale, step and update once, behind the "
         f"last backward, and clear the gradients then{where(module, each, _several(module, each))}",
         withheld="what belongs to the boundary is yours to say",
     )
 
 
-def _several(module: Module, each: Found) -> str | None:
+def _several(module: Module, each: Misuse) -> str | None:
     """The condition without which the gradients are cleared as often as they are unscaled."""
-    optimizer = each.issue.optimizer
+    optimizer = each.violation.optimizer
     clears = (event.call for event in each.flow.events if event.kind == "zero_grad" and event.optimizer == optimizer)
-    return only_with_several(module, each.flow, each.issue_node, clears)
+    return only_with_several(module, each.flow, each.node, clears)
 
 
-def _stays_in_sight(module: Module, each: Found) -> bool:
+def _stays_in_sight(module: Module, each: Misuse) -> bool:
     """Whether the gradients are cleared nowhere out of sight: the flow shows a clear, or all that has the optimizer,
     and all that is given its model in each iteration.
     """
-    flow, issue = each.flow, each.issue
+    flow, violation = each.flow, each.violation
     events = {event.call.id for event in flow.events}
     values = module.whole.near("grad").values
     if any(is_grad(value) and _is_written(value, events) and _may_run(module, value) for value in values):
         return False
-    if any(name[0] == "." for name in objects(module).classes_of(issue.optimizer)):
+    if any(name[0] == "." for name in objects(module).classes_of(violation.optimizer)):
         return False  # a class of the file's own may clear in its step
     if any("hook" in ir.last_name(call.func) for call in module.whole.near("hook").calls):
         return False
     clears = [event for event in flow.events if event.kind == "zero_grad" and event.optimizer is not None]
-    step = each.issue_node
-    backward = flow.node(issue.cause)
+    step = each.node
+    backward = flow.node(violation.cause)
     for site in (site for clear in clears for site in (list(places(flow, clear.call, step)) or [clear.call])):
         # A clear that waits for something may wait for just the iteration behind the step; a step in each one doesn't.
         tests = dynamic(module, flow, site, step)
@@ -139,19 +149,19 @@ def _stays_in_sight(module: Module, each: Found) -> bool:
         if not all(flow.conditions.counts(test) for test in tests) or dynamic(module, flow, step, backward):
             return False
     if clears:
-        # Of twin arms only the other one clears: AMP420.
-        twins = {each.statement.id for each in module.once(differences) if each.what == CLEARS}
-        return not any(each.id in twins for each in upwards(ir.statement_of(step)))
+        # Of parallel branches only the other one clears: AMP420.
+        parallel = {each.statement.id for each in module.once(differences) if each.what == CLEARS}
+        return not any(each.id in parallel for each in upwards(ir.statement_of(step)))
     every = objects(module)
-    torchs = {issue.optimizer, every.original(issue.optimizer)} & every.constructed
+    torchs = {violation.optimizer, every.original(violation.optimizer)} & every.constructed
     # One that a call leads to, and that no path of the flow comes to, stands behind what raises.
     elsewhere = any(
         ir.last_name(call.func) == "zero_grad" and (not flow.follows(call) or exclusive(call, step))
         for call in module.whole.near("zero_grad").calls
     )
-    if elsewhere or any(_may_clear(module, call, issue.optimizer) for call in _beside(module, step)):
+    if elsewhere or any(_may_clear(module, call, violation.optimizer) for call in _beside(module, step)):
         return False
-    return bool(torchs) and in_this_file_only(module, issue.scaler)
+    return bool(torchs) and in_this_file_only(module, violation.scaler)
 
 
 def _beside(module: Module, step: ir.Value) -> list[ir.Call]:
@@ -174,24 +184,24 @@ def _may_clear(module: Module, call: ir.Call, optimizer: str) -> bool:
         return False
     if isinstance(call.func, ir.Attribute) and call.func.attr in QUIET:
         return False
-    return module.once(Calls).run_by(call) is None and not is_idle(module, call.func)
+    return module.once(CallGraph).run_by(call) is None and not is_idle(module, call.func)
 
 
 def _is_at_the_boundary(flow: Flow, clear: ir.Node, step: ir.Value) -> bool:
     """Whether a clear waits for the boundary that the step waits for, and no other one."""
     waits = [(test, holds) for test, holds in guards(flow, clear) if flow.conditions.counts(test)]
-    states = flow.visits[step.id].states
+    states = flow.event_states[step.id].states
     return bool(waits) and all(
         flow.conditions.came_out(test, state) is holds for test, holds in waits for state in states
     )
 
 
-def _skips_the_step(module: Module, found: Found, clear: ir.Node, tests: list[ir.Value]) -> bool:
+def _skips_the_step(module: Module, found: Misuse, clear: ir.Node, tests: list[ir.Value]) -> bool:
     """Whether a clear comes only where the loop of a step ends, or in iterations that have overflowed."""
     overflows = any(FINITE.search(module.text(test)) for test in tests)
     leaves = {
         last.kind
-        for place, step in side_by_side(found.flow, clear, found.issue_node)
+        for place, step in side_by_side(found.flow, clear, found.node)
         for each in upwards(ir.statement_of(place))
         if isinstance(last := each.block.statements[-1], ir.Jump) and loop_of(last) is loop_of(step) is not None
     }

@@ -102,7 +102,7 @@ def check(module: Module) -> Iterator[Finding]:
 def _may_leave_out(flow: Flow, pair: Pair) -> bool:
     """Whether the scaler can be on at its step, and the step is one of many."""
     in_a_loop = loop_of(pair.call) is not None or isinstance(flow.container, ir.Function)
-    return in_a_loop and not always_off(flow, flow.visits[pair.step.call.id])
+    return in_a_loop and not always_off(flow, flow.event_states[pair.step.call.id])
 
 
 def _is_decided(module: Module, pair: Pair) -> bool:

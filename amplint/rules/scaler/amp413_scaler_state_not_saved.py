@@ -89,12 +89,12 @@ from amplint.rules.shared.resumes import (
 )
 from amplint.rules.shared.scaler_order import used_by_others
 from amplint.rules.shared.scaler_usage import (
-    Life,
+    ScalerUsage,
     asks,
     float16_possible,
     in_reach,
     linked,
-    lives,
+    scaler_usages,
     text_at,
     trains_off,
     why_not_at,
@@ -128,34 +128,34 @@ _BY_HAND = {"__getstate__", "__setstate__", "_scale", "_init_scale"}
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each scaler whose state is missing in a checkpoint, or never comes back."""
-    if not lives(module) or not float16_possible(module) or trains_off(module) or _is_float32(module):
+    if not scaler_usages(module) or not float16_possible(module) or trains_off(module) or _is_float32(module):
         return
     said = set[tuple[int, int]]()  # two scalers may have one function save
-    for life in lives(module):
-        for each in _of_one(module, life):
+    for usage in scaler_usages(module):
+        for each in _of_one(module, usage):
             if (each.start, each.end) not in said:
                 said.add((each.start, each.end))
                 yield each
 
 
-def _of_one(module: Module, life: Life) -> Iterator[Finding]:
+def _of_one(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
     """The findings of one scaler."""
     if (
-        life.unseen
-        or life.methods & _BY_HAND
-        or not _is_used(module, life)
-        or _scale_is_saved(module, life)
-        or loop_of(life.made.call) is not None
-        or states_unclear(module, life)
-        or _scales_float32(module, life)
+        usage.unseen
+        or usage.methods & _BY_HAND
+        or not _is_used(module, usage)
+        or _scale_is_saved(module, usage)
+        or loop_of(usage.made.call) is not None
+        or states_unclear(module, usage)
+        or _scales_float32(module, usage)
     ):
         return
-    saved = _own_states(module, life, "state_dict")
-    if "load_state_dict" not in life.methods:
-        if "state_dict" not in life.methods:
-            yield from _not_saved(module, life)
+    saved = _own_states(module, usage, "state_dict")
+    if "load_state_dict" not in usage.methods:
+        if "state_dict" not in usage.methods:
+            yield from _not_saved(module, usage)
         elif any(is_saved(module, each.call) for each in saved):
-            yield from _not_loaded(module, life, saved)
+            yield from _not_loaded(module, usage, saved)
 
 
 def _is_float32(module: Module) -> bool:
@@ -164,10 +164,10 @@ def _is_float32(module: Module) -> bool:
     return not regions(module) and not _HALF.search(text) and surely_lack(module.source.filename, _HALF)
 
 
-def _scales_float32(module: Module, life: Life) -> bool:
+def _scales_float32(module: Module, usage: ScalerUsage) -> bool:
     """Whether each loss that the scaler is seen to scale comes out of regions that are literally off."""
-    scaled = scaled_by(module, life.made.call)
-    if not scaled or used_by_others(module, life.scaler, "scale"):
+    scaled = scaled_by(module, usage.made.call)
+    if not scaled or used_by_others(module, usage.scaler, "scale"):
         return False
     return all(
         each.entered and not each.unseen and all(is_false(one.region.enabled) for one in each.entered)
@@ -175,50 +175,50 @@ def _scales_float32(module: Module, life: Life) -> bool:
     )
 
 
-def _is_used(module: Module, life: Life) -> bool:
+def _is_used(module: Module, usage: ScalerUsage) -> bool:
     """Whether the scaler scales or steps in sight, or another file may have it do so: else its state is never asked
     for.
     """
-    if life.methods & _MATTERS:
+    if usage.methods & _MATTERS:
         return True
-    if life.keeper is None and ir.function_of(life.made.call) is None:
+    if usage.keeper is None and ir.function_of(usage.made.call) is None:
         return any(importers(os.path.abspath(module.source.filename)))
-    attr = life.scaler.rpartition(".")[2]
-    return any(used_by_others(module, life.scaler, each) for each in sorted(_MATTERS)) or any(
+    attr = usage.scaler.rpartition(".")[2]
+    return any(used_by_others(module, usage.scaler, each) for each in sorted(_MATTERS)) or any(
         isinstance(value, ir.Attribute) and value.attr in _MATTERS and ir.last_name(value.base) == attr
         for value in module.whole.near(attr).values  # of a class that inherits it
     )
 
 
-def _scale_is_saved(module: Module, life: Life) -> bool:
-    return any(is_saved(module, each.call) for each in _own_states(module, life, "get_scale"))
+def _scale_is_saved(module: Module, usage: ScalerUsage) -> bool:
+    return any(is_saved(module, each.call) for each in _own_states(module, usage, "get_scale"))
 
 
-def _own_states(module: Module, life: Life, method: str) -> list[State]:
-    return [each for each in states(module, method) if each.key in life.keys]
+def _own_states(module: Module, usage: ScalerUsage, method: str) -> list[State]:
+    return [each for each in states(module, method) if each.key in usage.keys]
 
 
-def _of_its_optimizers(module: Module, life: Life, method: str) -> list[tuple[State, ir.Node]]:
+def _of_its_optimizers(module: Module, usage: ScalerUsage, method: str) -> list[tuple[State, ir.Node]]:
     """The states of the scaler's optimizers, each with a place at which the scaler can be reached."""
     found = []
     for state in states(module, method):
         for optimizer, place in optimizer_at(module, state):
-            if linked(module, life, optimizer) and in_reach(module, life, place):
-                if _is_another(module, life, optimizer, place):
+            if linked(module, usage, optimizer) and in_reach(module, usage, place):
+                if _is_another(module, usage, optimizer, place):
                     continue
                 found.append((state, place))
                 break
     return found
 
 
-def _is_another(module: Module, life: Life, optimizer: str, place: ir.Node) -> bool:
+def _is_another(module: Module, usage: ScalerUsage, optimizer: str, place: ir.Node) -> bool:
     """Whether the name stands for another optimizer at a place: one that it is given behind the scaler's last step."""
     known = objects(module)
     steps = [
         call.id
-        for call in near_kept(module, life.keys).calls
+        for call in near_kept(module, usage.keys).calls
         if isinstance(call.func, ir.Attribute)
-        and known.key(call.func.base) in life.keys
+        and known.key(call.func.base) in usage.keys
         and optimizer in [known.key(arg.value) for arg in call.args]
     ]
     return bool(steps) and any(
@@ -231,17 +231,17 @@ def _is_another(module: Module, life: Life, optimizer: str, place: ir.Node) -> b
     )
 
 
-def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
+def _not_saved(module: Module, usage: ScalerUsage) -> Iterator[Finding]:
     entries = [
         (state, place)
-        for state, place in _of_its_optimizers(module, life, "state_dict")
-        if not asks(module, life, state.call) and is_saved(module, state.call) and _beside_a_model(module, state.call)
+        for state, place in _of_its_optimizers(module, usage, "state_dict")
+        if not asks(module, usage, state.call) and is_saved(module, state.call) and _beside_a_model(module, state.call)
     ]
     if not entries:
         return
     # What else is saved, for a display or of the model alone, is not what a run is resumed from.
     entries = [(state, place) for state, place in entries if _holds_a_model(module, state.call)] or entries
-    resumed = _resumes(module, life, entries)
+    resumed = _resumes(module, usage, entries)
     if not resumed and all(is_last_of_all(module, state.call, place) for state, place in entries):
         return
     entries.sort(key=lambda each: _rank(module, each[0].call))
@@ -253,7 +253,7 @@ def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
         if ir.function_of(state.call) is first and (whole is None or _dict_of(module, state.call) is whole)
     ][-1]
     place = next(place for state, place in entries if state is last)
-    offered, withheld = _fix(module, life, entries, resumed)
+    offered, withheld = _fix(module, usage, entries, resumed)
     said = "a resumed run starts at the initial scale and skips steps until it fits again"
     if not resumed:
         said = "nothing in sight resumes from it, and a run that did would start at the initial scale and skip steps"
@@ -267,22 +267,22 @@ def _not_saved(module: Module, life: Life) -> Iterator[Finding]:
     )
 
 
-def _resumes(module: Module, life: Life, entries: list[tuple[State, ir.Node]]) -> bool:
+def _resumes(module: Module, usage: ScalerUsage, entries: list[tuple[State, ir.Node]]) -> bool:
     """Whether something may resume from a checkpoint: not what loads another optimizer, under a key that it lacks."""
     loads = loads_in_sight(module)
     if not is_resumed(module) or not loads or handed_over(module) or loaded_elsewhere(module):
         return is_resumed(module)
     slots = [slot_of(module, state.call) for state, _ in entries]
     keys = {slot.key if slot is not None else None for slot in slots}
-    return None in keys or any(not _is_of_others(module, life, each, keys) for each in loads)
+    return None in keys or any(not _is_of_others(module, usage, each, keys) for each in loads)
 
 
-def _is_of_others(module: Module, life: Life, load: ir.Call, keys: set[str | None]) -> bool:
+def _is_of_others(module: Module, usage: ScalerUsage, load: ir.Call, keys: set[str | None]) -> bool:
     """Whether a load gives its state to optimizers that the scaler doesn't step, and reads none of the keys."""
     known = objects(module)
     key = known.key(load.func.base) if isinstance(load.func, ir.Attribute) else None
     optimizers = {each for each, _ in optimizer_at(module, State(load, key))} if key is not None else set()
-    if not optimizers or any(each not in known.constructed or linked(module, life, each) for each in optimizers):
+    if not optimizers or any(each not in known.constructed or linked(module, usage, each) for each in optimizers):
         return False
     read = {each.key for each in entries_read(module, load)}
     return bool(read) and not read & keys
@@ -293,8 +293,8 @@ def _rank(module: Module, call: ir.Call) -> tuple[bool, bool, bool]:
     return usual_first(module, slot.key if slot is not None else None, call)
 
 
-def _not_loaded(module: Module, life: Life, saved: list[State]) -> Iterator[Finding]:
-    loads = _loads(module, life)
+def _not_loaded(module: Module, usage: ScalerUsage, saved: list[State]) -> Iterator[Finding]:
+    loads = _loads(module, usage)
     if not loads:
         return
     first = ir.function_of(loads[0].call)
@@ -302,7 +302,7 @@ def _not_loaded(module: Module, life: Life, saved: list[State]) -> Iterator[Find
     slot = slot_of(module, saved[0].call)
     edits: list[Edit] | str = "the key under which the scaler's state is saved can't be told: load it by hand"
     if slot is not None:
-        edits = _load_edits(module, life, loads, slot.key, None)
+        edits = _load_edits(module, usage, loads, slot.key, None)
     offered, withheld = None, None
     if isinstance(edits, str):
         withheld = edits
@@ -317,9 +317,9 @@ def _not_loaded(module: Module, life: Life, saved: list[State]) -> Iterator[Find
     )
 
 
-def _loads(module: Module, life: Life) -> list[State]:
+def _loads(module: Module, usage: ScalerUsage) -> list[State]:
     """The loads of its optimizers' states from files, where the scaler can be reached."""
-    found = _of_its_optimizers(module, life, "load_state_dict")
+    found = _of_its_optimizers(module, usage, "load_state_dict")
     return [state for state, _ in found if state.call.args and from_file(module, state.call.args[0].value)]
 
 
@@ -372,7 +372,7 @@ def _is_called_model(name: str | None) -> bool:
 
 
 def _fix(
-    module: Module, life: Life, entries: list[tuple[State, ir.Node]], resumed: bool
+    module: Module, usage: ScalerUsage, entries: list[tuple[State, ir.Node]], resumed: bool
 ) -> tuple[Fix | None, str | None]:
     """An entry in each dict, behind the last optimizer's, and the loads."""
     slots: dict[int, Slot] = {}  # the last of each dict
@@ -386,7 +386,7 @@ def _fix(
             return None, f"give the scaler to {there}, save its state_dict() there, and load it"
         if slot is None:
             return None, why_no_slot(module, state.call)
-        why = why_not_at(module, life, state.call)
+        why = why_not_at(module, usage, state.call)
         if why is not None:
             return (
                 None,
@@ -394,28 +394,28 @@ def _fix(
             )
         slots[slot.whole.id] = slot
         keys.add(slot.key)
-    own = life.scaler.rpartition(".")[2].rpartition(":")[2].strip("_")
+    own = usage.scaler.rpartition(".")[2].rpartition(":")[2].strip("_")
     edits: list[Edit] = []
     for slot in slots.values():
-        edit = _entry(module, slot, own, str(text_at(module, life, slot.value)))
+        edit = _entry(module, slot, own, str(text_at(module, usage, slot.value)))
         if edit is None:
             return None, f'the checkpoint has an entry "{own}" already, or is laid out so that none can be added'
         edits += edit
-    loads = _loads(module, life)
-    loading = _load_edits(module, life, loads, own, keys)
+    loads = _loads(module, usage)
+    loading = _load_edits(module, usage, loads, own, keys)
     if not loading:
-        why = _why_no_load(module, life, resumed)
+        why = _why_no_load(module, usage, resumed)
         loading = f"{why}: save `{own}.state_dict()` too, and load it where the run is resumed"
     if isinstance(loading, str):
         return None, loading
     return Fix(Applicability.UNSAFE, "Save the scaler's state, and load it", tuple(sorted((*edits, *loading)))), None
 
 
-def _why_no_load(module: Module, life: Life, resumed: bool) -> str:
+def _why_no_load(module: Module, usage: ScalerUsage, resumed: bool) -> str:
     """Why no load of an optimizer's state is one behind which the scaler's can be loaded."""
     calls = [] if not resumed else sorted(loads_in_sight(module), key=lambda call: not module.is_own(call))
     if calls:
-        why = why_not_at(module, life, calls[0])
+        why = why_not_at(module, usage, calls[0])
         loaded = f"an optimizer's state is loaded ({module.line(calls[0])})"
         return f"{loaded} {why or 'from what may not be this checkpoint'}"
     call = handed_over(module)
@@ -469,7 +469,9 @@ def _item(module: Module, slot: Slot, item: str) -> list[Edit]:
     return [insert(end, ","), insert(below, f"{indent}{item}{newline}")]
 
 
-def _load_edits(module: Module, life: Life, loads: list[State], own: str, keys: set[str] | None) -> list[Edit] | str:
+def _load_edits(
+    module: Module, usage: ScalerUsage, loads: list[State], own: str, keys: set[str] | None
+) -> list[Edit] | str:
     """The scaler's state loaded after the last of its optimizers' in each function; why not, where that isn't plain.
 
     `keys`: those under which the optimizers' states are saved.
@@ -479,10 +481,10 @@ def _load_edits(module: Module, life: Life, loads: list[State], own: str, keys: 
     for call in last.values():
         statement, given = own_statement(call), call.args[0].value
         where = f"the checkpoint is loaded ({module.line(call)})"
-        why, scaler = why_not_at(module, life, call), text_at(module, life, call)
+        why, scaler = why_not_at(module, usage, call), text_at(module, usage, call)
         if why is not None or scaler is None:
             todo = "make the scaler before, and load its state_dict() after the optimizer's"
-            return f"{where} {why}: {todo if in_reach(module, life, call) else 'load its state_dict() where both are'}"
+            return f"{where} {why}: {todo if in_reach(module, usage, call) else 'load its state_dict() where both are'}"
         plain = f"{where} in a way that the scaler's can't be added to: load its state_dict() there by hand"
         if statement is None or indentation(module, statement) is None:
             return plain

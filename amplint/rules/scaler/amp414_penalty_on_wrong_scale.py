@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
 from amplint.model.flow.analysis import Flow, flows
-from amplint.model.flow.value_uses import Sinks, named_after_scale
+from amplint.model.flow.value_uses import ValueUses, named_after_scale
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
@@ -60,7 +60,7 @@ from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import reads_scale
 from amplint.rules.shared.loss_origin import Origin
-from amplint.rules.shared.scaler_order import always_off, visits
+from amplint.rules.shared.scaler_order import always_off, reached_events
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -123,16 +123,16 @@ def _is_in_sight(module: Module, call: ir.Call) -> bool:
 def _losses_with(module: Module, flow: Flow, call: ir.Call) -> list[ir.Value]:
     """The losses that are scaled for backward, and that the gradients go into."""
     found = []
-    for visit in visits(flow, "scale"):
-        scale, subject = visit.event.call, visit.event.subject
-        if subject is None or always_off(flow, visit):
+    for reached in reached_events(flow, "scale"):
+        scale, subject = reached.event.call, reached.event.subject
+        if subject is None or always_off(flow, reached):
             continue
         origin = Origin(module, flow, subject)
         if call in origin.values and not _meets_scale(module, flow, origin, call):
-            if "backward" in Sinks(module, scale).found:
+            if "backward" in ValueUses(module, scale).found:
                 found.append(subject)
     made = call.parent if isinstance(call.parent, ir.Subscript) else call
-    return [] if Sinks(module, made).found & {"divisor", "compensated", "lost"} else found
+    return [] if ValueUses(module, made).found & {"divisor", "compensated", "lost"} else found
 
 
 def _meets_scale(module: Module, flow: Flow, origin: Origin, call: ir.Call) -> bool:

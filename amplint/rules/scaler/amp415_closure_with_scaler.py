@@ -46,12 +46,12 @@ from amplint.base.findings import Finding, Severity
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import local_callable
 from amplint.model.flow.analysis import flows
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.event_states import EventStates
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import OLD_SCALER, SCALER
 from amplint.registry.rule import Rule
-from amplint.rules.shared.scaler_order import always_off, visits
+from amplint.rules.shared.scaler_order import always_off, reached_events
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -66,32 +66,32 @@ _SCALERS = {SCALER, *OLD_SCALER}
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each step of a scaler that runs a closure, or should."""
-    told: set[int] = set()
+    reported: set[int] = set()
     for flow in flows(module):
-        for visit in visits(flow, "step"):
+        for reached in reached_events(flow, "step"):
             # One from elsewhere, or of another class, may take closures.
-            made = objects(module).classes_of(str(visit.event.scaler))
-            if visit.event.call.id in told or not made or not made <= _SCALERS or always_off(flow, visit):
+            made = objects(module).classes_of(str(reached.event.scaler))
+            if reached.event.call.id in reported or not made or not made <= _SCALERS or always_off(flow, reached):
                 continue
-            what = _closure(module, visit)
+            what = _closure(module, reached)
             if what:
-                told.add(visit.event.call.id)
+                reported.add(reached.event.call.id)
                 yield rule.finding(
-                    module.span(visit.event.call),
+                    module.span(reached.event.call),
                     f"{what}; compute loss and backward before, and step without it",
                     withheld="an optimizer that needs its closure has to train without a scaler",
                 )
 
 
-def _closure(module: Module, visit: Visit) -> str:
+def _closure(module: Module, reached: EventStates) -> str:
     """What the step does with a closure."""
-    call = visit.event.call
+    call = reached.event.call
     assert isinstance(call, ir.Call)
     if call.keyword("closure") is not None:
         return "the scaler refuses a closure"
     if len(call.positional) > 1 and _runs_backward(module, call.positional[1]):
         return "the optimizer runs the closure behind the scaler's back, on gradients that stay scaled"
-    made = objects(module).classes_of(str(visit.event.optimizer))
+    made = objects(module).classes_of(str(reached.event.optimizer))
     if made == {"torch.optim.LBFGS"} and len(call.args) == 1:
         return "LBFGS needs a closure, which a scaler does not support"
     return ""

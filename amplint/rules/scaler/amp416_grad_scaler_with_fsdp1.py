@@ -60,7 +60,14 @@ from amplint.model.syntax.scopes import NOTHING
 from amplint.model.torch_facts.names import OLD_SCALER, SCALER
 from amplint.model.usage.mentions_of import near_definition, near_kept
 from amplint.registry.rule import Rule
-from amplint.rules.shared.scaler_usage import Life, flags_in, float16_possible, linked, lives, parameter_of
+from amplint.rules.shared.scaler_usage import (
+    ScalerUsage,
+    flags_in,
+    float16_possible,
+    linked,
+    parameter_of,
+    scaler_usages,
+)
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -88,16 +95,16 @@ def check(module: Module) -> Iterator[Finding]:
     wrapped = _wrapped(module)
     if not wrapped or not float16_possible(module):
         return
-    for life in lives(module):
-        if not known.classes(life.scaler) <= {SCALER, *OLD_SCALER}:
+    for usage in scaler_usages(module):
+        if not known.classes(usage.scaler) <= {SCALER, *OLD_SCALER}:
             continue  # one of its own class, or a sharded one on some paths
         models = {
-            model for optimizer, roots in known.owns.items() if linked(module, life, optimizer) for model in roots
+            model for optimizer, roots in known.owns.items() if linked(module, usage, optimizer) for model in roots
         }
-        models = models or {model for model in wrapped if _trains_with(module, life, model)}
+        models = models or {model for model in wrapped if _trains_with(module, usage, model)}
         wraps = [call for model in models for call in wrapped.get(model, ())]
-        for made in known.made[life.scaler]:
-            wrap = next((each for each in wraps if not _chosen_together(module, life, made, each)), None)
+        for made in known.made[usage.scaler]:
+            wrap = next((each for each in wraps if not _chosen_together(module, usage, made, each)), None)
             if wrap is not None:
                 offered, withheld = _fix(module, made, wrap)
                 yield rule.finding(
@@ -109,15 +116,15 @@ def check(module: Module) -> Iterator[Finding]:
                 )
 
 
-def _trains_with(module: Module, life: Life, model: str) -> bool:
+def _trains_with(module: Module, usage: ScalerUsage, model: str) -> bool:
     """Whether a function in sight that is given both runs the model and scales with the scaler: what the optimizer owns
     is not known then, `Adam(model.groups())`.
     """
     known = objects(module)
-    for call in near_kept(module, life.keys).calls:
+    for call in near_kept(module, usage.keys).calls:
         function = local_function(module, call.func)
         given = {known.key(arg.value): arg.value for arg in call.args}
-        own = next((given[key] for key in sorted(life.keys) if key in given), None)
+        own = next((given[key] for key in sorted(usage.keys) if key in given), None)
         if function is None or own is None or model not in given:
             continue
         scaler, net = parameter_of(function, call, own), parameter_of(function, call, given[model])
@@ -187,7 +194,7 @@ def _shards(module: Module, call: ir.Call) -> bool:
     return all(name.rpartition(".")[2] in _SHARDS for name in module.names.of(given))
 
 
-def _chosen_together(module: Module, life: Life, made: Made, wrap: ir.Call) -> bool:
+def _chosen_together(module: Module, usage: ScalerUsage, made: Made, wrap: ir.Call) -> bool:
     """Whether what decides that the model is sharded also decides on the scaler: that it is made, on, or used."""
     if exclusive(made.call, wrap):
         return True
@@ -195,7 +202,7 @@ def _chosen_together(module: Module, life: Life, made: Made, wrap: ir.Call) -> b
     deciding = {name for test in _tests(wrap, made.call) for name in flags_in(module, test)}
     others = [*_tests(made.call, wrap), *([made.enabled] if made.enabled is not None else [])]
     for call in module.whole.near("step").calls:
-        if isinstance(call.func, ir.Attribute) and call.func.attr == "step" and known.key(call.func.base) in life.keys:
+        if isinstance(call.func, ir.Attribute) and call.func.attr == "step" and known.key(call.func.base) in usage.keys:
             others += _tests(call, wrap)
     return any(deciding & flags_in(module, test) for test in others)
 

@@ -48,8 +48,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import says_the_same
 from amplint.model.flow.analysis import flows
-from amplint.model.flow.value_uses import Sinks, reads_of
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.value_uses import ValueUses, reads_of
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
@@ -57,7 +57,7 @@ from amplint.model.syntax.ir import node_of
 from amplint.model.syntax.nesting import conditions, dominates, exclusive
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import reads_scale
-from amplint.rules.shared.scaler_order import always_off, visits
+from amplint.rules.shared.scaler_order import always_off, reached_events
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -86,29 +86,29 @@ class Read(NamedTuple):
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each report of a scaled loss."""
-    told: set[int] = set()
+    reported: set[int] = set()
     for flow in flows(module):
-        for visit in visits(flow, "scale"):
-            if visit.event.call.id in told:
+        for reached in reached_events(flow, "scale"):
+            if reached.event.call.id in reported:
                 continue
-            told.add(visit.event.call.id)
-            assign = visit.event.call.parent
+            reported.add(reached.event.call.id)
+            assign = reached.event.call.parent
             if not isinstance(assign, ir.Assign) or len(assign.targets) != 1 or reads_scale(module, assign):
                 continue
             target = assign.targets[0]
-            if not always_off(flow, visit) and isinstance(target, ir.Name):
-                yield from _judge(module, visit, target)
+            if not always_off(flow, reached) and isinstance(target, ir.Name):
+                yield from _judge(module, reached, target)
 
 
-def _judge(module: Module, visit: Visit, target: ir.Name) -> Iterator[Finding]:
-    reads = list(_reads(module, visit.event.call, target))
+def _judge(module: Module, reached: EventStates, target: ir.Name) -> Iterator[Finding]:
+    reads = list(_reads(module, reached.event.call, target))
     backwards = [read for read in reads if "backward" in read.found]
     if not backwards:
         return
     for read in reads:
         what = _report(read, backwards)
         if what:
-            offered, withheld = _fix(module, visit, target, reads, read)
+            offered, withheld = _fix(module, reached, target, reads, read)
             yield rule.finding(
                 module.span(read.value),
                 f"`{target.name}` is multiplied by the loss scale since {module.line(target)} when it is {what} "
@@ -129,7 +129,7 @@ def _reads(module: Module, scale: ir.Value, target: ir.Name) -> Iterator[Read]:
         asked = {key for each in conditions(value, scale) for key in known.names_in(each.test)}
         if target in seen and not exclusive(value, scale) and not deciding & asked:
             if not any(_replaces(target, other, value) for other in seen if isinstance(other, ir.Name)):
-                yield Read(value, Sinks(module, value).found, len(seen) == 1 and not conditions(scale, value))
+                yield Read(value, ValueUses(module, value).found, len(seen) == 1 and not conditions(scale, value))
 
 
 def _replaces(target: ir.Name, other: ir.Name, read: ir.Name) -> bool:
@@ -146,8 +146,8 @@ def _report(read: Read, backwards: list[Read]) -> str:
     late = _is_detached(read.value) or any(each.value.id < read.value.id for each in backwards)
     function = ir.function_of(read.value)
     nested = function is not None and function.outer is not None  # a closure: an optimizer may take what it returns
-    told = {"logged", "compared", *(["stored"] if late else []), *(["returned"] if late and not nested else [])}
-    return next((_WORDS[each] for each in _WORDS if each in read.found & told), "")
+    reported = {"logged", "compared", *(["stored"] if late else []), *(["returned"] if late and not nested else [])}
+    return next((_WORDS[each] for each in _WORDS if each in read.found & reported), "")
 
 
 def _is_detached(value: ir.Name) -> bool:
@@ -156,15 +156,15 @@ def _is_detached(value: ir.Name) -> bool:
 
 
 def _fix(
-    module: Module, visit: Visit, target: ir.Name, reads: list[Read], report: Read
+    module: Module, reached: EventStates, target: ir.Name, reads: list[Read], report: Read
 ) -> tuple[Fix | None, str | None]:
-    loss = visit.event.subject
+    loss = reached.event.subject
     if not all(read.surely for read in reads):
         return None, "the loss is scaled on some paths only: keep the scaled one in a variable of its own"
     if not isinstance(loss, ir.Name):
         return None, "what is scaled has no name: assign it before, and use that here"
     if loss.name != target.name:
-        if not says_the_same(module, loss, report.value, visit.event.call):
+        if not says_the_same(module, loss, report.value, reached.event.call):
             return None, f"`{loss.name}` is another one by then"
         start, end = module.span(report.value)
         return Fix(Applicability.UNSAFE, f"Use `{loss.name}` here", (Edit(start, end, loss.name),)), None

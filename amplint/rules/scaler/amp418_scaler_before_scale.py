@@ -45,13 +45,14 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
 from amplint.model.flow.analysis import Flow
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, dominates
 from amplint.registry.rule import Rule
 from amplint.rules.shared.scaler_order import (
-    Found,
+    Misuse,
     asked,
     calls_of,
     dynamic,
@@ -80,25 +81,27 @@ def check(module: Module) -> Iterator[Finding]:
     return one_for_each(module, "AMP418", _judge)
 
 
-def _judge(module: Module, each: Found) -> Finding | None:
+def _judge(module: Module, each: Misuse) -> Finding | None:
     if not _is_early(module, each):
         return None
     return rule.finding(
-        module.span(each.issue_node),
-        f"{each.issue.how}() comes before the first scale(), which raises; call `scale(loss).backward()` first"
+        module.span(each.node),
+        f"{each.reached.event.kind}() comes before the first scale(), which raises; call `scale(loss).backward()` first"
         f"{where(module, each)}",
     )
 
 
-def _is_early(module: Module, each: Found) -> bool:
+def _is_early(module: Module, each: Misuse) -> bool:
     """Whether the call comes before any scale: always, or in the first iteration, with no condition to prevent it."""
-    flow, scaler, call = each.flow, each.issue.scaler, each.issue_node
+    flow, scaler, call = each.flow, each.violation.scaler, each.node
     # That the loss of a plain backward is not scaled is AMP403's to say, where the scaler takes its gradients.
     held = [of for state in each.states for of in (state.rest, *(one for _, one in state.groups))]
-    told = calls_of(flow, scaler, "step", "unscale_") and any(of.kind in ("plain", "mixed") for of in held)
-    if told or used_elsewhere(module, flow, scaler, "scale"):
+    reported = calls_of(flow, scaler, "step", "unscale_") and any(
+        of.kind in (GradientKind.PLAIN, GradientKind.MIXED) for of in held
+    )
+    if reported or used_elsewhere(module, flow, scaler, "scale"):
         return False
-    enabled = [state for state in each.visit.states if not flow.disabled(scaler, state)]
+    enabled = [state for state in each.reached.states if not flow.disabled(scaler, state)]
     if len(each.states) >= len(enabled):
         return True
     made = objects(module).made_by(scaler)

@@ -49,15 +49,15 @@ from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import indentation
 from amplint.fixes.statements import line_before, own_statement, removed, says_the_same, text_with_comment
 from amplint.model.flow.analysis import Flow
+from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.state import State
-from amplint.model.flow.visits import Visit
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import dominates, loops_round
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import only_measures, unscale_for
-from amplint.rules.shared.scaler_order import Found, calls_of, fix_at_home, one_for_each, where
+from amplint.rules.shared.scaler_order import Misuse, calls_of, fix_at_home, one_for_each, where
 from amplint.rules.shared.unscale_safety import LARGE_NORM, agree
 
 if TYPE_CHECKING:
@@ -83,18 +83,18 @@ def check(module: Module) -> Iterator[Finding]:
     return one_for_each(module, "AMP419", _judge)
 
 
-def _judge(module: Module, each: Found) -> Finding | None:
-    visit, step = each.visit, each.cause
-    if step is None or not _clips_the_models(module, visit):
+def _judge(module: Module, each: Misuse) -> Finding | None:
+    reached, step = each.reached, each.cause
+    if step is None or not _clips_the_models(module, reached):
         return None
-    mine = [of for of in visit.followed if of.optimizer == each.issue.optimizer or not visit.clipped]
-    if any(agree(state, of.facts) for state in each.states for of in mine if of.site == each.issue.site):
+    mine = [of for of in reached.followed if of.optimizer == each.violation.optimizer or not reached.clipped]
+    if any(agree(state, of.facts) for state in each.states for of in mine if of.site == each.violation.site):
         return None
     if mine and all(_has_no_backward(each.flow, state) for state in each.states):
         return None
     offered, withheld = fix_at_home(module, each, _fix, "the step stands in another function")
     return rule.finding(
-        module.span(visit.event.call),
+        module.span(reached.event.call),
         f"the optimizer has stepped on {module.line(step.call)} already, so that this clips nothing; "
         f"clip before the step, after unscale_{where(module, each)}",
         fix=offered,
@@ -107,25 +107,25 @@ def _has_no_backward(flow: Flow, state: State) -> bool:
     left from before, when the same clip came in time.
     """
     calls = [each.call.id for each in flow.events if each.kind == "backward"]
-    made = [flow.visits[each] for each in calls if each in flow.visits]
-    return bool(made) and not any(agree(one, state.facts) for visit in made for one in visit.states)
+    made = [flow.event_states[each] for each in calls if each in flow.event_states]
+    return bool(made) and not any(agree(one, state.facts) for reached in made for one in reached.states)
 
 
-def _clips_the_models(module: Module, visit: Visit) -> bool:
+def _clips_the_models(module: Module, reached: EventStates) -> bool:
     """Whether a clip bounds parameters: a bound of infinity or a very large one measures, a list may hold anything."""
-    call, subject = visit.event.call, visit.event.subject
+    call, subject = reached.event.call, reached.event.subject
     bound = call.args[1].value if isinstance(call, ir.Call) and len(call.args) > 1 else None
     large = isinstance(bound, ir.Constant) and isinstance(bound.value, (int, float)) and bound.value > LARGE_NORM
-    if subject is None or large or only_measures(visit):
+    if subject is None or large or only_measures(reached):
         return False
-    if visit.event.how in ("clamp", "norm"):
+    if reached.event.how in ("clamp", "norm"):
         loops = (each for each in loops_round(call) if isinstance(each, ir.For))
         return any(objects(module).parameters_roots(loop.iter) for loop in loops)
     return isinstance(subject, (ir.Name, ir.Attribute)) or bool(objects(module).parameters_roots(subject))
 
 
-def _fix(module: Module, flow: Flow, visit: Visit, step: Event) -> tuple[Fix | None, str | None]:
-    statement, target = own_statement(visit.event.call), own_statement(step.call)
+def _fix(module: Module, flow: Flow, reached: EventStates, step: Event) -> tuple[Fix | None, str | None]:
+    statement, target = own_statement(reached.event.call), own_statement(step.call)
     if step.kind != "step":
         return None, "the optimizer steps without the scaler: clip before that, after `unscale_`"
     if statement is None or target is None or statement.block is not target.block:

@@ -58,7 +58,7 @@ from amplint.base.findings import Finding, Severity
 from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import UNBOUND
 from amplint.registry.rule import Rule
-from amplint.rules.shared.parallel_branches import CLIPS, Arm, differences, twins
+from amplint.rules.shared.parallel_branches import CLIPS, Arm, differences, parallel_branches
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -89,7 +89,7 @@ def check(module: Module) -> Iterator[Finding]:
             f"though they do the same otherwise; do it in both, {where}",
             withheld="which of the arms is right is yours to say",
         )
-    for _, arms in module.once(twins):
+    for _, arms in module.once(parallel_branches):
         yield from _unbound(module, arms)
 
 

@@ -132,8 +132,8 @@ def _book(event: Event) -> tuple[str | None, str | None]:
 
 def _may_be_on(flow: Flow, event: Event) -> bool:
     """Whether some path reaches a call of a scaler that is on there."""
-    visit = flow.visits.get(event.call.id)
-    return visit is not None and not all(flow.disabled(str(event.scaler), state) for state in visit.states)
+    reached = flow.event_states.get(event.call.id)
+    return reached is not None and not all(flow.disabled(str(event.scaler), state) for state in reached.states)
 
 
 def _something_between(module: Module, flow: Flow, unscale: Event, step: Event) -> bool:

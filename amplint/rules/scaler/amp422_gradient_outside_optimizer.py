@@ -119,10 +119,10 @@ def _follows_scaled(module: Module, flow: Flow, backwards: list[Event], use: ir.
 
 def _is_scaled(module: Module, flow: Flow, backward: Event) -> bool:
     """Whether a backward starts from `scaler.scale(loss)`, and some path reaches it with the scaler on."""
-    visit, scaler = flow.visits.get(backward.call.id), _scaler_of(module, backward.subject)
-    if visit is None or scaler is None:
+    reached, scaler = flow.event_states.get(backward.call.id), _scaler_of(module, backward.subject)
+    if reached is None or scaler is None:
         return False
-    return not all(flow.disabled(scaler, state) for state in visit.states)
+    return not all(flow.disabled(scaler, state) for state in reached.states)
 
 
 def _scaler_of(module: Module, value: ir.Value | None) -> str | None:

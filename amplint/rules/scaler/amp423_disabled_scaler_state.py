@@ -68,7 +68,7 @@ from amplint.rules.shared.other_runs import (
     where_made,
 )
 from amplint.rules.shared.scaler_keepers import reads
-from amplint.rules.shared.scaler_usage import Life, argument_of, asks, every_life
+from amplint.rules.shared.scaler_usage import ScalerUsage, argument_of, asks, every_scaler_usage
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -85,19 +85,19 @@ rule = Rule(
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
     """Each load of a state that may be empty."""
-    if sum(len(made) for made in objects(module).made.values()) != len(every_life(module)):
+    if sum(len(made) for made in objects(module).made.values()) != len(every_scaler_usage(module)):
         return  # one is made at several places: which it is can't be told
     for load in states(module, "load_state_dict"):
-        for life in every_life(module):
-            if load.key not in life.keys or len(load.call.args) != 1:
+        for usage in every_scaler_usage(module):
+            if load.key not in usage.keys or len(load.call.args) != 1:
                 continue
-            save = _empty_state(module, life, load) if not life.unseen else None
-            if save is not None and not _is_guarded(module, load.call, life):
+            save = _empty_state(module, usage, load) if not usage.unseen else None
+            if save is not None and not _is_guarded(module, load.call, usage):
                 yield _finding(
                     module, load.call, save, "where that scaler was off, and load_state_dict() of one that is on raises"
                 )
                 break
-            found = _of_another_run(module, life, load)
+            found = _of_another_run(module, usage, load)
             if found is not None:
                 yield _finding(module, load.call, *found, severity=Severity.WARNING)
                 break
@@ -115,22 +115,22 @@ def _finding(module: Module, load: ir.Call, save: ir.Call, when: str, *, severit
     )
 
 
-def _of_another_run(module: Module, life: Life, load: State) -> tuple[ir.Call, str] | None:
+def _of_another_run(module: Module, usage: ScalerUsage, load: State) -> tuple[ir.Call, str] | None:
     """What a run saves with the scaler off that one with the scaler on loads: the call that takes it, and when."""
     for entry in entries(module, load.call):
         for save in states(module, "state_dict"):
-            if save.key not in life.keys or entry.key not in _keys(module, save.call):
+            if save.key not in usage.keys or entry.key not in _keys(module, save.call):
                 continue
             if not is_of_another_run(module, load.call, save.call, entry) or is_asked_for(module, entry):
                 continue
-            found = off_in_another_run(module, life, save.call, load.call)
+            found = off_in_another_run(module, usage, save.call, load.call)
             if found is not None:
                 when = said(module, *found) or "where the scaler was off"
                 return save.call, f"{when}, and a run that resumes from it with the scaler on raises here"
     return None
 
 
-def _empty_state(module: Module, life: Life, load: State) -> ir.Call | None:
+def _empty_state(module: Module, usage: ScalerUsage, load: State) -> ir.Call | None:
     """The call that takes the state which is loaded, where it may be that of a scaler that is off."""
     given = load.call.args[0].value
     direct = _assigned(module, given)
@@ -139,14 +139,14 @@ def _empty_state(module: Module, life: Life, load: State) -> ir.Call | None:
             continue
         if direct is None and not _is_entry(module, given, save.call):
             continue
-        owners = [each for each in every_life(module) if save.key in each.keys]
+        owners = [each for each in every_scaler_usage(module) if save.key in each.keys]
         if any(each.unseen for each in owners) or any(asks(module, each, save.call) for each in owners):
             continue
-        if owners == [life] and direct is None and _goes_on_with_the_flag(module, life, load, save):
+        if owners == [usage] and direct is None and _goes_on_with_the_flag(module, usage, load, save):
             return save.call
         # Where the loading one saves its own state under the same key, the file may be one of its own.
-        if life not in owners and _is_on(life) and any(_may_be_off(module, each) for each in owners):
-            if direct is not None or not _saves_itself(module, life):
+        if usage not in owners and _is_on(usage) and any(_may_be_off(module, each) for each in owners):
+            if direct is not None or not _saves_itself(module, usage):
                 return save.call
     return None
 
@@ -161,19 +161,19 @@ def _keys(module: Module, save: ir.Call) -> set[str]:
     return {slot.key for each in values if (slot := slot_of(module, each)) is not None}
 
 
-def _is_on(life: Life) -> bool:
-    enabled = life.made.enabled
+def _is_on(usage: ScalerUsage) -> bool:
+    enabled = usage.made.enabled
     return enabled is None or (isinstance(enabled, ir.Constant) and enabled.value is True)
 
 
-def _may_be_off(module: Module, life: Life) -> bool:
+def _may_be_off(module: Module, usage: ScalerUsage) -> bool:
     """Whether a scaler may be made switched off: not where it is only made where its flag is set."""
-    on = decided(module).of(life.made.enabled)
-    return not _is_on(life) and not contradict(negated(on), where_made(module, life))
+    on = decided(module).of(usage.made.enabled)
+    return not _is_on(usage) and not contradict(negated(on), where_made(module, usage))
 
 
-def _saves_itself(module: Module, life: Life) -> bool:
-    return any(each.key in life.keys for each in states(module, "state_dict"))
+def _saves_itself(module: Module, usage: ScalerUsage) -> bool:
+    return any(each.key in usage.keys for each in states(module, "state_dict"))
 
 
 def _assigned(module: Module, value: ir.Value) -> ir.Call | None:
@@ -198,9 +198,9 @@ def _is_entry(module: Module, value: ir.Value, save: ir.Call) -> bool:
 # --- guards ----------------------------------------------------------------------------------------------------------
 
 
-def _is_guarded(module: Module, load: ir.Call, life: Life) -> bool:
+def _is_guarded(module: Module, load: ir.Call, usage: ScalerUsage) -> bool:
     """Whether something asks for what is loaded, for the scaler or its flag, or catches the error."""
-    if asks(module, life, load) or any(isinstance(value, ir.Conditional) for value in _values_round(load)):
+    if asks(module, usage, load) or any(isinstance(value, ir.Conditional) for value in _values_round(load)):
         return True
     given = load.args[0].value
     found = list(entries(module, load)) or [Entry("", given, ((given, load),))]
@@ -217,10 +217,10 @@ def _values_round(value: ir.Value) -> Iterator[ir.Value]:
 # --- one construction, called with its flag off and on ---------------------------------------------------------------
 
 
-def _goes_on_with_the_flag(module: Module, life: Life, load: State, save: State) -> bool:
+def _goes_on_with_the_flag(module: Module, usage: ScalerUsage, load: State, save: State) -> bool:
     """Whether calls in a row run the scaler off and save, and then run it on and load from the same file."""
-    function = ir.function_of(life.made.call)
-    flag = _parameter(module, life.made.enabled, function) if function is not None else None
+    function = ir.function_of(usage.made.call)
+    flag = _parameter(module, usage.made.enabled, function) if function is not None else None
     if function is None or flag is None:
         return False
     if function.cls is not None:

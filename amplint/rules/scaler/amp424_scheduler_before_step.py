@@ -51,7 +51,7 @@ from amplint.model.flow.analysis import Flow, flows
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions
 from amplint.registry.rule import Rule
-from amplint.rules.shared.scaler_order import calls_of, visits
+from amplint.rules.shared.scaler_order import calls_of, reached_events
 from amplint.rules.shared.schedulers import Pair, asks_for, pairs
 
 if TYPE_CHECKING:
@@ -89,8 +89,8 @@ def check(module: Module) -> Iterator[Finding]:
 def _stepped_before(module: Module, flow: Flow, pair: Pair) -> bool:
     """Whether the optimizer may have stepped in front of the scheduler: in this function, or in one that it calls."""
     return any(
-        visit.event.call.id < pair.call.id and visit.event.optimizer in (pair.step.optimizer, None)
-        for visit in visits(flow, "step", "optimizer_step", "opaque")
+        reached.event.call.id < pair.call.id and reached.event.optimizer in (pair.step.optimizer, None)
+        for reached in reached_events(flow, "step", "optimizer_step", "opaque")
     )
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.calls.call_sites import callers, passed
 from amplint.model.calls.external_calls import function_named, local_function
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.call_context import Frame
+from amplint.model.objects.call_context import CallContext
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Other, Scope, node_of
 from amplint.rules.shared.scaler_keepers import SAVES, is_taken_unnamed, reads
-from amplint.rules.shared.scaler_usage import Life, lives
+from amplint.rules.shared.scaler_usage import ScalerUsage, scaler_usages
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -134,19 +134,19 @@ def states(module: Module, method: str) -> list[State]:
     ]
 
 
-def states_unclear(module: Module, life: Life) -> bool:
+def states_unclear(module: Module, usage: ScalerUsage) -> bool:
     """Whether a state may be that of a scaler, though it is not seen to be: by its name, or taken without one."""
-    return module.once(_may_be_anyones) or _is_taken_unnamed(module, life)
+    return module.once(_may_be_anyones) or _is_taken_unnamed(module, usage)
 
 
-def _is_taken_unnamed(module: Module, life: Life) -> bool:
-    attr = life.scaler.partition(".")[2]
-    return life.keeper is not None and is_taken_unnamed(module, life.keeper, attr)
+def _is_taken_unnamed(module: Module, usage: ScalerUsage) -> bool:
+    attr = usage.scaler.partition(".")[2]
+    return usage.keeper is not None and is_taken_unnamed(module, usage.keeper, attr)
 
 
 def _may_be_anyones(module: Module) -> bool:
     """Whether a state is one of a scaler by its name, and of none that the file makes."""
-    followed = {key for life in lives(module) for key in life.keys}
+    followed = {key for usage in scaler_usages(module) for key in usage.keys}
     known = objects(module)
     for value in module.whole.near("state_dict").values:
         if not (isinstance(value, ir.Attribute) and value.attr in ("state_dict", "load_state_dict")):
@@ -278,7 +278,7 @@ def optimizer_at(module: Module, state: State) -> list[tuple[str, ir.Node]]:
     own = known.variable(function.scope, root.name)
     for call, value in zip(callers(module, function), passed(module, function, root.name), strict=True):
         given = known.key(value) if value is not None else None
-        with known.within(Frame({own: given} if given is not None else {})):
+        with known.within(CallContext({own: given} if given is not None else {})):
             key = known.is_optimizer(base)
         if given is not None and key is not None:
             found.append((key, call))

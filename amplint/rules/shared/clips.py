@@ -6,19 +6,21 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import bases_in_sight, function_named
 from amplint.model.flow.analysis import Flow
+from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.state import State
 from amplint.model.flow.tensors import SCALE_READS
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.violations import OF_CALLERS_GRADIENTS, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.terms import path, present
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import exclusive
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.mentions_of import near_scalers
-from amplint.rules.shared.scaler_order import Found, asked, backward_between, calls_of, receiver, side_by_side
+from amplint.rules.shared.scaler_order import Misuse, asked, backward_between, calls_of, receiver, side_by_side
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -27,28 +29,32 @@ FINITE = re.compile(r"(?i)isfinite|isinf|isnan|found_inf|nonfinite|non_finite|ov
 _ARITHMETIC = ("mul", "mul_", "div", "div_", "multiply_", "divide_", "true_divide_", "copy_")
 
 
-def clips_scaled(module: Module, clip: Found) -> bool:
+def clips_scaled(module: Module, clip: Misuse) -> bool:
     """Whether a clip that meets scaled gradients, as far as a function shows, is a misuse of them."""
-    flow, issue, visit = clip.flow, clip.issue, clip.visit
-    if issue.how == "entry":
-        return any(_scaled_by_another(module, flow, visit, state) for state in clip.states)
+    flow, violation, reached = clip.flow, clip.violation, clip.reached
+    if violation.kind in OF_CALLERS_GRADIENTS:
+        return any(_scaled_by_another(module, flow, reached, state) for state in clip.states)
     # The optimizer steps without the scaler: on this path it will be switched off.
-    origin = flow.node(issue.cause) if issue.cause and issue.how != "again" else visit.event.call
-    tests = [test for step in visit.bypasses for test in asked(flow, step, origin)]
+    origin = (
+        flow.node(violation.cause)
+        if violation.cause and violation.kind is not ViolationKind.CLIP_OF_SCALED_AGAIN
+        else reached.event.call
+    )
+    tests = [test for step in reached.bypasses for test in asked(flow, step, origin)]
     asks = any(flow.conditions.may_ask_for_amp(test) for test in tests)
-    return not asks or bool(visit.stepped) or flow.surely_enabled(issue.scaler, clip.states)
+    return not asks or bool(reached.stepped) or flow.surely_enabled(violation.scaler, clip.states)
 
 
-def _scaled_by_another(module: Module, flow: Flow, visit: Visit, state: State) -> bool:
+def _scaled_by_another(module: Module, flow: Flow, reached: EventStates, state: State) -> bool:
     """Whether another function of this file scaled, and nothing unscaled since: all that has to be in sight.
 
     The step behind the clip divides by the scale, so that the gradients are scaled there.
     """
-    scalers = {scaler for scaler, _ in visit.stepped}
+    scalers = {scaler for scaler, _ in reached.stepped}
     if len(scalers) != 1 or "unscale" in module.source.text or "get_scale" in module.source.text:
         return False
     scaler = next(iter(scalers))
-    if state.known(f"present({scaler})") is False or flow.disabled(scaler, state):
+    if state.known(present(path(scaler))) is False or flow.disabled(scaler, state):
         return False
     return scaler in module.once(_scaling_in_sight)
 
@@ -116,9 +122,9 @@ def reads_scale(module: Module, node: ir.Node) -> bool:
     )
 
 
-def only_measures(visit: Visit) -> bool:
+def only_measures(reached: EventStates) -> bool:
     """A bound of infinity clips nothing."""
-    return visit.event.how == "measure"
+    return reached.event.how == "measure"
 
 
 def unscale_for(module: Module, step: ir.Node) -> str:
@@ -147,37 +153,39 @@ class Advice(NamedTuple):
         return f"call `{self.unscale}` first"
 
 
-def advice(module: Module, clip: Found) -> Advice:
+def advice(module: Module, clip: Misuse) -> Advice:
     """What to do about a clip or a read of scaled gradients."""
-    flow, visit, wanted = clip.flow, clip.visit, clip.issue.optimizer
-    here = ir.function_of(visit.event.call)
-    steps = [step for step in visit.steps if ir.function_of(step) is here]  # elsewhere the names may be others
+    flow, reached, wanted = clip.flow, clip.reached, clip.violation.optimizer
+    here = ir.function_of(reached.event.call)
+    steps = [step for step in reached.steps if ir.function_of(step) is here]  # elsewhere the names may be others
     if steps:
-        its = [step for step in steps if wanted and flow.visits[step.id].event.optimizer == wanted]
+        its = [step for step in steps if wanted and flow.event_states[step.id].event.optimizer == wanted]
         step = (its or steps)[-1]
-        scaler, call = module.text(receiver(flow.visits[step.id].event)), unscale_for(module, step)
+        scaler, call = module.text(receiver(flow.event_states[step.id].event)), unscale_for(module, step)
     else:
         events = [each for each in flow.events if ir.function_of(each.call) is here]
-        scalers = (receiver(each) for each in events if each.scaler is not None and each.scaler == clip.issue.scaler)
+        scalers = (
+            receiver(each) for each in events if each.scaler is not None and each.scaler == clip.violation.scaler
+        )
         scaler = next(map(module.text, scalers), "scaler")
         call = f"{scaler}.unscale_({_optimizer_text(module, events, wanted)})"
     return Advice(call, scaler, _late(module, clip, call), _waits(clip))
 
 
-def _waits(clip: Found) -> bool:
+def _waits(clip: Misuse) -> bool:
     """Whether a path leads to the next scaled backward, and none goes past a step that stands beside the clip."""
-    if not clip.visit.backward_first:
+    if not clip.reached.backward_first:
         return False
-    pairs = [pair for step in clip.visit.steps for pair in side_by_side(clip.flow, clip.visit.event.call, step)]
+    pairs = [pair for step in clip.reached.steps for pair in side_by_side(clip.flow, clip.reached.event.call, step)]
     return not any(ir.statement_of(one).block is ir.statement_of(other).block for one, other in pairs)
 
 
-def _late(module: Module, clip: Found, unscale: str) -> ir.Node | None:
+def _late(module: Module, clip: Misuse, unscale: str) -> ir.Node | None:
     """The `unscale_` that comes behind a clip in its own function, and belongs to the same backward."""
-    call = clip.visit.event.call
+    call = clip.reached.event.call
     behind = (
         each.call
-        for each in calls_of(clip.flow, clip.issue.scaler, "unscale_")
+        for each in calls_of(clip.flow, clip.violation.scaler, "unscale_")
         if each.call.id > call.id and ir.function_of(each.call) is ir.function_of(call)
         if module.text(each.call) == unscale and not exclusive(each.call, call)
     )
@@ -199,9 +207,9 @@ def _optimizer_text(module: Module, events: list[Event], wanted: str) -> str:
     return next(iter(its), next(iter(found), "optimizer") if len(found) == 1 else "optimizer")
 
 
-def is_compensated(module: Module, visit: Visit) -> bool:
+def is_compensated(module: Module, reached: EventStates) -> bool:
     """`max_norm * scaler.get_scale()`, or gradients that the function has divided by the scale itself."""
-    call = visit.event.call
+    call = reached.event.call
     values = [arg.value for arg in call.args[1:]] if isinstance(call, ir.Call) else []
     statement = ir.statement_of(call)
     if isinstance(statement, ir.AugAssign):
@@ -236,7 +244,7 @@ def is_compensated(module: Module, visit: Visit) -> bool:
 
 def _computes_scale(module: Module, value: ir.Value) -> bool:
     """Whether a bound is made by a function of this file that reads the scale."""
-    calls = module.once(Calls)
+    calls = module.once(CallGraph)
     for each in ir.walk_values(value):
         callee = calls.find(each) if isinstance(each, ir.Call) else None
         if callee is not None and _reads_scale(callee.function.body):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
@@ -79,7 +79,7 @@ def _called(module: Module, call: ir.Call, depth: int) -> ir.Call | None:
         if not any(isinstance(each, ir.Call) for arg in call.args for each in ir.walk_values(arg.value)):
             return new_tensor(module, base, depth - 1)
         return None
-    function = module.once(Calls).run_by(call)
+    function = module.once(CallGraph).run_by(call)
     if function is None or function.is_generator or function.is_async or function.decorators:
         return None
     values = [each.value for each in returned(function)]

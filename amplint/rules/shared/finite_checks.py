@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import passed
 from amplint.model.calls.events import CLIPS, is_grad
 from amplint.model.flow.gradient_reads import is_parameters
@@ -317,7 +317,7 @@ def _operands(module: Module, call: ir.Call, part: Part) -> list[Part]:
         return [part.whole(each) for each in call.positional] if name in PASSING else []
     if isinstance(func, ir.Attribute) and name in PASSING:
         return [part.whole(func.base)]
-    callee = module.once(Calls).find(call)
+    callee = module.once(CallGraph).find(call)
     if callee is None or callee.function.is_generator or call in part.sites or len(part.sites) == _FOLLOW:
         return []
     sites = (*part.sites, call)
@@ -356,7 +356,7 @@ def _place_in(target: ir.Node | None) -> int | None:
 
 def _given(module: Module, function: ir.Function, name: str, part: Part) -> list[Part]:
     """What a parameter can be: what the call that led here gives for it, else what any of the file's does."""
-    calls = module.once(Calls)
+    calls = module.once(CallGraph)
     for depth, site in reversed(list(enumerate(part.sites))):
         callee = calls.find(site)
         if callee is not None and callee.function is function:

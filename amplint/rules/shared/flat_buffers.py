@@ -10,7 +10,7 @@ from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.usage.mentions_of import STORES_GRAD, near_kept
-from amplint.rules.shared.scaler_order import always_off, visits
+from amplint.rules.shared.scaler_order import always_off, reached_events
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -27,15 +27,15 @@ class Cleared(NamedTuple):
 
 def cleared(module: Module) -> Iterator[Cleared]:
     """The clears of optimizers over flat buffers that a scaler steps."""
-    told: set[int] = set()
+    reported: set[int] = set()
     for flow in flows(module) if module.once(_makers) else ():
-        for step in visits(flow, "step"):
+        for step in reached_events(flow, "step"):
             maker = _maker(module, flow, step.event.optimizer) if not always_off(flow, step) else None
-            for clear in visits(flow, "zero_grad") if maker is not None else ():
+            for clear in reached_events(flow, "zero_grad") if maker is not None else ():
                 call = clear.event.call
                 same = clear.event.optimizer == step.event.optimizer
-                if same and isinstance(call, ir.Call) and not call.args and call.id not in told:
-                    told.add(call.id)
+                if same and isinstance(call, ir.Call) and not call.args and call.id not in reported:
+                    reported.add(call.id)
                     assert maker is not None
                     yield Cleared(call, maker)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.events import BOUNDS, CLIPS, events
 from amplint.model.syntax import ir
@@ -63,9 +63,9 @@ class Step:
         path = (*path, call)
         kind = self._kind(call)
         if kind is None and depth:
-            callee = self._module.once(Calls).callee(call)
+            callee = self._module.once(CallGraph).callee(call)
             if callee is not None and all(call is not each for each in path[:-1]):
-                given = self._module.once(Calls).arguments(call, callee) or {}
+                given = self._module.once(CallGraph).arguments(call, callee) or {}
                 missing = frozenset(name for name, value in given.items() if ir.is_none(value))
                 yield from self._below(callee.function.body, path, depth - 1, missing)
                 return

@@ -62,12 +62,12 @@ def inside(module: Module, kinds: tuple[str, ...]) -> Iterator[Inside]:
 def _all_inside(module: Module) -> list[Inside]:
     found: dict[int, Inside] = {}
     for flow in flows(module):
-        for number, visit in flow.visits.items():
-            if visit.event.kind in (*BACKWARD, *STEPS) and (number not in found or flow.contains(visit.event.call)):
-                found_open = (flow.regions.innermost(state, flow.conditions) for state in visit.states)
+        for number, reached in flow.event_states.items():
+            if reached.event.kind in (*BACKWARD, *STEPS) and (number not in found or flow.contains(reached.event.call)):
+                found_open = (flow.regions.innermost(state, flow.conditions) for state in reached.states)
                 opened = next((each for each in found_open if each is not None), None)
                 if opened is not None:
-                    found[number] = Inside(visit.event, opened)
+                    found[number] = Inside(reached.event, opened)
     return [found[number] for number in sorted(found)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint.fixes.statements import own_statement
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.tensors import SCALE_READS
 from amplint.model.objects.amp_objects import objects
@@ -13,7 +13,7 @@ from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import taken_from
 from amplint.model.syntax.ir import Assigned, Other
-from amplint.rules.shared.scaler_order import Found, calls_of
+from amplint.rules.shared.scaler_order import Misuse, calls_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -67,15 +67,15 @@ class Origin:
         return made
 
 
-def surely_plain(module: Module, found: Found) -> bool:
+def surely_plain(module: Module, found: Misuse) -> bool:
     """Whether nothing in sight can have multiplied the loss of a plain backward by the scale.
 
     Flow analysis has followed the loss from the model; or the scaler stays in this function's own calls, each
     `scale(...)` goes straight into a backward (or nowhere), and the loss is made here, of values that the scaler has no
     part in.
     """
-    known, calls = objects(module), module.once(Calls)
-    backward = found.visit.event
+    known, calls = objects(module), module.once(CallGraph)
+    backward = found.reached.event
     if holders(module) or backward.subject is None:
         return False
     function = ir.function_of(backward.call)
@@ -90,9 +90,9 @@ def surely_plain(module: Module, found: Found) -> bool:
         elif isinstance(value, ir.Call) and ir.function_of(value) is function and calls.callee(value) is None:
             if any(known.is_scaler(arg.value) is not None for arg in value.args):
                 return False
-    if found.issue.how != "unsure":
+    if found.violation.gradients is not None:
         return True
-    scales = calls_of(found.flow, found.issue.scaler, "scale")
+    scales = calls_of(found.flow, found.violation.scaler, "scale")
     if not all(_goes_into_backward(module, event.call) for event in scales):
         return False
     origin = Origin(module, found.flow, backward.subject)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.events import CLIPS
+from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.value_uses import takes_gradients
-from amplint.model.flow.visits import Visit
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import upwards
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 
-def reads_behind(module: Module, clip: Visit, backward: int) -> list[ir.Statement]:
+def reads_behind(module: Module, clip: EventStates, backward: int) -> list[ir.Statement]:
     """The statements between a backward, by its id, and a clip that read gradients for what the clip depends on.
 
     Those of the clip's own function, in the order of the text; 0 for a backward in another function.
@@ -43,7 +43,7 @@ def reads_behind(module: Module, clip: Visit, backward: int) -> list[ir.Statemen
     return sorted(found, key=lambda each: each.id)
 
 
-def takes_norm(module: Module, clip: Visit) -> bool:
+def takes_norm(module: Module, clip: EventStates) -> bool:
     """Whether a clip divides by a norm that was read before."""
     by_norm = clip.event.how in ("norm", "torch.nn.utils.clip_grads_with_norm_")
     return by_norm and not any(_reads(module, value) for value in _decides(module, clip))
@@ -59,7 +59,7 @@ def _is_asked_for(value: ir.Value) -> bool:
     return isinstance(value.parent, ir.Compare) and all(op in ("Is", "IsNot") for op in value.parent.ops)
 
 
-def _decides(module: Module, clip: Visit) -> Iterator[ir.Value]:
+def _decides(module: Module, clip: EventStates) -> Iterator[ir.Value]:
     """What a clip's effect depends on, the gradients that it clips aside: bound or factor, and the heads round it."""
     call, statement = clip.event.call, ir.statement_of(clip.event.call)
     if isinstance(call, ir.Call):

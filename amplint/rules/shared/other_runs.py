@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import callers, passed
 from amplint.model.calls.external_calls import local_class
 from amplint.model.inference.formulas import TRUE, Formula, World, both, negated, possible
@@ -18,7 +18,7 @@ from amplint.model.syntax.control import conditions_round, taken_from
 from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.nesting import loop_of, upwards
 from amplint.model.syntax.scopes import owner_class
-from amplint.rules.shared.scaler_usage import Life, flags_in
+from amplint.rules.shared.scaler_usage import ScalerUsage, flags_in
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -131,48 +131,50 @@ def _is_in_memory(module: Module, value: ir.Value, depth: int) -> bool:
 # --- switches that a run is given ------------------------------------------------------------------------------------
 
 
-def off_in_another_run(module: Module, life: Life, save: ir.Call, load: ir.Call) -> tuple[World, Formula] | None:
+def off_in_another_run(
+    module: Module, usage: ScalerUsage, save: ir.Call, load: ir.Call
+) -> tuple[World, Formula] | None:
     """Under what a run saves the state of a scaler that is off, and another one loads it into the same, on.
 
     None where both take their switch from the code itself; or only from whether there is cuda, without which any
     scaler is off.
     """
-    enabled, known = life.made.enabled, decided(module)
+    enabled, known = usage.made.enabled, decided(module)
     if enabled is None:
         return None
-    on, made = known.of(enabled), where_made(module, life)
+    on, made = known.of(enabled), where_made(module, usage)
     if not on.facts() - ON_CUDA.facts() or not _differs(module, enabled):
         return None
-    if _asks_for_switch(module, life, save) or possible(on, made, known.around(load)) is None:
+    if _asks_for_switch(module, usage, save) or possible(on, made, known.around(load)) is None:
         return None
     saved = both(made, known.around(save))
     world = possible(negated(on), saved, ON_CUDA) or possible(negated(on), saved)
     return (world, on) if world is not None else None
 
 
-def where_made(module: Module, life: Life) -> Formula:
+def where_made(module: Module, usage: ScalerUsage) -> Formula:
     """What has to hold for a scaler to be made: where it isn't, it has no state to save or load.
 
     Tests whether it is there already say nothing of later: by then it is.
     """
-    tests = [test for test, _ in conditions_round(life.made.call)]
-    if any(flags_in(module, test) & life.keys for test in tests):
+    tests = [test for test, _ in conditions_round(usage.made.call)]
+    if any(flags_in(module, test) & usage.keys for test in tests):
         return TRUE
-    return decided(module).around(life.made.call)
+    return decided(module).around(usage.made.call)
 
 
-def _asks_for_switch(module: Module, life: Life, save: ir.Call) -> bool:
+def _asks_for_switch(module: Module, usage: ScalerUsage, save: ir.Call) -> bool:
     """Whether a test round a save asks for the switch, whatever object it is read of, or for more of the scaler than
     whether there is one.
     """
-    assert life.made.enabled is not None
-    words = {name.rpartition(".")[2].rpartition(":")[2] for name in flags_in(module, life.made.enabled)}
+    assert usage.made.enabled is not None
+    words = {name.rpartition(".")[2].rpartition(":")[2] for name in flags_in(module, usage.made.enabled)}
     key = objects(module).key
     for test, _ in conditions_round(save):
         for each in ir.walk_values(test):
             if isinstance(each, (ir.Name, ir.Attribute)) and ir.last_name(each) in words:
                 return True
-            if isinstance(each, ir.Attribute) and key(each.base) in life.keys:
+            if isinstance(each, ir.Attribute) and key(each.base) in usage.keys:
                 return True
     return False
 
@@ -228,7 +230,7 @@ def _of_call(module: Module, call: ir.Call, seen: set[int]) -> Iterator[bool | N
     if names & {"torch.load", "torch.cuda.is_available"}:
         yield None if "torch.load" in names else False
         return
-    callee = module.once(Calls).find(call)
+    callee = module.once(CallGraph).find(call)
     if callee is not None and local_class(module, call.func) is None:
         for each in returned(callee.function):
             if each.value is not None:

@@ -48,7 +48,7 @@ class Difference(NamedTuple):
     other: Arm
 
 
-def twins(module: Module) -> list[tuple[ir.If, list[Arm]]]:
+def parallel_branches(module: Module) -> list[tuple[ir.If, list[Arm]]]:
     """The ifs of which some arms step with a scaler and some without, and those arms, of all elifs too."""
     found = []
     for statement in module.whole.near("step").statements:
@@ -61,7 +61,7 @@ def twins(module: Module) -> list[tuple[ir.If, list[Arm]]]:
 
 def differences(module: Module) -> list[Difference]:
     """What arms of the file do that their twins don't, and nothing round them does."""
-    return [each for statement, arms in module.once(twins) for each in _compare(module, statement, arms)]
+    return [each for statement, arms in module.once(parallel_branches) for each in _compare(module, statement, arms)]
 
 
 def _blocks(statement: ir.If) -> list[ir.Block]:
@@ -208,7 +208,7 @@ def _is_scheduler(value: ir.Value) -> bool:
 
 
 def _compare(module: Module, statement: ir.If, arms: list[Arm]) -> Iterator[Difference]:
-    told: set[str] = set()
+    reported: set[str] = set()
     for scaled in arms:
         for plain in arms:
             if not scaled.scaled or plain.scaled or scaled.rest != plain.rest:
@@ -224,9 +224,9 @@ def _compare(module: Module, statement: ir.If, arms: list[Arm]) -> Iterator[Diff
             }
             if not 0 < len(differing) <= _MOST:
                 continue
-            for what in differing - told:
+            for what in differing - reported:
                 if not _done_elsewhere(module, statement, what):
-                    told.add(what)
+                    reported.add(what)
                     yield Difference(statement, what, *((scaled, plain) if what in scaled.does else (plain, scaled)))
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import local_class, method
 from amplint.model.inference.value_sets import decided
 from amplint.model.names.reaching_definitions import reaching, returned
@@ -123,7 +123,7 @@ def _called(module: Module, call: ir.Call, at: ir.With, depth: int) -> Iterator[
     elif _makes_up(module, call):
         yield True
     elif isinstance(call.func, ir.Attribute) and owner_class(call.func) is not None:
-        if _is_within(call, at) and module.once(Calls).find(call) is None:
+        if _is_within(call, at) and module.once(CallGraph).find(call) is None:
             yield None  # a model; what it is given is asked for by itself
         else:
             yield from _followed(module, call, at, depth)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
-from amplint.model.calls.call_graph import Calls, parameter_for
+from amplint.model.calls.call_graph import CallGraph, parameter_for
 from amplint.model.calls.call_sites import callers
 from amplint.model.calls.external_calls import local_class
 from amplint.model.objects.access_paths import word_of
@@ -72,7 +72,7 @@ def _given_as(module: Module, value: ir.Name) -> Iterator[str]:
 
 def related(module: Module, one: ir.Class, other: ir.Class) -> bool:
     """Whether an object can be one of both classes: they are the same, or one inherits the other."""
-    derives = module.once(Calls).derives
+    derives = module.once(CallGraph).derives
     return one is other or derives(one, other) or derives(other, one)
 
 
@@ -123,7 +123,7 @@ class _Taking:
             if not self._is_name(args[1]):
                 return False
             return self._of_one(value) if self._is_keeper(args[0]) else self._of_any(args[0], value)
-        if not SAVES.search(ir.last_name(value.func)) or self._module.once(Calls).find(value) is not None:
+        if not SAVES.search(ir.last_name(value.func)) or self._module.once(CallGraph).find(value) is not None:
             return False
         return any(map(self._is_keeper, given(value)))
 

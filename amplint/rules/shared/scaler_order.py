@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events
 from amplint.model.flow.analysis import Flow, flows
+from amplint.model.flow.event_states import EventStates
 from amplint.model.flow.state import State
-from amplint.model.flow.visits import Issue, Visit
+from amplint.model.flow.violations import Violation, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
 from amplint.model.project.importers import user_of
@@ -26,120 +27,127 @@ from amplint.model.syntax.nesting import (
     upwards,
 )
 from amplint.model.usage.mentions_of import near_kept
+from amplint.rules.shared.violation_codes import OF_ORDER, VIOLATIONS, same_rules
 
 if TYPE_CHECKING:
     from amplint.base.findings import Finding, Fix
     from amplint.model import Module
 
-    Judge = Callable[[Module, "Found"], Finding | None]
-    FixBuilder = Callable[[Module, Flow, Visit, Event], tuple[Fix | None, str | None]]
+    Judge = Callable[[Module, "Misuse"], Finding | None]
+    FixBuilder = Callable[[Module, Flow, EventStates, Event], tuple[Fix | None, str | None]]
 
 
-class Found(NamedTuple):
+class Misuse(NamedTuple):
     """A misuse: in which function's flow, and on which of its paths."""
 
     flow: Flow
-    issue: Issue
+    violation: Violation
     states: list[State]
 
     @property
     def here(self) -> bool:
         """Whether the finding stands in that function itself, and in none that it calls."""
-        return self.flow.contains(self.issue_node)
+        return self.flow.contains(self.node)
 
     @property
-    def issue_node(self) -> ir.Value:
+    def node(self) -> ir.Value:
         """The call that the finding stands at."""
-        return self.flow.node(self.issue.at)
+        return self.flow.node(self.violation.at)
 
     @property
-    def visit(self) -> Visit:
+    def reached(self) -> EventStates:
         """That call, as the flow comes to it."""
-        return self.flow.visits[self.issue.at]
+        return self.flow.event_states[self.violation.at]
 
     @property
     def cause(self) -> Event | None:
         """The other call that takes part, if the flow comes to it."""
-        visit = self.flow.visits.get(self.issue.cause)
-        return visit.event if visit is not None else None
+        reached = self.flow.event_states.get(self.violation.cause)
+        return reached.event if reached is not None else None
 
 
-def found(module: Module, code: str) -> list[Found]:
+def misuses(module: Module, code: str) -> list[Misuse]:
     """The misuse of one code, in the order of the text; for each place first as its own function shows it."""
-    return module.once(_found, code)
+    return module.once(_misuses, code)
 
 
-def _found(module: Module, code: str) -> list[Found]:
+def _misuses(module: Module, code: str) -> list[Misuse]:
     if "_per_optimizer_states" in module.source.text:
-        return []  # the program looks into the scaler's books itself
-    every = [Found(flow, issue, states) for flow in flows(module) for issue, states in flow.found(code)]
-    every = [each for each in every if not _is_doubtful(each) and not _is_refuted(module, each)]
-    return sorted(every, key=lambda each: (each.issue.at, not each.here))
+        return []  # the program looks into the scaler's state itself
+    kinds = VIOLATIONS[code]
+    shown = [Misuse(flow, violation, states) for flow in flows(module) for violation, states in flow.violations(kinds)]
+    shown = [misuse for misuse in shown if not _is_doubtful(misuse) and not _is_refuted(module, misuse)]
+    return sorted(shown, key=lambda misuse: (misuse.violation.at, not misuse.here))
 
 
 def one_for_each(module: Module, code: str, judge: Judge) -> Iterator[Finding]:
     """The findings of one code: for each place the first that a rule makes of the misuse that shows there."""
-    told: set[int] = set()
-    for each in found(module, code):
-        finding = judge(module, each) if each.issue.at not in told else None
+    reported: set[int] = set()
+    for misuse in misuses(module, code):
+        finding = judge(module, misuse) if misuse.violation.at not in reported else None
         if finding is not None:
-            told.add(each.issue.at)
+            reported.add(misuse.violation.at)
             yield finding
 
 
-_OF_ORDER = ("AMP404", "AMP405", "AMP406", "AMP418")
-
-
-def _is_of_order(issue: Issue) -> bool:
-    """Whether a misuse has to do with the scaler's own books, whatever the gradients are."""
-    return issue.code in _OF_ORDER or (issue.code, issue.how) == ("AMP410", "unchecked")
-
-
-def _is_refuted(module: Module, each: Found) -> bool:
+def _is_refuted(module: Module, misuse: Misuse) -> bool:
     """Whether all that call a function show that what it does is right there: the scaler that they pass is off."""
+    kind, at = misuse.violation.kind, misuse.violation.at
     callers = [
         flow
         for flow in flows(module)
-        if flow is not each.flow and each.issue.at in flow.visits and flow.leads_to(each.flow.container)
+        if flow is not misuse.flow and at in flow.event_states and flow.leads_to(misuse.flow.container)
     ]
     # What callers in between show by themselves, those who call them know better.
     outer = [flow for flow in callers if not any(other.leads_to(flow.container) for other in callers)]
-    code, of_order = each.issue.code, _is_of_order(each.issue)
+    of_order = kind in OF_ORDER
+    same = {other for other in same_rules(kind) if (other in OF_ORDER) is of_order}
     return bool(outer) and all(
-        (flow.sees_scaler(each.issue.at) if of_order else flow.sees_gradients(each.issue.at))
-        and not any(issue.at == each.issue.at and _is_of_order(issue) is of_order for issue, _ in flow.found(code))
+        (flow.sees_scaler(at) if of_order else flow.sees_gradients(at))
+        and not any(violation.at == at for violation, _ in flow.violations(same))
         for flow in outer
     )
 
 
-def _is_doubtful(each: Found) -> bool:
+def _is_doubtful(misuse: Misuse) -> bool:
     """Whether an update comes too early only if one of the backwards before it is that of the gradients it meets, and
     they may have another one."""
-    backwards = (event.call for event in each.flow.events if event.kind == "backward")
-    return (each.issue.code, each.issue.how) == ("AMP410", "unsure") and not all(
-        any(dominates(*pair) for pair in side_by_side(each.flow, backward, each.issue_node)) for backward in backwards
+    kind, gradients = misuse.violation.kind, misuse.violation.gradients
+    backwards = (event.call for event in misuse.flow.events if event.kind == "backward")
+    return (
+        kind is ViolationKind.UPDATE_BEFORE_USE
+        and gradients is None
+        and not all(
+            any(dominates(*pair) for pair in side_by_side(misuse.flow, backward, misuse.node)) for backward in backwards
+        )
     )
 
 
 _NEGATED = {" is not None": " is None", " is None": " is not None", " == ": " != ", " != ": " == "}
 
 
-def where(module: Module, each: Found, also: str | None = None) -> str:
+def where(module: Module, misuse: Misuse, also: str | None = None) -> str:
     """Under which conditions a misuse shows, if not always: at most two, as the program asks for them.
 
     `also`: one that no path of the flow shows by itself, `k > 1` where something waits for each k-th iteration.
     """
-    flow, (code, at, _, meets, *_) = each.flow, each.issue
+    flow, shown = misuse.flow, misuse.violation
     # What is wrong there with another's gradients, as in a later iteration, is wrong all the same.
-    wrong = {state for issue, states in flow.found(code) if (issue.at, issue.meets) == (at, meets) for state in states}
-    others = [state for state in flow.visits[meets].states if state not in wrong]
+    wrong = {
+        state
+        for violation, states in flow.violations(same_rules(shown.kind))
+        if (violation.at, violation.meets) == (shown.at, shown.meets)
+        for state in states
+    }
+    others = [state for state in flow.event_states[shown.meets].states if state not in wrong]
     common = frozenset.intersection(*(state.facts for state in wrong))
-    telling = {(key, truth) for key, truth in common if any(state.known(key) is (not truth) for state in others)}
+    telling = {fact for fact in common if any(state.known(fact.condition) is (not fact.holds) for state in others)}
     found = []
-    for key, truth in sorted(telling, key=lambda fact: ("(" in fact[0], fact[0])):  # the user's flags first
-        test, meant = flow.conditions.asked.get(key, (None, True))
+    # The user's flags first.
+    for condition, holds in sorted(telling, key=lambda fact: (fact.condition.is_compound, str(fact.condition))):
+        test, meant = flow.conditions.asked.get(condition, (None, True))
         if test is not None:
-            found.append(in_words(module.on_one_line(test), truth is meant))
+            found.append(in_words(module.on_one_line(test), holds is meant))
     if also is not None and also not in found and not any(" % " in text for text in found):
         found.insert(0, also)
     return f" (where {' and '.join(found[:2])})" if found else ""
@@ -158,21 +166,23 @@ def in_words(text: str, holds: bool) -> str:
 def home(module: Module, *calls: ir.Node) -> Flow | None:
     """The flow of the function that some calls stand in, if it is one and shows them: there a fix can be made."""
     own = next((flow for flow in flows(module) if flow.contains(calls[0])), None)
-    return own if own is not None and all(own.contains(call) and call.id in own.visits for call in calls) else None
+    return (
+        own if own is not None and all(own.contains(call) and call.id in own.event_states for call in calls) else None
+    )
 
 
-def fix_at_home(module: Module, each: Found, build: FixBuilder, elsewhere: str) -> tuple[Fix | None, str | None]:
+def fix_at_home(module: Module, misuse: Misuse, build: FixBuilder, elsewhere: str) -> tuple[Fix | None, str | None]:
     """The fix of a misuse in the function that both of its calls stand in, or why there is none."""
-    cause = each.cause
-    own = home(module, each.issue_node, cause.call) if cause is not None else None
+    cause = misuse.cause
+    own = home(module, misuse.node, cause.call) if cause is not None else None
     if own is None:
         return None, elsewhere
-    return build(module, own, own.visits[each.issue.at], own.visits[each.issue.cause].event)
+    return build(module, own, own.event_states[misuse.violation.at], own.event_states[misuse.violation.cause].event)
 
 
-def visits(flow: Flow, *kinds: str) -> list[Visit]:
-    """The visits of a function's events of some kinds, in the order of the text."""
-    return [visit for visit in flow.in_order if visit.event.kind in kinds]
+def reached_events(flow: Flow, *kinds: str) -> list[EventStates]:
+    """A function's events of some kinds, with the states that reach them, in the order of the text."""
+    return [reached for reached in flow.in_order if reached.event.kind in kinds]
 
 
 def calls_of(flow: Flow, scaler: str, *kinds: str) -> list[Event]:
@@ -190,14 +200,14 @@ def backward_between(module: Module, flow: Flow, first: ir.Node, second: ir.Node
     )
 
 
-def always_off(flow: Flow, visit: Visit) -> bool:
+def always_off(flow: Flow, reached: EventStates) -> bool:
     """Whether a call of a scaler is only ever reached with the scaler off."""
-    return all(flow.disabled(str(visit.event.scaler), state) for state in visit.states)
+    return all(flow.disabled(str(reached.event.scaler), state) for state in reached.states)
 
 
 def stepping(flow: Flow) -> set[str | None]:
     """The optimizers that a function unscales or steps."""
-    return {visit.event.optimizer for visit in visits(flow, "optimizer_step", "step", "unscale_")}
+    return {reached.event.optimizer for reached in reached_events(flow, "optimizer_step", "step", "unscale_")}
 
 
 def receiver(event: Event) -> ir.Value:
@@ -207,19 +217,21 @@ def receiver(event: Event) -> ir.Value:
     return event.call.func.base
 
 
-def on_micro_steps(each: Found) -> bool:
+def on_micro_steps(misuse: Misuse) -> bool:
     """Whether an `unscale_` that an earlier iteration left without update runs on each micro step, with the update at
     the boundary: what is wrong is the unscale_."""
-    event = each.visit.event
+    event = misuse.reached.event
     loop = loop_of(event.call)
     updates = [
-        call for call in calls_of(each.flow, each.issue.scaler, "update") if not exclusive(call.call, event.call)
+        update
+        for update in calls_of(misuse.flow, misuse.violation.scaler, "update")
+        if not exclusive(update.call, event.call)
     ]
     if updates and loop is not None and not any(loop in upwards(ir.statement_of(each.call)) for each in updates):
         return True  # round a loop that has none
     return bool(updates) and all(
         ir.function_of(update.call) is not ir.function_of(event.call)
-        or counts(each.flow, skipping(event.call, update.call, "continue"))
+        or counts(misuse.flow, skipping(event.call, update.call, "continue"))
         for update in updates
     )
 
@@ -286,7 +298,7 @@ def _may_have(module: Module, block: ir.Block, kinds: tuple[str, ...], depth: in
 def _may_be(module: Module, event: Event, kinds: tuple[str, ...], depth: int = 4) -> bool:
     if event.kind != "opaque":
         return event.kind in kinds
-    callee = module.once(Calls).callee(event.call) if isinstance(event.call, ir.Call) else None
+    callee = module.once(CallGraph).callee(event.call) if isinstance(event.call, ir.Call) else None
     return callee is None or not depth or _may_have(module, callee.function.body, kinds, depth - 1)
 
 
@@ -313,7 +325,7 @@ def dynamic(module: Module, flow: Flow, node: ir.Node, without: ir.Node, depth: 
 
 def _changing(module: Module, flow: Flow, node: ir.Node) -> set[str]:
     """The parameters of the function round a node that get another value in each iteration of a loop that calls it."""
-    known, calls = objects(module), module.once(Calls)
+    known, calls = objects(module), module.once(CallGraph)
     function, found = ir.function_of(node), set[str]()
     for site in flow.call_sites(node) if function is not None else ():
         assigned = _changed_round(module, site)

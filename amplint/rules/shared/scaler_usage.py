@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _LOOKS = re.compile(r"builtins\.(isinstance|print|type|bool|id|hasattr|repr|len|str)$")
 
 
-class Life:
+class ScalerUsage:
     """All that a file does with one scaler that it makes.
 
     `unseen`: the scaler gets to where it can't be followed. `methods`: the names of the attributes that are read of it.
@@ -107,22 +107,22 @@ def _uses(module: Module, key: str) -> list[ir.Value]:
     return [each for each in values if isinstance(each, (ir.Name, ir.Attribute)) and known.key(each) == key]
 
 
-def every_life(module: Module) -> list[Life]:
+def every_scaler_usage(module: Module) -> list[ScalerUsage]:
     """The scalers that the file makes, and what it does with them."""
-    return module.once(_lives)
+    return module.once(_scaler_usages)
 
 
-def _lives(module: Module) -> list[Life]:
-    return [Life(module, scaler, made[0]) for scaler, made in objects(module).made.items()]
+def _scaler_usages(module: Module) -> list[ScalerUsage]:
+    return [ScalerUsage(module, scaler, made[0]) for scaler, made in objects(module).made.items()]
 
 
-def lives(module: Module) -> list[Life]:
+def scaler_usages(module: Module) -> list[ScalerUsage]:
     """The scalers that the file makes and that may be on."""
     made = objects(module).made
     return [
-        life
-        for life in every_life(module)
-        if any(each.enabled is None or not is_off(module, each.enabled) for each in made[life.scaler])
+        usage
+        for usage in every_scaler_usage(module)
+        if any(each.enabled is None or not is_off(module, each.enabled) for each in made[usage.scaler])
     ]
 
 
@@ -160,9 +160,9 @@ def flags_in(module: Module, value: ir.Value) -> set[str]:
     }
 
 
-def asks(module: Module, life: Life, node: ir.Node) -> bool:
+def asks(module: Module, usage: ScalerUsage, node: ir.Node) -> bool:
     """Whether an if round a node asks for the scaler, or for something of its flag."""
-    about = set(life.keys) | (flags_in(module, life.made.enabled) if life.made.enabled is not None else set())
+    about = set(usage.keys) | (flags_in(module, usage.made.enabled) if usage.made.enabled is not None else set())
     return any(flags_in(module, each.test) & about for each in ifs_round(node))
 
 
@@ -203,60 +203,60 @@ def trains_off(module: Module) -> bool:
     return bool(scaled) and all(each.entered and not each.unseen for each in scaled)
 
 
-def linked(module: Module, life: Life, optimizer: str) -> bool:
+def linked(module: Module, usage: ScalerUsage, optimizer: str) -> bool:
     """Whether the file shows that the scaler steps the optimizer, or gives both to one of its functions.
 
     Where one object keeps both, and the file steps none of its optimizers with the scaler, that is enough.
     """
     known = objects(module)
-    owner = life.scaler.partition(".")[0]
+    owner = usage.scaler.partition(".")[0]
     together = owner.startswith("self") and optimizer.startswith(f"{owner}.")
-    for call in near_kept(module, life.keys).calls:
+    for call in near_kept(module, usage.keys).calls:
         given = [known.key(arg.value) for arg in call.args]
         if isinstance(call.func, ir.Attribute) and call.func.attr in ("step", "unscale_"):
-            if known.key(call.func.base) in life.keys and given:
+            if known.key(call.func.base) in usage.keys and given:
                 if optimizer in given:
                     return True
                 together = together and not str(given[0]).startswith(f"{owner}.")
-        elif optimizer in given and life.keys & set(given):
+        elif optimizer in given and usage.keys & set(given):
             function = function_named(module, ir.last_name(call.func))
-            if function is not None and not _steps_another(module, life, function, call, optimizer):
+            if function is not None and not _steps_another(module, usage, function, call, optimizer):
                 return True
     return together
 
 
-def _steps_another(module: Module, life: Life, function: ir.Function, call: ir.Call, optimizer: str) -> bool:
+def _steps_another(module: Module, usage: ScalerUsage, function: ir.Function, call: ir.Call, optimizer: str) -> bool:
     """Whether a function that is given the scaler and an optimizer steps others of its parameters with it, not this."""
     known = objects(module)
     params = {known.variable(function.scope, each.name) for each in function.params}
     stepped = {
         known.key(each.args[0].value)
-        for each in near_kept(module, life.keys).calls
+        for each in near_kept(module, usage.keys).calls
         if isinstance(each.func, ir.Attribute) and each.func.attr == "step" and each.args
-        if known.key(each.func.base) in life.keys and ir.function_of(each) is function
+        if known.key(each.func.base) in usage.keys and ir.function_of(each) is function
     }
     taken = [parameter_of(function, call, arg.value) for arg in call.args if known.key(arg.value) == optimizer]
     own = {known.variable(function.scope, each) for each in taken if each is not None}
     return bool(own and stepped) and stepped <= params and not stepped & own
 
 
-def in_reach(module: Module, life: Life, place: ir.Node) -> bool:
+def in_reach(module: Module, usage: ScalerUsage, place: ir.Node) -> bool:
     """Whether the scaler can be read at a place: the variable is visible there, or it is the same object's."""
     function = ir.function_of(place)
-    owner, _, attr = life.scaler.partition(".")
+    owner, _, attr = usage.scaler.partition(".")
     if owner.startswith("self") and attr:
         while function is not None and function.cls is None:
             function = function.outer
         return function is not None and function.cls is not None and owner == f"self{function.cls.id}"
     scope = function.scope if function is not None else module.program.scope
-    return objects(module).variable(scope, life.scaler.rpartition(":")[2]) == life.scaler
+    return objects(module).variable(scope, usage.scaler.rpartition(":")[2]) == usage.scaler
 
 
-def text_at(module: Module, life: Life, place: ir.Node) -> str | None:
+def text_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None:
     """How the scaler is written at a place where it is surely there; None where it may be missing."""
-    if why_not_at(module, life, place) is not None:
+    if why_not_at(module, usage, place) is not None:
         return None
-    name = ir.statement_of(life.made.call).targets[0]  # type: ignore[attr-defined]
+    name = ir.statement_of(usage.made.call).targets[0]  # type: ignore[attr-defined]
     if isinstance(name, ir.Name):
         return name.name
     function = ir.function_of(place)
@@ -265,20 +265,20 @@ def text_at(module: Module, life: Life, place: ir.Node) -> str | None:
     return f"{function.params[0].name}.{name.attr}"
 
 
-def why_not_at(module: Module, life: Life, place: ir.Node) -> str | None:
+def why_not_at(module: Module, usage: ScalerUsage, place: ir.Node) -> str | None:
     """Why the scaler can't be used at a place, as a clause about the place; None where it surely can.
 
     It can where it is made before on every path, and not made anew after.
     """
     known = objects(module)
-    statement, line = ir.statement_of(life.made.call), module.line(life.made.call)
-    if not in_reach(module, life, place):
+    statement, line = ir.statement_of(usage.made.call), module.line(usage.made.call)
+    if not in_reach(module, usage, place):
         return f"where the scaler (made on {line}) is not in reach"
-    if len(known.made[life.scaler]) != 1:
-        others = " and ".join(sorted({module.line(each.call) for each in known.made[life.scaler]}))
+    if len(known.made[usage.scaler]) != 1:
+        others = " and ".join(sorted({module.line(each.call) for each in known.made[usage.scaler]}))
         return f"and the scaler is made in more than one place ({others})"
-    if not isinstance(statement, ir.Assign) or statement.value is not life.made.call:
-        if isinstance(life.made.call.parent, (ir.Conditional, ir.Bool)):
+    if not isinstance(statement, ir.Assign) or statement.value is not usage.made.call:
+        if isinstance(usage.made.call.parent, (ir.Conditional, ir.Bool)):
             return f"where the scaler may be missing: it is made under a condition ({line})"
         return f"where it can't be told whether the scaler made on {line} is there"
     name = statement.targets[0]

@@ -14,7 +14,7 @@ from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import exclusive, loop_of, loops_round
 from amplint.model.syntax.scopes import NOTHING
 from amplint.model.usage.mentions_of import near_kept
-from amplint.rules.shared.scaler_order import places, visits
+from amplint.rules.shared.scaler_order import places, reached_events
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -94,7 +94,7 @@ def pairs(module: Module, flow: Flow, *, certain: bool) -> Iterator[Pair]:
     `certain`: of torch's schedulers only, whose optimizer is known; the step may be one of many that a function makes.
     """
     schedulers = module.once(Schedulers)
-    steps = [visit.event for visit in visits(flow, "step")]
+    steps = [reached.event for reached in reached_events(flow, "step")]
     for call in module.own.near("step").calls if steps else ():
         if not (isinstance(call.func, ir.Attribute) and call.func.attr == "step" and not call.args):
             continue

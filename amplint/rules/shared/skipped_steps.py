@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_sites import callers
 from amplint.model.flow.analysis import Flow, flows
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.objects.event import Event
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, exclusive
 from amplint.rules.shared.finite_checks import about_finite, only_asks_for_presence, stands_in
-from amplint.rules.shared.scaler_order import always_off, places, side_by_side, visits
+from amplint.rules.shared.scaler_order import always_off, places, reached_events, side_by_side
 from amplint.rules.shared.scaler_usage import float16_possible
 
 if TYPE_CHECKING:
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
 _ROUTINE = re.compile(r"(?i)clip|norm|accum|step|iter|sync|boundary|last|update|grad")
 
 
-def scaler_calls(module: Module, *kinds: str) -> Iterator[tuple[Flow, Visit]]:
+def scaler_calls(module: Module, *kinds: str) -> Iterator[tuple[Flow, EventStates]]:
     """The calls of scalers that may be on, for float16, in each function that comes to them."""
     if float16_possible(module):
         for flow in flows(module):
-            for visit in visits(flow, *kinds):
-                if not always_off(flow, visit):
-                    yield flow, visit
+            for reached in reached_events(flow, *kinds):
+                if not always_off(flow, reached):
+                    yield flow, reached
 
 
 def step_round(module: Module, node: ir.Node) -> tuple[Flow, Event] | None:
@@ -37,11 +38,11 @@ def step_round(module: Module, node: ir.Node) -> tuple[Flow, Event] | None:
 
     None where there is none in sight, or where a condition decides that may have to do with AMP or debugging.
     """
-    for flow, visit in scaler_calls(module, "scale", "unscale_", "step"):
-        for place, call in beside(module, flow, node, visit.event.call):
-            later = place.id <= call.id if visit.event.kind == "step" else place.id >= call.id
+    for flow, reached in scaler_calls(module, "scale", "unscale_", "step"):
+        for place, call in beside(module, flow, node, reached.event.call):
+            later = place.id <= call.id if reached.event.kind == "step" else place.id >= call.id
             if later and runs_with(module, flow, place, call):
-                return flow, visit.event
+                return flow, reached.event
     return None
 
 
@@ -70,8 +71,10 @@ def is_routine(module: Module, flow: Flow, test: ir.Value) -> bool:
 
 def is_plain(flow: Flow, call: ir.Node) -> bool:
     """Whether no path brings gradients to a clip that the scaler has had a part in."""
-    visit = flow.visits.get(call.id)
-    return visit is not None and all(state.gradients.kind in ("plain", "none", "zeros") for state in visit.states)
+    reached = flow.event_states.get(call.id)
+    return reached is not None and all(
+        state.gradients.kind in (GradientKind.PLAIN, GradientKind.NONE, GradientKind.ZEROS) for state in reached.states
+    )
 
 
 def places_in(flow: Flow, node: ir.Node, block: ir.Block) -> bool:

@@ -8,17 +8,20 @@ from amplint.base.findings import Applicability, Edit, Fix
 from amplint.fixes.edits import indentation, insert, line_end, line_start
 from amplint.fixes.region_end import last_offset
 from amplint.fixes.statements import line_before, own_statement, removed, says_the_same, text_with_comment
+from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
-from amplint.model.flow.visits import Visit
+from amplint.model.flow.violations import OF_CALLERS_GRADIENTS, ViolationKind
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.terms import Fact, Op, path, present
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import conditions, exclusive, loop_of, loops_round, upwards
 from amplint.model.torch_facts.grad_scaler import Stage
 from amplint.rules.shared.clips import clips_scaled, unscale_for
 from amplint.rules.shared.norm_reads import reads_behind, takes_norm
-from amplint.rules.shared.scaler_order import Found, backward_between, calls_of, found, receiver, stepping
+from amplint.rules.shared.scaler_order import Misuse, backward_between, calls_of, misuses, receiver, stepping
 from amplint.rules.shared.unscale_safety import (
     doubt,
     ends,
@@ -27,6 +30,7 @@ from amplint.rules.shared.unscale_safety import (
     rescales_result,
     tuned,
 )
+from amplint.rules.shared.violation_codes import code_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -44,24 +48,24 @@ class ClipFix:
     # What a call may stand in that runs it under a condition, or several times.
     kept_out: tuple[type[ir.Value], ...] = (ir.Conditional, ir.Bool, ir.Comprehension, ir.Lambda)
 
-    def __init__(self, module: Module, clip: Found) -> None:
+    def __init__(self, module: Module, clip: Misuse) -> None:
         self._module = module
         self._flow = clip.flow
-        self._visit = visit = clip.visit
+        self._reached = reached = clip.reached
         self._bad = _bad(module, clip)
-        self._issue = clip.issue
-        self._statement = ir.statement_of(visit.event.call)
+        self._violation = clip.violation
+        self._statement = ir.statement_of(reached.event.call)
 
     def build(self) -> tuple[Fix | None, str | None]:
         """The fix, or why there is none."""
         unscale = self._unscale_behind()
         if unscale is not None:
             return self._bring_up(unscale)
-        scalers = {scaler for scaler, _ in self._visit.stepped}
-        if not self._visit.steps or len(scalers) != 1:
+        scalers = {scaler for scaler, _ in self._reached.stepped}
+        if not self._reached.steps or len(scalers) != 1:
             return None, self._no_step()
-        optimizers = {optimizer for _, optimizer in self._visit.stepped}
-        steps = [step for step in self._visit.steps if self._flow.contains(step)]
+        optimizers = {optimizer for _, optimizer in self._reached.stepped}
+        steps = [step for step in self._reached.steps if self._flow.contains(step)]
         if not steps:
             return None, "the step stands in another function: unscale_ belongs before the clip, by the names of here"
         if len(optimizers) > 1:
@@ -78,7 +82,7 @@ class ClipFix:
             return None, place
         if not all(says_the_same(self._module, name, place, step) for name in (step.func.base, step.args[0].value)):
             return None, "the optimizer or scaler is bound only behind it"
-        if rescales_result(self._module, self._visit):
+        if rescales_result(self._module, self._reached):
             return None, f"its result is divided by the scale: with `{call}` before it that division has to go"
         if self._on_micro_steps(step):
             if ir.statement_of(step).block is self._statement.block:
@@ -91,30 +95,32 @@ class ClipFix:
             return None, _ON_TOP if self._is_on_top() else _SOME_PATHS
         if self._ends_without_update(step):
             return None, _no_update(call)
-        served = [self._visit, *self._siblings()]
+        served = [self._reached, *self._siblings()]
         doubts = [doubt(self._module, each, self._optimizer_key(step)) for each in served]
         return self._insert(call, place, guard, next(filter(None, doubts), ""))
 
     def _no_step(self) -> str:
         """Why no step of the scaler comes behind the clip."""
-        line, call = self._module.line, self._visit.event.call
-        past = [each for each in self._visit.bypasses if self._flow.contains(each)]
+        line, call = self._module.line, self._reached.event.call
+        past = [each for each in self._reached.bypasses if self._flow.contains(each)]
         if past:
             return f"the step on {line(past[0])} goes past the scaler: step through that first"
-        steps = [each for each in calls_of(self._flow, self._issue.scaler, "step") if each.call.id > call.id]
-        early = [each for each in found(self._module, "AMP410") if each.flow is self._flow and each.issue.at > call.id]
-        if steps and early and early[0].issue.at < steps[0].call.id:
-            return f"the update on {line(early[0].issue_node)} comes before the step: move that behind it first"
+        steps = [each for each in calls_of(self._flow, self._violation.scaler, "step") if each.call.id > call.id]
+        early = [
+            each for each in misuses(self._module, "AMP410") if each.flow is self._flow and each.violation.at > call.id
+        ]
+        if steps and early and early[0].violation.at < steps[0].call.id:
+            return f"the update on {line(early[0].node)} comes before the step: move that behind it first"
         return _NO_STEP
 
     # --- an unscale_ that comes too late ----------------------------------------------------------------------------
 
     def _unscale_behind(self) -> Event | None:
         """The first `unscale_` after it, of the scaler that scaled and the optimizer that owns the gradients."""
-        call = self._visit.event.call
+        call = self._reached.event.call
         found = [
             each
-            for each in calls_of(self._flow, self._issue.scaler, "unscale_")
+            for each in calls_of(self._flow, self._violation.scaler, "unscale_")
             if each.call.id > call.id and self._flow.contains(each.call) and not exclusive(each.call, call)
         ]
         if len(stepping(self._flow)) > 1:
@@ -134,7 +140,7 @@ class ClipFix:
             return None, refusal
         if backward_between(module, self._flow, place, statement) or _leaves_between(place, statement):
             return None, refusal
-        if self._visit.event.kind == "clip" and rescales_result(module, self._visit):
+        if self._reached.event.kind == "clip" and rescales_result(module, self._reached):
             return None, f"its result is divided by the scale: with `{text}` before it that division has to go"
         names = receiver(unscale), unscale.call.args[0].value
         gone = removed(module, statement)
@@ -148,7 +154,7 @@ class ClipFix:
 
     def _tuned(self) -> str:
         """Which number may have been tuned to scaled gradients; "" for none."""
-        return tuned(self._module, self._visit.event.call)
+        return tuned(self._module, self._reached.event.call)
 
     # --- what and where ---------------------------------------------------------------------------------------------
 
@@ -159,15 +165,15 @@ class ClipFix:
         return set().union(*found) if all(found) else set()
 
     def _roots(self) -> frozenset[str]:
-        subject = self._visit.event.subject
+        subject = self._reached.event.subject
         return objects(self._module).parameters_roots(subject) if subject is not None else frozenset()
 
     def _optimizer_key(self, step: ir.Value) -> str | None:
-        return self._flow.visits[step.id].event.optimizer
+        return self._flow.event_states[step.id].event.optimizer
 
     def _place(self, step: ir.Value) -> ir.Statement | str:
         """The statement before which unscale_ goes: the clip's own, or the loop over parameters that it stands in."""
-        call = self._visit.event.call
+        call = self._reached.event.call
         up = call.parent
         while isinstance(up, ir.Value):
             if isinstance(up, self.kept_out):
@@ -177,7 +183,7 @@ class ClipFix:
         for loop in loops_round(self._statement):
             if loop not in upwards(ir.statement_of(step)):
                 place = loop
-        served = {each.event.call.id: each for each in (self._visit, *self._siblings())}.values()
+        served = {each.event.call.id: each for each in (self._reached, *self._siblings())}.values()
         for other in served:
             place = self._before_both(place, ir.statement_of(other.event.call))
         mine = [each for each in served if self._flow.contains(each.event.call)]
@@ -193,9 +199,9 @@ class ClipFix:
             return "it shares its line with other code"
         return place
 
-    def _reads_behind(self, clip: Visit) -> list[ir.Statement]:
+    def _reads_behind(self, clip: EventStates) -> list[ir.Statement]:
         """Where, behind the backward, the gradients were read that a clip depends on: unscale_ belongs before that."""
-        cause = self._issue.cause if self._issue.how not in ("again", "entry") else 0
+        cause = self._violation.cause if self._violation.kind is not ViolationKind.CLIP_OF_SCALED_AGAIN else 0
         here = bool(cause) and self._flow.contains(self._flow.node(cause))
         return reads_behind(self._module, clip, cause if here else 0)
 
@@ -207,24 +213,24 @@ class ClipFix:
             and not backward_between(self._module, self._flow, place, self._statement)
         )
 
-    def _siblings(self) -> list[Visit]:
+    def _siblings(self) -> list[EventStates]:
         """The clips and reads of this function that wait for the same step: one unscale_ has to serve them all.
 
         Those that wait for another step of the same optimizer, as in another arm, have one of their own.
         """
-        steps = {step.id for step in self._visit.steps}
+        steps = {step.id for step in self._reached.steps}
         return [
-            visit
-            for visit in self._flow.visits.values()
-            if visit.event.kind in ("clip", "read")
-            and visit.stepped == self._visit.stepped
-            and steps & {step.id for step in visit.steps}
-            and (visit is self._visit or visit.event.call.id in self._others())
+            reached
+            for reached in self._flow.event_states.values()
+            if reached.event.kind in ("clip", "read")
+            and reached.stepped == self._reached.stepped
+            and steps & {step.id for step in reached.steps}
+            and (reached is self._reached or reached.event.call.id in self._others())
         ]
 
     def _others(self) -> set[int]:
-        every = (*found(self._module, "AMP401"), *found(self._module, "AMP409"))
-        return {each.issue.at for each in every if each.flow is self._flow and clips_scaled(self._module, each)}
+        every = (*misuses(self._module, "AMP401"), *misuses(self._module, "AMP409"))
+        return {each.violation.at for each in every if each.flow is self._flow and clips_scaled(self._module, each)}
 
     @staticmethod
     def _before_both(place: ir.Statement, other: ir.Statement) -> ir.Statement:
@@ -239,13 +245,13 @@ class ClipFix:
 
     def _on_micro_steps(self, step: ir.Call) -> bool:
         """Whether some path leads from the clip to the next scaled backward without an update."""
-        if self._visit.backward_first:
+        if self._reached.backward_first:
             return True
         return any(
-            state.gradients.kind == "scaled"
+            state.gradients.kind is GradientKind.SCALED
             and not self._flow.disabled(state.gradients.scaler, state)
-            and not any(state.known(f"present({scaler})") is False for scaler, _ in self._visit.stepped)
-            for state in ends(self._visit, self._flow.container, step)
+            and not any(state.known(present(path(scaler))) is False for scaler, _ in self._reached.stepped)
+            for state in ends(self._reached, self._flow.container, step)
         )
 
     def _ends_without_update(self, step: ir.Call) -> bool:
@@ -253,7 +259,7 @@ class ClipFix:
         scaler = step.func.base if isinstance(step.func, ir.Attribute) else None
         if isinstance(scaler, ir.Name) and self._is_made_here(scaler):
             return False
-        return leaves_without_update(self._visit, self._bad, self._flow.container, step)
+        return leaves_without_update(self._reached, self._bad, self._flow.container, step)
 
     def _is_made_here(self, scaler: ir.Name) -> bool:
         """Whether a scaler ends with the function, so that there is no next call."""
@@ -264,42 +270,43 @@ class ClipFix:
 
     def _guard(self, step: ir.Value, place: ir.Statement) -> str | None:
         """The condition under which the gradients are scaled, as text; "" for always; None if it can't be told."""
-        good = [each for each in self._visit.states if each not in self._bad and not self._is_scaled(each)]
+        good = [each for each in self._reached.states if each not in self._bad and not self._is_scaled(each)]
         bad = _common(self._bad)
-        if self._issue.how == "entry":
+        if self._violation.kind in OF_CALLERS_GRADIENTS:
             # Only the step knows when the scaler is used: what it needs beyond what the clip's place gives.
-            needed = _common(self._flow.visits[step.id].states) - bad
-            needed = {fact for fact in needed if fact[0].startswith("present(") or "(" not in fact[0]}
-            scaler = next(iter(self._visit.stepped))[0]
-            needed = {fact for fact in needed if fact[0] == f"present({scaler})"} or needed
+            needed = _common(self._flow.event_states[step.id].states) - bad
+            needed = {fact for fact in needed if fact.condition.op == Op.PRESENT or not fact.condition.is_compound}
+            scaler = next(iter(self._reached.stepped))[0]
+            needed = {fact for fact in needed if fact.condition == present(path(scaler))} or needed
         elif good:
-            needed = {(key, truth) for key, truth in bad if all(state.known(key) is (not truth) for state in good)}
+            needed = {fact for fact in bad if all(state.known(fact.condition) is (not fact.holds) for state in good)}
             if not needed:
                 return None
         else:
             return ""
         if not needed:
             return ""
-        texts = [text for fact in sorted(needed) if (text := self._as_text(fact, place)) is not None]
+        in_order = sorted(needed, key=lambda fact: (str(fact.condition), fact.holds))
+        texts = [text for fact in in_order if (text := self._as_text(fact, place)) is not None]
         return texts[0] if texts else None
 
     def _is_on_top(self) -> bool:
         """Whether on other paths the gradients were added to unscaled ones: what is missing there is a clear."""
-        others = [each for each in self._visit.states if each not in self._bad and not self._is_scaled(each)]
-        return all(any(held.kind == "over" for _, held in state.groups) for state in others)
+        others = [each for each in self._reached.states if each not in self._bad and not self._is_scaled(each)]
+        return all(any(held.kind is GradientKind.OVER for _, held in state.groups) for state in others)
 
     def _is_scaled(self, state: State) -> bool:
         """Whether a path surely comes from the scaled backward, though it isn't known whose gradients are clipped."""
         held = state.rest
-        stages = {standing.stage for _, machine in state.scalers for _, standing in machine.books}
+        stages = {its.stage for _, machine in state.scalers for _, its in machine.per_optimizer}
         return (
-            held.kind == "scaled"
-            and (held.origin, held.updated) == (self._issue.cause, 0)
+            held.kind is GradientKind.SCALED
+            and (held.origin, held.updated) == (self._violation.cause, 0)
             and Stage.UNSCALED not in stages
             and not self._flow.disabled(held.scaler, state)
         )
 
-    def _as_text(self, fact: tuple[str, bool], place: ir.Statement) -> str | None:
+    def _as_text(self, fact: Fact, place: ir.Statement) -> str | None:
         """A condition of the function that says the fact, as it is written there, if it can be asked at `place` too."""
         body = self._flow.container.body
         for statement in ir.walk_statements(body, into=False):
@@ -308,7 +315,7 @@ class ClipFix:
                 if len(state.facts) == 1:
                     if fact in state.facts:
                         return self._module.text(statement.test)
-                    if (fact[0], not fact[1]) in state.facts:
+                    if Fact(fact.condition, not fact.holds) in state.facts:
                         return (
                             f"not {self._module.text(statement.test)}"
                             if isinstance(statement.test, (ir.Name, ir.Attribute))
@@ -417,13 +424,13 @@ def _leaves_between(first: ir.Statement, last: ir.Statement) -> bool:
     return False
 
 
-def _bad(module: Module, clip: Found) -> list[State]:
-    """The states in which a clip is wrong: paths on which its parameters are another's by now are an issue each."""
-    issues = [each for each in found(module, clip.issue.code) if each.flow is clip.flow]
+def _bad(module: Module, clip: Misuse) -> list[State]:
+    """The states in which a clip is wrong: paths on which its parameters are another's have violations apart."""
+    others = [other for other in misuses(module, code_of(clip.violation.kind)) if other.flow is clip.flow]
     return [
         state
-        for state in clip.visit.states
-        if any(each.issue.at == clip.issue.at and state in each.states for each in issues)
+        for state in clip.reached.states
+        if any(each.violation.at == clip.violation.at and state in each.states for each in others)
     ]
 
 
@@ -431,7 +438,7 @@ def _no_update(call: str) -> str:
     return f"a path from here goes on without `update()`, so that the next `{call}` can raise: update there too"
 
 
-def _common(states: list[State]) -> set[tuple[str, bool]]:
+def _common(states: list[State]) -> set[Fact]:
     """The facts that hold in every one of some states."""
     facts = [set(state.facts) for state in states]
     return set.intersection(*facts) if facts else set()

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.events import events
+from amplint.model.flow.event_states import EventStates
+from amplint.model.flow.gradients import GradientKind
 from amplint.model.flow.state import State
-from amplint.model.flow.visits import Visit
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of
+from amplint.model.objects.terms import Fact, path, present
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.queries import Nodes, is_false
@@ -24,9 +26,9 @@ LARGE_NORM = 1e3
 _HALF = {"torch.float16", "torch.half"}
 
 
-def doubt(module: Module, visit: Visit, optimizer: str | None) -> str:
+def doubt(module: Module, reached: EventStates, optimizer: str | None) -> str:
     """Why the insertion is not safe; "" where it is."""
-    return module.once(_doubt, visit.event.call, optimizer)  # clips that share a step ask for each other's
+    return module.once(_doubt, reached.event.call, optimizer)  # clips that share a step ask for each other's
 
 
 def _doubt(module: Module, clip: ir.Value, optimizer: str | None) -> str:
@@ -143,39 +145,39 @@ def _is_unfused(module: Module, call: ir.Call) -> bool:
 # --- paths without an update ----------------------------------------------------------------------------------------
 
 
-def ends(visit: Visit, function: ir.Node, step: ir.Value) -> list[State]:
+def ends(reached: EventStates, function: ir.Node, step: ir.Value) -> list[State]:
     """The states in which the function can end between clip and update, so that it can be called again.
 
     A path that ends in `raise` does no harm; where the function has one before the step, only other ways out count.
     """
     if not isinstance(function, ir.Function):
-        return visit.ends
+        return reached.ends
     between = [
-        each for each in ir.walk_statements(function.body, into=False) if visit.event.call.id < each.id < step.id
+        each for each in ir.walk_statements(function.body, into=False) if reached.event.call.id < each.id < step.id
     ]
     raises = any(isinstance(each, ir.Raise) for each in between)
     returns = any(
         isinstance(each, ir.Return) or (isinstance(each, ir.Jump) and each.kind == "break") for each in between
     )
-    return [] if raises and not returns else visit.ends
+    return [] if raises and not returns else reached.ends
 
 
-def leaves_without_update(visit: Visit, bad: list[State], function: ir.Node, step: ir.Value) -> bool:
+def leaves_without_update(reached: EventStates, bad: list[State], function: ir.Node, step: ir.Value) -> bool:
     """Whether the function can end between clip and step: the next call's unscale_ would be the second."""
-    if not isinstance(function, ir.Function) or (visit.bypasses and bad[0].gradients.kind == "entry"):
+    if not isinstance(function, ir.Function) or (reached.bypasses and bad[0].gradients.kind is GradientKind.ENTRY):
         return False  # where another function scaled, the paths on which the scaler is off can't be told
-    absent = {f"present({scaler})" for scaler, _ in visit.stepped}
+    absent = {present(path(scaler)) for scaler, _ in reached.stepped}
     return any(
         not state.touched()
-        and not any(state.known(key) is False for key in absent)
+        and not any(state.known(condition) is False for condition in absent)
         and any(agree(state, each.facts) for each in bad)
-        for state in ends(visit, function, step)
+        for state in ends(reached, function, step)
     )
 
 
-def agree(state: State, facts: Iterable[tuple[str, bool]]) -> bool:
+def agree(state: State, facts: Iterable[Fact]) -> bool:
     """Whether a state can be of a path of which some facts are known: no condition has another outcome."""
-    return all(state.known(key) in (None, truth) for key, truth in facts)
+    return all(state.known(condition) in (None, holds) for condition, holds in facts)
 
 
 def _is_caught(module: Module, clip: ir.Value) -> bool:
@@ -206,9 +208,9 @@ def _updates(module: Module, block: ir.Block) -> bool:
 # --- what the clip returns ------------------------------------------------------------------------------------------
 
 
-def rescales_result(module: Module, visit: Visit) -> bool:
+def rescales_result(module: Module, reached: EventStates) -> bool:
     """Whether the norm that the clip returns is divided by the scale: after unscale_ that would be once too often."""
-    call = visit.event.call
+    call = reached.event.call
     statement = ir.statement_of(call)
     function = ir.function_of(call)
     body = function.body if function is not None else module.program.body

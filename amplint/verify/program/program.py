@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeGuard
 
 from amplint.model import Module
-from amplint.model.calls.call_graph import Calls
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import local_class
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.autocast_objects import region_of
@@ -68,7 +68,7 @@ class Code(Texts):
         super().__init__(module, self.files.main.module if self.files.codes else None)
         self.files.codes.append(self)
         self.events = StepEvents(module, lambda value: self.callers.is_imported_scaler(self, value))
-        self._calls = module.once(Calls)
+        self._calls = module.once(CallGraph)
         self._calls_of: dict[int, list[ir.Call]] | None = None
         self._matters: dict[int, bool] = {}
         self._trains: dict[int, bool] = {}

@@ -1,4 +1,4 @@
-"""What flow analysis keeps for the rules: each event with the states that reach it, and the misuse that paths show."""
+"""What flow analysis keeps of each event for the rules: the states that reach it, and what follows it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from amplint.model.flow.state import State
 from amplint.model.objects.event import Event
+from amplint.model.objects.terms import Fact
 from amplint.model.syntax import ir
 
 MAX_STATES = 128
-MAX_VISITS = 1024
+MAX_EVENT_STATES = 1024
 
 
 class SeveralOptimizersError(Exception):
@@ -21,33 +22,16 @@ class TooManyPathsError(Exception):
     """More states than are worth keeping apart."""
 
 
-class Issue(NamedTuple):
-    """A misuse that a path shows.
-
-    `at`: the call that the finding stands at; `cause`: the other call that takes part (0: none); `meets`: the call in
-    which it shows; `how` tells kinds of one code apart, `site` for a clip the calls of the helper that it is in.
-    """
-
-    code: str
-    at: int
-    cause: int
-    meets: int
-    scaler: str
-    optimizer: str
-    how: str = ""
-    site: int = 0
-
-
 class Followed(NamedTuple):
     """A step behind a clip: whose it is, what is known on its path, the call that led to the clip (0: none)."""
 
     optimizer: str
-    facts: frozenset[tuple[str, bool]]
+    facts: frozenset[Fact]
     site: int
 
 
 @dataclass(slots=True)
-class Visit:
+class EventStates:
     """An event, the states before it, and for a clip what comes behind it."""
 
     event: Event

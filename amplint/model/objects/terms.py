@@ -1,0 +1,168 @@
+"""Terms: values and conditions as they are the same for the same names and literals, wherever they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from functools import lru_cache
+from typing import NamedTuple
+
+_MANY = 4096  # of as many it is remembered what they name
+
+
+class Op(str, Enum):
+    """What a term is that is no operator of Python's; those go by their names in the IR."""
+
+    PATH = "path"  # a variable, an attribute or an item, with the key `name`
+    LITERAL = "literal"  # written as `name`
+    CALL = "call"  # of what has the key `name`; or a property of that key
+    DISPLAY = "display"
+    PRESENT = "present"  # that its part is not None
+    ENABLED = "enabled"  # that the scaler with the key `name` is on
+    GUESSED = "guess"  # that the condition with the id `name` came out true, by a guess
+
+
+class Term(NamedTuple):
+    """A term: an operation on its parts, or on what has a name."""
+
+    op: str
+    name: str = ""
+    parts: tuple[Term, ...] = ()
+
+    def __str__(self) -> str:
+        """The term as text, by which terms can be sorted, and items named."""
+        parts = ",".join(map(str, self.parts))
+        if self.op in (Op.PATH, Op.LITERAL):
+            return self.name
+        if self.op == Op.CALL:
+            return f"call({self.name};{parts})"
+        if self.op == Op.DISPLAY:
+            return f"({parts})"
+        return f"{str.__str__(self.op)}({self.name}{parts})"
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it is a variable, an attribute or an item."""
+        return self.op == Op.PATH
+
+    @property
+    def is_compound(self) -> bool:
+        """Whether it is no variable or literal alone."""
+        return "(" in str(self)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is the literal of a string."""
+        return self.op == Op.LITERAL and self.name.endswith("'")
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether it says which arm a path has taken by a guess."""
+        return self.op == Op.GUESSED
+
+    def walk(self) -> Iterator[Term]:
+        """The term and all that it consists of."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+    def replaced(self, old: Term, new: Term) -> Term:
+        """The term with another one wherever `old` is a part of it."""
+        if self == old:
+            return new
+        return self._replace(parts=tuple(part.replaced(old, new) for part in self.parts)) if self.parts else self
+
+
+class Fact(NamedTuple):
+    """A condition, and whether it holds."""
+
+    condition: Term
+    holds: bool
+
+
+ZERO, ONE = Term(Op.LITERAL, "0"), Term(Op.LITERAL, "1")
+
+
+def path(key: str) -> Term:
+    """The variable, attribute or item with a key; as a condition, that it is true."""
+    return Term(Op.PATH, key)
+
+
+def literal(value: object) -> Term:
+    """A literal."""
+    return Term(Op.LITERAL, repr(value))
+
+
+def present(value: Term) -> Term:
+    """That something is not None."""
+    return Term(Op.PRESENT, parts=(value,))
+
+
+def enabled(scaler: str) -> Term:
+    """That a scaler is on."""
+    return Term(Op.ENABLED, scaler)
+
+
+def guessed(number: int) -> Term:
+    """That a condition, by its id, came out true by a guess."""
+    return Term(Op.GUESSED, str(number))
+
+
+def equal(one: Term, other: Term) -> Term:
+    """That two are equal."""
+    return Term("Equal", parts=(one, other))
+
+
+def added(one: Term, other: Term) -> Term:
+    """The sum of two."""
+    return Term("Add", parts=(one, other))
+
+
+def ordered(op: str, one: Term, other: Term) -> Fact:
+    """A comparison of two by size, as the fact that one of them is greater."""
+    if op in ("GreaterThan", "LessThanEqual"):
+        return Fact(Term("GreaterThan", parts=(one, other)), op == "GreaterThan")
+    return Fact(Term("GreaterThan", parts=(other, one)), op == "LessThan")
+
+
+def multiple(condition: Term) -> tuple[Term, Term] | None:
+    """The number and the period of a condition `number % period == 0`."""
+    if condition.op != "Equal" or condition.parts[1] != ZERO or condition.parts[0].op != "Modulo":
+        return None
+    number, period = condition.parts[0].parts
+    return number, period
+
+
+@lru_cache(maxsize=_MANY)
+def names_in(term: Term) -> str:
+    """The keys that a term reads, a line each."""
+    return "\n".join(each.name for each in term.walk() if each.op in (Op.PATH, Op.CALL, Op.ENABLED))
+
+
+@lru_cache(maxsize=_MANY)
+def has_calls(term: Term) -> bool:
+    """Whether a term depends on what a call returns."""
+    return any(each.op == Op.CALL for each in term.walk())
+
+
+def calls_of(term: Term, owner: str) -> bool:
+    """Whether a term depends on what a method of an object returns."""
+    return any(each.op == Op.CALL and each.name.startswith(f"{owner}.") for each in term.walk())
+
+
+def reads(term: Term, key: str) -> bool:
+    """Whether a term depends on a variable or attribute."""
+    names = names_in(term)
+    return key in names and mentions(names, key)
+
+
+def mentions(names: str, key: str) -> bool:
+    """Whether a key is one of some keys, or a part of one: `self.a` and `self.a.b[0]` mention `self.a`."""
+    start = names.find(key)
+    while start >= 0:
+        end = start + len(key)
+        before, after = names[start - 1 : start], names[end : end + 1]
+        if not (before.isalnum() or before == "_") and not (after.isalnum() or after == "_"):
+            return True
+        start = names.find(key, end)
+    return False
