@@ -85,7 +85,7 @@ def test_a_file_that_only_speaks_of_amp_is_not_read(monkeypatch: pytest.MonkeyPa
     def read(*_: object, **__: object) -> None:
         raise AssertionError("it was read")
 
-    monkeypatch.setattr(engine.analysis, "read", read)
+    monkeypatch.setattr(engine.reading, "read", read)
     assert check('"""How to use torch.cuda.amp.autocast."""\n') == []
     with pytest.raises(AssertionError, match="it was read"):
         check(LEGACY)
@@ -97,7 +97,7 @@ def test_the_words_of_few_rules_count_in_code_only(monkeypatch: pytest.MonkeyPat
     def read(*_: object, **__: object) -> None:
         raise AssertionError("it was read")
 
-    monkeypatch.setattr(engine.analysis, "read", read)
+    monkeypatch.setattr(engine.reading, "read", read)
     example = '"""Takes part in training.\n\n>>> loss.backward()\n"""\n'
     assert check(f"{example}self.scaler = StdScaler(config)\nconfig.update(other)\n") == []
     with pytest.raises(AssertionError, match="it was read"):
