@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 
-_DTYPES = {f"torch.{name}" for name in ("float16", "half", "bfloat16", "float32", "float", "float64", "double")}
-
-
 class Device(NamedTuple):
     """One device that a value can be. `kind` is "str", "object" (a torch.device) or "other"; `name` None: not known.
 
@@ -122,10 +119,3 @@ def _is_tensor(module: Module, value: ir.Value) -> bool:
         and isinstance(value.positional[0].func, ir.Attribute)
         and value.positional[0].func.attr in ("parameters", "buffers")
     )
-
-
-def is_old_first(module: Module, value: ir.Value) -> bool:
-    """Whether a first argument of autocast is one that the old classes take there: a bool or a dtype."""
-    if isinstance(value, ir.Constant):
-        return isinstance(value.value, bool)
-    return bool(module.names.of(value) & _DTYPES)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.inference.devices import region_devices
+from amplint.model.inference.python_types import is_bool
 from amplint.model.inference.values import Leaf, asked, values_of
 from amplint.model.names.tables import items_at
 from amplint.model.objects.autocast_objects import Region, region_of
@@ -82,6 +83,11 @@ def _constant(value: ir.Constant, leaf: Leaf) -> Dtype:
         name = value.value.removeprefix("torch.")
         return Dtype("str", _SAME.get(name, name), value, leaf)
     return Dtype("other", None, value, leaf)
+
+
+def is_old_first(module: Module, value: ir.Value) -> bool:
+    """Whether a first argument of autocast is one that the old classes take there: a bool or a dtype."""
+    return is_bool(module, value) or all(each.kind == "dtype" for each in dtypes(module, value))
 
 
 def region_dtypes(module: Module, region: Region) -> list[Dtype]:

@@ -162,6 +162,12 @@ def numbers_of(module: Module, value: ir.Value | None) -> tuple[float | None, ..
     return asked(module, _numbers, value, (None,)) if value is not None else (None,)
 
 
+def numbers_shown(module: Module, value: ir.Value) -> tuple[float | None, ...]:
+    """The same without what is out of sight: of a parameter with a default, that one."""
+    leaves = (each for each in values_of(module, value).leaves if not each.is_open)
+    return tuple(dict.fromkeys(_number(module, each) for each in leaves))
+
+
 def number(module: Module, value: ir.Value | None) -> float | None:
     """The one number that a value surely is."""
     sure = value is not None and all(each.doubt is Doubt.NONE for each in values_of(module, value).leaves)

@@ -115,6 +115,22 @@ def values_of(module: Module, value: ir.Value) -> Values:
     return module.once(Follower).of(value)
 
 
+def only_literal(module: Module, value: ir.Value) -> ir.Constant | None:
+    """The literal that a value surely is, and no other."""
+    found = values_of(module, value).leaves
+    literals = [each.value for each in found if isinstance(each.value, ir.Constant) and each.doubt is Doubt.NONE]
+    same = len({(type(each.value), each.value) for each in literals}) == 1
+    return literals[0] if same and len(literals) == len(found) and values_of(module, value).is_closed else None
+
+
+def together(module: Module, one: Leaf, other: Leaf) -> bool:
+    """Whether two values can be these leaves at once, as far as calls give them: one call runs a function at a time."""
+    calls = module.once(Calls)
+    return not any(
+        first is not second and calls.run_by(first) is calls.run_by(second) for first in one.by for second in other.by
+    )
+
+
 def asked(module: Module, make: Callable[[Module, ir.Value], T], value: ir.Value, unknown: T) -> T:
     """What `make` makes of a value, once for all who ask; `unknown` where that asks for the value itself."""
     return module.once(_Asked).of(make, value, unknown)
@@ -465,15 +481,15 @@ class Follower:
         cls = owner_class(value)
         if cls is not None:
             return self._of_self(value, cls, frame)
+        flag = declared_flag(self._module, value)
+        if flag is not None:
+            return Step((Leaf(value, is_open=True), Leaf(flag, doubt=Doubt.DEFAULT)), whole=False)
         root: ir.Value = value
         while isinstance(root, ir.Attribute):
             root = root.base
         if isinstance(root, ir.Name):
             bound = self._module.names.bindings(root)
             if not bound or all(isinstance(each, Imported) for each in bound):
-                flag = declared_flag(self._module, value)
-                if flag is not None:
-                    return Step((Leaf(value, is_open=True), Leaf(flag, doubt=Doubt.DEFAULT)), whole=False)
                 return None if bound else self._option(value, is_it=False)
         base = value.base
         defined = self._module.names.definition(base)

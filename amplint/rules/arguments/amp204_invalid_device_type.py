@@ -81,11 +81,13 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
     found = devices(module, value)
-    if all(each.kind == "object" for each in found):
-        fix = Fix(
-            Applicability.SAFE, "Pass the device's type", (_edit(module, value, f"{_operand(module, value)}.type"),)
-        )
-        message = f"`{module.text(value)}` is a torch.device, for which autocast raises ValueError; pass its `.type`"
+    shown = [each for each in found if not each.leaf.is_open] or found
+    if all(each.kind == "object" for each in shown):
+        surely = all(each.kind == "object" for each in found)
+        applicability = Applicability.SAFE if surely else Applicability.UNSAFE
+        fix = Fix(applicability, "Pass the device's type", (_edit(module, value, f"{_operand(module, value)}.type"),))
+        what = f"`{module.text(value)}` is a torch.device{'' if surely else ' by default'}"
+        message = f"{what}, for which autocast raises ValueError; pass its `.type`"
         return rule.finding(module.span(value), message, fix=fix)
     if isinstance(value, ir.Constant) and not isinstance(value.value, (str, bool)):
         message = f'`device_type={module.text(value)}` raises ValueError; pass a string such as "cuda"'
