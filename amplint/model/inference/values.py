@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _DEEP = 12  # steps from a value to a leaf
 _MOST = 24  # leaves of a value
+_FRAMES = 3  # calls that are followed into functions, one inside the other
 _NESTED = 12  # questions about values that an answer asks
 _PARSES = ("parse_args", "parse_known_args")
 _LOOK_UPS = {"os.getenv", "os.environ.get"}
@@ -323,6 +324,8 @@ class Follower:
         doubt = Doubt.REPLACED if is_added_to(self._module, table) else Doubt.NONE
         for items in known:
             for key, item in items:
+                if key is None:
+                    continue  # what is unpacked
                 if literal is None:
                     told = key.value if isinstance(key, ir.Constant) and tells(key.value) else item
                     sources.append(Leaf(item, (Test(index, told),), doubt=doubt))
@@ -364,8 +367,10 @@ class Follower:
 
     def _results(self, function: ir.Function, frame: Frame | None) -> Step | None:
         """What a function returns."""
-        if function.is_generator or function.is_async or len(_ids(frame)) > 3:
+        if function.is_generator or function.is_async:
             return None
+        if frame is not None and len(_ids(frame)) > _FRAMES:
+            return Step((Leaf(frame.call, is_open=True),), whole=False)
         if not all(self._is_plain(each) for each in function.decorators):
             return None
         returns = returned(function)
@@ -393,11 +398,13 @@ class Follower:
         assigned = [each for each in bindings if isinstance(each, Assigned) and not is_changed(each)]
         others = [each for each in bindings if each not in assigned]
         sources, whole = self._last_of([(each.value, each.target) for each in assigned])
-        before = self._before(others, name, frame)
+        before = self._before(others, name)
+        if any(isinstance(each, Other) and isinstance(_parent(each.node), ir.AugAssign) for each in others):
+            sources = tuple(each._replace(doubt=Doubt.REPLACED) for each in sources)  # it adds to one of them
         outer = _home(bindings, frame)
         return Step((*before, *sources), whole and not others, outer)
 
-    def _before(self, others: list[Binding], name: ir.Name, frame: Frame | None) -> tuple[Leaf, ...]:
+    def _before(self, others: list[Binding], name: ir.Name) -> tuple[Leaf, ...]:
         """What a variable can be besides what is assigned to it: what a parameter is, where nothing is assigned."""
         if not others:
             return ()
@@ -480,7 +487,7 @@ class Follower:
     def _attribute(self, value: ir.Attribute, frame: Frame | None) -> Step | None:
         cls = owner_class(value)
         if cls is not None:
-            return self._of_self(value, cls, frame)
+            return self._of_self(value, cls)
         flag = declared_flag(self._module, value)
         if flag is not None:
             return Step((Leaf(value, is_open=True), Leaf(flag, doubt=Doubt.DEFAULT)), whole=False)
@@ -497,8 +504,8 @@ class Follower:
             return self._of_body(defined, value.attr, by_name=True)
         return self._of_object(value, base, frame)
 
-    def _of_self(self, value: ir.Attribute, cls: ir.Class, frame: Frame | None) -> Step | None:
-        stored = list(self._module.names.stored(value))
+    def _of_self(self, value: ir.Attribute, cls: ir.Class) -> Step | None:
+        stored = cls.stored(value.attr)
         if not stored:
             prop = self._calls.find_property(value)
             if prop is not None:
@@ -549,7 +556,7 @@ class Follower:
             classes = {self._module.names.definition(each.func) for each in calls}
             cls = classes.pop() if len(classes) == 1 else None
             if isinstance(cls, ir.Class):
-                return self._field(value, cls, calls) or self._of_body(cls, value.attr, by_name=False)
+                return self._field(value, cls, calls) or self._of_self(value, cls)
             if all(self._module.names.of(each.func) <= _NAMESPACES for each in calls):
                 given = [each.keyword(value.attr) for each in calls]
                 known = [Leaf(each) for each in given if each is not None]
@@ -602,6 +609,10 @@ def _home(bindings: list[Binding], frame: Frame | None) -> Frame | None:
     while frame is not None and frame.function is not function:
         frame = frame.outer
     return frame
+
+
+def _parent(node: ir.Node | None) -> ir.Node | None:
+    return node.parent if node is not None else None
 
 
 def _is_asked(arm: ir.Value, test: ir.Value) -> bool:
