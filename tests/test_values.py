@@ -33,6 +33,9 @@ def said(text: str) -> list[str]:
     return ["?" if each.is_open else "~" * bool(each.doubt) + module.text(each.value) for each in found.leaves]
 
 
+CONFIG = "from dataclasses import dataclass\n@dataclass\nclass C:\n    v: int = 1\n"
+
+
 @pytest.mark.parametrize(
     ("text", "leaves"),
     [
@@ -80,6 +83,11 @@ def said(text: str) -> list[str]:
          ["~1", "~2"]),
         ("class A:\n    def f(self):\n        self.v = 1\n        self.v = 2\n        ask(self.v)", ["2"]),
         ("class A:\n    @property\n    def v(self):\n        return 1\n    def f(self):\n        ask(self.v)", ["1"]),
+        (f"{CONFIG}c = C(v=2)\nask(c.v)", ["2"]),
+        (f"{CONFIG}c = C()\nask(c.v)", ["1"]),
+        (f"{CONFIG}c = C(2)\nask(c.v)", ["?"]),
+        (f"{CONFIG}c = C()\nc.v = 2\nask(c.v)", ["?"]),
+        (f"{CONFIG}def f(c: C):\n    ask(c.v)", ["?", "~1"]),
         ("v = w\nw = v\nask(v)", ["?"]),
         (f"D = {dict.fromkeys(map(str, range(30)), 1)}\nask(D[x])", ["?"]),
     ],

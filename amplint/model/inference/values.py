@@ -538,11 +538,14 @@ class Follower:
         declared, default = field_of(cls, value.attr)
         if not declared:
             return None
-        given = [call.keyword(value.attr) for call in made]
-        if given and all(each is not None for each in given):
-            return Step(tuple(Leaf(each) for each in given if each is not None), whole=False)
-        sources = [Leaf(default, doubt=Doubt.DEFAULT)] if default is not None else []
-        return Step((Leaf(value, is_open=True), *sources), whole=False)
+        unknown = Leaf(value, is_open=True)
+        by_default = [Leaf(default, doubt=Doubt.DEFAULT)] if default is not None else []
+        sources: list[Leaf] = []
+        for call in made:
+            given = call.keyword(value.attr) or default
+            plain = not call.positional and not call.unpacks("*") and not call.unpacks("**")
+            sources.append(Leaf(given) if given is not None and plain else unknown)
+        return Step(tuple(sources or (unknown, *by_default)), whole=False)
 
     def _of_object(self, value: ir.Attribute, base: ir.Value, frame: Frame | None) -> Step | None:
         """What an attribute of settings is: of what a command line gives, of a dataclass, of a namespace."""
@@ -551,7 +554,7 @@ class Follower:
         if self._is_parsed(leaves):
             return self._option(value, is_it=True)
         if self._is_set(value):
-            return self._option(value, is_it=False)
+            return self._option(value, is_it=False) or Step((Leaf(value, is_open=True),), whole=False)
         if len(calls) == len(leaves):
             classes = {self._module.names.definition(each.func) for each in calls}
             cls = classes.pop() if len(classes) == 1 else None
