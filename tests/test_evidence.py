@@ -24,7 +24,7 @@ PARSER = "import argparse\nparser = argparse.ArgumentParser()\n{}\nargs = parser
          [("str", "mps"), ("object", "cpu")]),
         ("use(torch.accelerator.current_accelerator())", [("object", None)]),
         (PARSER.format("parser.add_argument('--device', default='cuda')") + "use(args.device)",
-         [("str", "cuda"), ("str", None)]),
+         [("str", "cuda"), ("other", None)]),
         (PARSER.format("parser.add_argument('-d', '--my-dev', default='cpu', choices=['cpu', 'xpu'])")
          + "use(args.my_dev)", [("str", "cpu"), ("str", "xpu")]),
         (PARSER.format("parser.add_argument('--device', type=torch.device)") + "use(args.device)", [("other", None)]),
@@ -32,7 +32,7 @@ PARSER = "import argparse\nparser = argparse.ArgumentParser()\n{}\nargs = parser
          [("other", None)]),
         (PARSER.format("parser.add_argument('--device', default='cuda', choices=['cuda', 'cpu'])")
          + "args.device = torch.device(args.device)\nuse(args.device)",
-         [("other", "cuda"), ("other", "cuda"), ("other", "cpu"), ("other", None)]),
+         [("other", "cuda"), ("other", "cpu"), ("other", None)]),
         (PARSER.format("parser.add_argument('--device', default='cuda', choices=['cuda', 'cpu'])")
          + "class A:\n    def __init__(self):\n        self.device = args.device\nuse(args.device)",
          [("str", "cuda"), ("str", "cpu")]),

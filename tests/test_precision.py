@@ -16,7 +16,7 @@ def run_in(text: str) -> list[tuple[str | None, list[bool | str]]]:
     """The dtypes of a text's only region, each with how the choices come out that lead to it."""
     module = lowered(Source("train.py", HEAD + text))
     (region,) = regions(module)
-    return [(each.name, [test.truth for test in each.tests]) for each in region_dtypes(module, region)]
+    return [(each.name, [test.truth for test in each.leaf.tests]) for each in region_dtypes(module, region)]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability
-from amplint.model.inference.devices import devices, is_old_first, region_devices
+from amplint.model.inference.devices import devices, region_devices
+from amplint.model.inference.dtypes import is_old_first
 from amplint.model.names.reaching_definitions import comes_first, is_bound
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir

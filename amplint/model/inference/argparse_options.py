@@ -15,42 +15,44 @@ _SETTINGS = ("args", "opt", "opts", "options", "config", "cfg", "hparams", "flag
 
 
 class Option(NamedTuple):
-    """One option: its default, and all that it can be where that is limited.
+    """One option: the call that declares it, its default, and all that it can be where that is limited.
 
-    `is_text`: it is a str. `changed`: the file sets it otherwise too.
+    `changed`: the file sets it otherwise too.
     """
 
-    default: ir.Constant | None
+    call: ir.Call
+    default: ir.Value | None
     choices: tuple[ir.Constant, ...]
-    is_text: bool
     changed: bool
 
-    def values(self) -> Iterator[ir.Constant]:
+    def values(self) -> Iterator[ir.Value]:
         """The values that the file itself names."""
         if self.default is not None:
             yield self.default
-        yield from self.choices
+        default = self.default.value if isinstance(self.default, ir.Constant) else self
+        yield from (each for each in self.choices if each.value != default)
 
 
-def option(module: Module, value: ir.Attribute) -> Option | None:
-    """The option that an attribute of the parsed arguments is, where the file declares one of that name."""
-    if ir.last_name(value.base) not in _SETTINGS:
-        return None
+def is_settings(value: ir.Attribute) -> bool:
+    """Whether an attribute is one of an object that is called as the parsed arguments mostly are."""
+    return ir.last_name(value.base) in _SETTINGS
+
+
+def option_named(module: Module, name: str) -> Option | None:
+    """The option of a name, where the file declares one."""
     options = module.once(Options)
-    declared = options.declared.get(value.attr, [])
-    return _option(module, declared[0], options.is_changed(value.attr)) if len(declared) == 1 else None
+    declared = options.declared.get(name, [])
+    return _option(module, declared[0], options.is_changed(name)) if len(declared) == 1 else None
 
 
 def _option(module: Module, call: ir.Call, changed: bool) -> Option:
     default, choices, made = call.keyword("default"), call.keyword("choices"), call.keyword("type")
-    items = choices.items if isinstance(choices, ir.Sequence) else ()
+    is_text = made is None or module.names.of(made) == {"builtins.str"}
+    if isinstance(default, ir.Constant) and isinstance(default.value, str) and not is_text:
+        default = None  # it goes through `type`
+    items = choices.items if isinstance(choices, ir.Sequence) and call.keyword("action") is None else ()
     known = tuple(each for each in items if isinstance(each, ir.Constant))
-    return Option(
-        default if isinstance(default, ir.Constant) else None,
-        known if len(known) == len(items) else (),
-        call.keyword("action") is None and (made is None or module.names.of(made) == {"builtins.str"}),
-        changed,
-    )
+    return Option(call, default, known if len(known) == len(items) else (), changed)
 
 
 class Options:

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.inference.devices import region_devices
-from amplint.model.names.reaching_definitions import function_named, reaching, returned
-from amplint.model.names.tables import items_at, sources, tells
+from amplint.model.inference.python_types import is_bool
+from amplint.model.inference.values import Leaf, asked, values_of
+from amplint.model.names.tables import items_at
 from amplint.model.objects.autocast_objects import Region, region_of
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Assigned, Imported, Other
-from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import DEFAULT_DTYPE, OLD_AUTOCAST
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ _NAMES = (
     "complex32", "complex64", "complex128", "int8", "uint8", "int16", "int32", "int64", "int", "long", "short", "bool",
 )  # fmt: skip
 BY_QUALIFIED = {f"torch.{name}": _SAME.get(name, name) for name in _NAMES}
-_FOLLOW = 6
 # Another release of torch never changed what these classes take where no dtype is given.
 _OLD_DTYPE = {"torch.cuda.amp.autocast": "float16", "torch.cpu.amp.autocast": "bfloat16"}
 
@@ -36,136 +34,69 @@ _OLD_DTYPE = {"torch.cuda.amp.autocast": "float16", "torch.cpu.amp.autocast": "b
 _SETTERS = ("set_autocast_dtype", "set_autocast_gpu_dtype", "set_autocast_cpu_dtype")
 
 
-class Test(NamedTuple):
-    """A condition of the code, and how it comes out where a value is taken; or a table's index, and the key."""
-
-    value: ir.Value
-    truth: bool | str | None
-
-
 class Dtype(NamedTuple):
     """One dtype that a value can be.
 
     `kind` is "dtype", "str" (the dtype's name as text), "none" (None) or "other"; `name` is as torch prints it
-    ("float16", never "half"), None where it isn't known. `tests` are the choices that lead to it.
+    ("float16", never "half"), None where it isn't known. `leaf`: what shows it, and when it is this one.
     """
 
     kind: str
     name: str | None
     value: ir.Value
-    tests: tuple[Test, ...] = ()
+    leaf: Leaf
 
 
-def dtypes(module: Module, value: ir.Value, depth: int = _FOLLOW) -> list[Dtype]:
+def dtypes(module: Module, value: ir.Value) -> list[Dtype]:
     """What a dtype-like value can be, by where it comes from; never empty."""
-    return list(_dtypes(module, value, depth)) or [Dtype("other", None, value)]
+    unknown: tuple[Dtype, ...] = (Dtype("other", None, value, Leaf(value, is_open=True)),)
+    return list(asked(module, _dtypes, value, unknown))
 
 
-def _dtypes(module: Module, value: ir.Value, depth: int) -> Iterator[Dtype]:
-    if depth == 0:
-        yield Dtype("other", None, value)
+def _dtypes(module: Module, value: ir.Value) -> tuple[Dtype, ...]:
+    return tuple(dict.fromkeys(each for leaf in values_of(module, value).leaves for each in _of_leaf(module, leaf)))
+
+
+def _of_leaf(module: Module, leaf: Leaf) -> Iterator[Dtype]:
+    value = leaf.value
+    if leaf.is_open:
+        yield Dtype("other", None, value, leaf)
     elif isinstance(value, ir.Constant):
-        yield _constant(value)
-    elif isinstance(value, ir.Conditional):
-        for arm, truth in ((value.then, True), (value.other, False)):
-            yield from (_under(each, value.test, truth) for each in _dtypes(module, arm, depth - 1))
-    elif isinstance(value, ir.Bool) and value.op == "or":
-        yield from (each for each in _dtypes(module, value.left, depth - 1) if each.kind != "none")
-        yield from _dtypes(module, value.right, depth - 1)
-    elif isinstance(value, ir.Subscript):
-        yield from _items(module, value.base, value.index, depth)
+        yield _constant(value, leaf)
     elif isinstance(value, ir.Call):
-        yield from _called(module, value, depth)
-    elif isinstance(value, ir.Name) and not _is_import(module, value):
-        yield from _bound(module, value, depth)
-    elif isinstance(value, ir.Attribute) and owner_class(value) is not None:
-        for stored in module.names.stored(value):
-            yield from _dtypes(module, stored, depth - 1) if stored is not None else [Dtype("other", None, value)]
+        names, given = module.names.of(value.func), value.positional
+        if names == {"builtins.getattr"} and len(given) >= 2 and module.names.of(given[0]) == {"torch"}:
+            for each in dtypes(module, given[1]):
+                kind = "dtype" if each.kind == "str" else each.kind
+                yield each._replace(kind=kind, leaf=each.leaf.under(leaf))
+        else:
+            yield Dtype("other", None, value, leaf)
     else:
         name = BY_QUALIFIED.get(module.names.only(value) or "")
-        yield Dtype("dtype" if name else "other", name, value)
+        yield Dtype("dtype" if name else "other", name, value, leaf)
 
 
-def _is_import(module: Module, name: ir.Name) -> bool:
-    return all(isinstance(each, Imported) for each in module.names.bindings(name))
-
-
-def _under(each: Dtype, test: ir.Value, truth: bool | str | None) -> Dtype:
-    return each._replace(tests=(Test(test, truth), *each.tests))
-
-
-def _constant(value: ir.Constant) -> Dtype:
+def _constant(value: ir.Constant, leaf: Leaf) -> Dtype:
     if value.value is None:
-        return Dtype("none", None, value)
+        return Dtype("none", None, value, leaf)
     if isinstance(value.value, str):
         name = value.value.removeprefix("torch.")
-        return Dtype("str", _SAME.get(name, name), value)
-    return Dtype("other", None, value)
+        return Dtype("str", _SAME.get(name, name), value, leaf)
+    return Dtype("other", None, value, leaf)
 
 
-def _items(module: Module, base: ir.Value, index: ir.Value, depth: int) -> Iterator[Dtype]:
-    """`{"fp16": torch.float16, ...}[name]`: the item, where the key is a literal, else any of them."""
-    tables = [each for each in sources(module, base) if isinstance(each, ir.Mapping)]
-    if not tables:
-        yield Dtype("other", None, index)
-    for table in tables:
-        for key, item in table.items:
-            if isinstance(key, ir.Constant) and isinstance(index, ir.Constant) and key.value != index.value:
-                continue
-            told = isinstance(key, ir.Constant) and not isinstance(index, ir.Constant) and tells(key.value)
-            for each in _dtypes(module, item, depth - 1):
-                yield _under(each, index, key.value) if told and isinstance(key, ir.Constant) else each
-
-
-def _called(module: Module, call: ir.Call, depth: int) -> Iterator[Dtype]:
-    names = module.names.of(call.func)
-    given = call.positional
-    if names == {"builtins.getattr"} and len(given) >= 2 and module.names.of(given[0]) == {"torch"}:
-        yield from (
-            each._replace(kind="dtype") if each.kind == "str" else each for each in _dtypes(module, given[1], depth - 1)
-        )
-    elif isinstance(call.func, ir.Attribute) and call.func.attr == "get" and given:
-        yield from _items(module, call.func.base, given[0], depth)
-        if len(given) > 1:
-            yield from _dtypes(module, given[1], depth - 1)
-    elif isinstance(call.func, ir.Name) and (function := function_named(module, call.func)) is not None:
-        for each in returned(function):
-            found = _dtypes(module, each.value, depth - 1) if each.value is not None else [Dtype("none", None, call)]
-            yield from found
-    else:
-        yield Dtype("other", None, call)
-
-
-def _bound(module: Module, name: ir.Name, depth: int) -> Iterator[Dtype]:
-    for binding in reaching(module.names, name):
-        if isinstance(binding, Assigned):
-            yield from (_chosen(each, binding.target) for each in _dtypes(module, binding.value, depth - 1))
-        elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
-            param = binding.node.param(name.name)
-            yield Dtype("other", None, name)
-            if param is not None and param.default is not None:
-                yield from _dtypes(module, param.default, depth - 1)
-        else:
-            yield Dtype("other", None, name)
-
-
-def _chosen(each: Dtype, target: ir.Value) -> Dtype:
-    """A dtype with the ifs of its assignment's function around it: `if bf16: dtype = torch.bfloat16`."""
-    child: ir.Node = target
-    up = target.parent
-    while up is not None and not isinstance(up, ir.Function):
-        if isinstance(up, ir.If) and child is not up.test:
-            each = _under(each, up.test, isinstance(child, ir.Statement) and child.block is up.then)
-        child, up = up, up.parent
-    return each
+def is_old_first(module: Module, value: ir.Value) -> bool:
+    """Whether a first argument of autocast is one that the old classes take there: a bool or a dtype."""
+    return is_bool(module, value) or all(each.kind == "dtype" for each in dtypes(module, value))
 
 
 def region_dtypes(module: Module, region: Region) -> list[Dtype]:
     """The dtypes in which a region can run, its device's default where none is given; never empty."""
     if region.opaque:
-        return list(_unpacked(module, region.call, "dtype")) or [Dtype("other", None, region.call)]
+        return list(_unpacked(module, region.call, "dtype")) or [Dtype("other", None, region.call, Leaf(region.call))]
+    none = Dtype("none", None, region.call, Leaf(region.call))
     found: list[Dtype] = []
-    for each in dtypes(module, region.dtype) if region.dtype is not None else [Dtype("none", None, region.call)]:
+    for each in dtypes(module, region.dtype) if region.dtype is not None else [none]:
         found += _defaults(module, region, each) if each.kind == "none" else [each]
     return found
 
@@ -174,7 +105,7 @@ def _unpacked(module: Module, call: ir.Call, keyword: str) -> Iterator[Dtype]:
     """What a dict that a call unpacks gives it for a keyword: `autocast(**AMP)`, `AMP = dict(dtype=torch.bfloat16)`."""
     for arg in call.args:
         for value in items_at(module, arg.value, keyword) if arg.star == "**" else ():
-            yield from _dtypes(module, value, _FOLLOW)
+            yield from dtypes(module, value)
 
 
 def _defaults(module: Module, region: Region, none: Dtype) -> list[Dtype]:

@@ -8,12 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from amplint.model.inference.tensor_types import A_NUMBER, NUMBER, Kind, join
-from amplint.model.names.reaching_definitions import reaching
+from amplint.model.inference.values import Leaf, asked, parameter_read, values_of
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.operators import COMPUTES
 from amplint.model.syntax.queries import calls_in
-from amplint.model.syntax.scopes import owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -37,35 +35,50 @@ LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4
 _MAKES = {f"builtins.{name}" for name in ("int", "float", "len", "round")}
 # The parameters of torch.nn's layers that are sizes.
 _SIZES = ("Linear", "Conv1d", "Conv2d", "Conv3d", "LayerNorm", "Embedding", "BatchNorm1d", "BatchNorm2d", "GroupNorm")
-_FOLLOW = 6
 
 
-def number(module: Module, value: ir.Value, depth: int = _FOLLOW) -> Kind | None:
+def number(module: Module, value: ir.Value) -> Kind | None:
     """The number that a value is, going by what binds its names; None where it may be anything else."""
-    if depth == 0:
-        return None
+    return asked(module, _number, value, None)
+
+
+def _number(module: Module, value: ir.Value) -> Kind | None:
+    found: Kind | None = None
+    for leaf in values_of(module, value).leaves:
+        each = _of_leaf(module, leaf)
+        if each is None:
+            return None
+        found = each if found is None else join(found, each)
+    return found
+
+
+def _of_leaf(module: Module, leaf: Leaf) -> Kind | None:
+    value = leaf.value
+    if leaf.is_open:
+        return _of_open(module, leaf)
     if isinstance(value, ir.Constant):
         return literal(value)
-    if isinstance(value, ir.Name):
-        return _of_name(module, value, depth)
-    if isinstance(value, ir.Attribute):
-        return _of_attribute(module, value, depth)
+    if isinstance(value, (ir.Name, ir.Attribute)):
+        return _named(module, value)
     if isinstance(value, ir.Unary) and value.op in ("Minus", "Plus"):
-        return negated(number(module, value.operand, depth), value.op)
+        return negated(number(module, value.operand), value.op)
     if isinstance(value, ir.Binary):
-        left, right = number(module, value.left, depth - 1), number(module, value.right, depth - 1)
+        left, right = number(module, value.left), number(module, value.right)
         if left is not None and right is not None:
             return computed(value.op, left, right)
         return A_NUMBER if _is_size(module, value, right) else None
-    if isinstance(value, ir.Bool) and value.op == "or":
-        left, right = number(module, value.left, depth - 1), number(module, value.right, depth - 1)
-        if right is not None and (left is not None or _is_nothing(module, value.left)):
-            return A_NUMBER
+    return _of_call(module, value) if isinstance(value, ir.Call) else None
+
+
+def _of_open(module: Module, leaf: Leaf) -> Kind | None:
+    """A parameter, where no call is in sight."""
+    read = parameter_read(module, leaf.value)
+    if read is None:
         return None
-    if isinstance(value, ir.Conditional):
-        then, other = number(module, value.then, depth - 1), number(module, value.other, depth - 1)
-        return A_NUMBER if then is not None and other is not None else None
-    return _of_call(module, value, depth) if isinstance(value, ir.Call) else None
+    function, param = read
+    if any(test.value is leaf.value and test.truth is True for test in leaf.tests) and ir.is_none(param.default):
+        return A_NUMBER  # `x or 1`
+    return parameter(module, function, param.name)
 
 
 def literal(value: ir.Constant) -> Kind | None:
@@ -94,30 +107,12 @@ def computed(op: str, left: Kind, right: Kind) -> Kind:
     return Kind(NUMBER, value=found if isinstance(found, float) else None)
 
 
-def _of_name(module: Module, value: ir.Name, depth: int) -> Kind | None:
-    named = _NAMED.get(module.names.only(value) or "")
-    if named is not None:
-        return Kind(NUMBER, value=named)
-    found: Kind | None = None
-    bindings = reaching(module.names, value)
-    for binding in bindings:
-        each = None
-        if isinstance(binding, Assigned):
-            each = number(module, binding.value, depth - 1)
-        elif isinstance(binding, Other) and isinstance(binding.node, ir.Function):
-            each = parameter(module, binding.node, value.name, depth)
-        if each is None:
-            return None
-        found = each if found is None else join(found, each)
-    return found
-
-
-def parameter(module: Module, function: ir.Function, name: str, depth: int = _FOLLOW) -> Kind | None:
+def parameter(module: Module, function: ir.Function, name: str) -> Kind | None:
     """The number that a parameter is where nothing else is given, or by its annotation."""
     param = function.param(name)
     if param is None or param.kind in ("*", "**"):
         return None
-    default = number(module, param.default, depth - 1) if param.default is not None else None
+    default = number(module, param.default) if param.default is not None else None
     if default is not None:
         return default
     if param.annotation is not None and module.names.of(param.annotation) & {"builtins.int", "builtins.float"}:
@@ -136,21 +131,14 @@ def _is_given_as_size(function: ir.Function, name: str) -> bool:
     )
 
 
-def _of_attribute(module: Module, value: ir.Attribute, depth: int) -> Kind | None:
+def _named(module: Module, value: ir.Name | ir.Attribute) -> Kind | None:
+    """`math.inf`, `torch.finfo(torch.float32).min`."""
     named = _NAMED.get(module.names.only(value) or "")
     if named is not None:
         return Kind(NUMBER, value=named)
-    if value.attr in ("min", "max", "eps", "tiny") and isinstance(value.base, ir.Call):
-        return _of_finfo(module, value.base, value.attr)
-    if owner_class(value) is None:
-        return None
-    found: Kind | None = None
-    for stored in module.names.stored(value):
-        each = number(module, stored, depth - 1) if stored is not None else None
-        if each is None:
-            return None
-        found = each if found is None else join(found, each)
-    return found
+    if isinstance(value, ir.Attribute) and value.attr in ("min", "max", "eps", "tiny"):
+        return _of_finfo(module, value.base, value.attr) if isinstance(value.base, ir.Call) else None
+    return None
 
 
 def _of_finfo(module: Module, call: ir.Call, attr: str) -> Kind | None:
@@ -167,7 +155,7 @@ def _of_finfo(module: Module, call: ir.Call, attr: str) -> Kind | None:
     return Kind(NUMBER, value=largest if attr == "max" else -largest)
 
 
-def _of_call(module: Module, call: ir.Call, depth: int) -> Kind | None:
+def _of_call(module: Module, call: ir.Call) -> Kind | None:
     func, names = call.func, module.names.of(call.func)
     if names == {"builtins.float"} and len(call.positional) == 1:
         given = call.positional[0]
@@ -176,13 +164,13 @@ def _of_call(module: Module, call: ir.Call, depth: int) -> Kind | None:
                 return Kind(NUMBER, value=float(given.value))
             except ValueError:
                 return A_NUMBER
-        return number(module, given, depth - 1) or A_NUMBER
+        return number(module, given) or A_NUMBER
     if names and all(each in _MAKES or each.startswith("math.") for each in names):
         return A_NUMBER
     if names & {"numpy.sqrt", "numpy.log", "numpy.prod"} and call.positional:
-        return A_NUMBER if number(module, call.positional[0], depth - 1) is not None else None
+        return A_NUMBER if number(module, call.positional[0]) is not None else None
     if names & {"builtins.max", "builtins.min", "builtins.abs"} and len(call.positional) == len(call.args):
-        known = [number(module, each, depth - 1) for each in call.positional]
+        known = [number(module, each) for each in call.positional]
         return A_NUMBER if known and all(each is not None for each in known) else None
     if isinstance(func, ir.Attribute) and (func.attr in ("numel", "dim") or (func.attr == "size" and call.positional)):
         return A_NUMBER
@@ -195,16 +183,3 @@ def _is_size(module: Module, value: ir.Binary, right: Kind | None) -> bool:
     if function is None or function.name != "__init__":
         return False
     return value.op == "FloorDivide" or (value.op == "Power" and right is not None and right.value in (-0.5, 0.5))
-
-
-def _is_nothing(module: Module, value: ir.Value) -> bool:
-    """Whether a value is a parameter that is None where nothing is given."""
-    if not isinstance(value, ir.Name):
-        return False
-    for binding in reaching(module.names, value):
-        if isinstance(binding, Other) and isinstance(binding.node, ir.Function):
-            param = binding.node.param(value.name)
-            if param is not None and isinstance(param.default, ir.Constant) and param.default.value is None:
-                continue
-        return False
-    return True

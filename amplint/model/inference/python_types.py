@@ -9,13 +9,9 @@ from __future__ import annotations
 from operator import truediv
 from typing import TYPE_CHECKING
 
-from amplint.model.inference.argparse_options import Options
-from amplint.model.inference.value_sets import decided
-from amplint.model.names.reaching_definitions import only_assignment, reaching
+from amplint.model.inference.values import Doubt, Leaf, asked, option_read, parameter_read, values_of
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.operators import COMPUTES
-from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.names import SCALER, SCALERS
 
 if TYPE_CHECKING:
@@ -26,7 +22,6 @@ if TYPE_CHECKING:
 OPEN = "?"
 _UNKNOWN = frozenset((OPEN,))
 _NONE = frozenset(("None",))
-_FOLLOW = 6
 _RETURNS = {
     **dict.fromkeys(("bool", "isinstance", "issubclass", "hasattr", "callable", "any", "all"), "bool"),
     **{name: name for name in ("int", "float", "str", "list", "tuple", "dict", "set")},
@@ -45,29 +40,55 @@ _CALLS = {
     **dict.fromkeys(SCALERS, frozenset((SCALER,))),
 }
 _NUMBERS = {"bool", "int", "float"}
-_TRUTHY = {SCALER}
 # What lies beyond isn't worked out.
 _LARGEST, _BASE, _HIGHEST = 2.0**64, 2.0**10, 64
 
 
-def kinds(module: Module, value: ir.Value, depth: int = _FOLLOW) -> Kinds:
+def kinds(module: Module, value: ir.Value) -> Kinds:
     """The types that a value can be seen to have; never empty."""
-    if not depth:
+    return asked(module, _kinds, value, _UNKNOWN)
+
+
+def is_bool(module: Module, value: ir.Value) -> bool:
+    """Whether a value is evidently a bool: whatever it is seen to be is one, its default at least."""
+    found = [each for each in values_of(module, value).leaves if not each.is_open]
+    unknown = [each.value for each in values_of(module, value).leaves if each.is_open]
+    by_default = all(each.doubt is Doubt.DEFAULT for each in found)
+    return all(_of_leaf(module, each) == {"bool"} for each in found) and all(
+        _of_open(module, each) == {"bool"} or (bool(found) and by_default) for each in unknown
+    )
+
+
+def _kinds(module: Module, value: ir.Value) -> Kinds:
+    leaves = values_of(module, value).leaves
+    found = {each: _of_leaf(module, each) for each in leaves if not _is_said_otherwise(module, each, leaves)}
+    if any(each.doubt is Doubt.REPLACED for each in leaves) and len({*found.values()}) > 1:
         return _UNKNOWN
+    return frozenset().union(*found.values())
+
+
+def _is_said_otherwise(module: Module, leaf: Leaf, leaves: tuple[Leaf, ...]) -> bool:
+    """Whether a leaf is the default None of a parameter whose annotation says what is given for it."""
+    others = (each.value for each in leaves if each.is_open)
+    read = [found[1] for each in others if (found := parameter_read(module, each)) is not None]
+    by_default = leaf.doubt is Doubt.DEFAULT and ir.is_none(leaf.value)
+    return by_default and any(each.default is leaf.value and OPEN not in _annotated(module, each) for each in read)
+
+
+def _of_leaf(module: Module, leaf: Leaf) -> Kinds:
+    value = leaf.value
+    if leaf.doubt is Doubt.GUESSED:
+        return _UNKNOWN
+    if leaf.is_open:
+        return _of_open(module, value)
     if isinstance(value, ir.Constant):
         return _NONE if value.value is None else frozenset((type(value.value).__name__,))
     if isinstance(value, ir.Compare) or (isinstance(value, ir.Unary) and value.op == "Not"):
         return frozenset(("bool",))
-    if isinstance(value, ir.Bool):
-        # What decides without the right operand is the result.
-        left = kinds(module, value.left, depth) - (_TRUTHY if value.op == "and" else _NONE)
-        return left | kinds(module, value.right, depth)
-    if isinstance(value, ir.Conditional):
-        return kinds(module, value.then, depth) | kinds(module, value.other, depth)
     if isinstance(value, ir.Unary):
-        return _arithmetic(kinds(module, value.operand, depth))
+        return _arithmetic(kinds(module, value.operand))
     if isinstance(value, ir.Binary):
-        return _computed(value, kinds(module, value.left, depth), kinds(module, value.right, depth))
+        return _computed(value, kinds(module, value.left), kinds(module, value.right))
     if isinstance(value, ir.FString):
         return frozenset(("str",))
     if isinstance(value, ir.Sequence):
@@ -75,11 +96,30 @@ def kinds(module: Module, value: ir.Value, depth: int = _FOLLOW) -> Kinds:
     if isinstance(value, ir.Subscript):
         return frozenset(("str",)) if module.names.of(value.base) == {"os.environ"} else _UNKNOWN
     if isinstance(value, ir.Call):
-        return _returned(module, value, depth)
+        return _CALLS.get(module.names.only(value.func) or "", _UNKNOWN)
+    return _UNKNOWN
+
+
+def _of_open(module: Module, value: ir.Value) -> Kinds:
+    """What is known of a value out of sight: by its annotation, its option, its look-up."""
     if isinstance(value, ir.Name):
-        return _named(module, value, depth)
+        read = parameter_read(module, value)
+        return _annotated(module, read[1]) if read is not None else _UNKNOWN
     if isinstance(value, ir.Attribute):
-        return _attribute(module, value, depth)
+        declared = option_read(module, value)
+        return _option(module, declared.call) if declared is not None else _UNKNOWN
+    if isinstance(value, ir.Call):
+        found = _CALLS.get(module.names.only(value.func) or "", _UNKNOWN)
+        given = value.keyword("default") or next(iter(value.positional[1:]), None)
+        return found | (_NONE if given is None and found != _UNKNOWN else frozenset())
+    return _UNKNOWN
+
+
+def _annotated(module: Module, param: ir.Param) -> Kinds:
+    names = module.names.of(param.annotation) if param.annotation is not None else frozenset()
+    noted = {each.removeprefix("builtins.") for each in names if each.startswith("builtins.")}
+    if param.kind not in ("*", "**") and noted and len(noted) == len(names) and noted <= {*_NUMBERS, "str"}:
+        return frozenset(noted)
     return _UNKNOWN
 
 
@@ -99,65 +139,6 @@ def _computed(value: ir.Binary, left: Kinds, right: Kinds) -> Kinds:
     return found
 
 
-def _returned(module: Module, call: ir.Call, depth: int) -> Kinds:
-    name = module.names.only(call.func)
-    found = _CALLS.get(name or "")
-    if found is None:
-        return _UNKNOWN
-    if name in ("os.getenv", "os.environ.get"):
-        given = call.keyword("default") or next(iter(call.positional[1:]), None)
-        return found | (kinds(module, given, depth - 1) if given is not None else _NONE)
-    return found
-
-
-def _named(module: Module, name: ir.Name, depth: int) -> Kinds:
-    bindings = reaching(module.names, name)
-    if not bindings:
-        return _UNKNOWN
-    found = {_bound(module, each, name.name, depth) for each in bindings}
-    # Which of several it is may hang on what they are: `if not isinstance(x, bool): x = bool(x)`.
-    return found.pop() if len(found) == 1 else _UNKNOWN
-
-
-def _bound(module: Module, binding: object, name: str, depth: int) -> Kinds:
-    if isinstance(binding, Assigned):
-        return kinds(module, binding.value, depth - 1)
-    if isinstance(binding, Other) and isinstance(binding.node, ir.Function):
-        param = binding.node.param(name)
-        if param is None or param.kind in ("*", "**"):
-            return _UNKNOWN
-        if param.annotation is not None:
-            names = module.names.of(param.annotation)
-            noted = {each.removeprefix("builtins.") for each in names if each.startswith("builtins.")}
-            if noted and len(noted) == len(names) and noted <= {*_NUMBERS, "str"}:
-                return frozenset(noted)
-            return _UNKNOWN
-        if param.default is not None:
-            return kinds(module, param.default, depth - 1) | _UNKNOWN
-    return _UNKNOWN
-
-
-def _attribute(module: Module, value: ir.Attribute, depth: int) -> Kinds:
-    if owner_class(value) is not None:
-        stored = list(module.names.stored(value))
-        found = [kinds(module, each, depth - 1) if each is not None else _UNKNOWN for each in stored]
-        return found[0] if found and len(set(found)) == 1 else _UNKNOWN
-    if isinstance(value.base, ir.Name):
-        options = module.once(Options)
-        if not options.is_changed(value.attr) and _is_parsed(module, value.base):
-            made = {_option(module, each) for each in options.declared.get(value.attr, ())}
-            return made.pop() if len(made) == 1 else _UNKNOWN
-    return _UNKNOWN
-
-
-def _is_parsed(module: Module, base: ir.Name) -> bool:
-    """Whether a variable is seen to hold what the command line gave, and nothing made of it."""
-    return all(
-        isinstance(each.value, ir.Call) and ir.last_name(each.value.func) == "parse_args"
-        for each in decided(module).alternatives(base)
-    )
-
-
 def _option(module: Module, call: ir.Call) -> Kinds:
     """What the option is that a call of `add_argument` declares."""
     action, given, default = call.keyword("action"), call.keyword("type"), call.keyword("default")
@@ -172,27 +153,46 @@ def _option(module: Module, call: ir.Call) -> Kinds:
         return found  # a positional argument is always there
     if default is None:
         return found if isinstance(required, ir.Constant) and required.value is True else found | _NONE
-    made = kinds(module, default, 2)
+    made = kinds(module, default)
     return found if made == {"str"} else found | made  # a default that is a string goes through `type`
 
 
-def number(module: Module, value: ir.Value | None, depth: int = _FOLLOW) -> float | None:
-    """What a number is, where it is a literal, or made of literals; a bool is none."""
-    if not depth or value is None:
+def numbers_of(module: Module, value: ir.Value | None) -> tuple[float | None, ...]:
+    """The numbers that a value can be, made of literals; a bool is none. None among them: something else."""
+    return asked(module, _numbers, value, (None,)) if value is not None else (None,)
+
+
+def numbers_shown(module: Module, value: ir.Value) -> tuple[float | None, ...]:
+    """The same without what is out of sight: of a parameter with a default, that one."""
+    leaves = (each for each in values_of(module, value).leaves if not each.is_open)
+    return tuple(dict.fromkeys(_number(module, each) for each in leaves))
+
+
+def number(module: Module, value: ir.Value | None) -> float | None:
+    """The one number that a value surely is."""
+    sure = value is not None and all(each.doubt is Doubt.NONE for each in values_of(module, value).leaves)
+    found = set(numbers_of(module, value))
+    return found.pop() if sure and len(found) == 1 else None
+
+
+def _numbers(module: Module, value: ir.Value) -> tuple[float | None, ...]:
+    return tuple(dict.fromkeys(_number(module, each) for each in values_of(module, value).leaves))
+
+
+def _number(module: Module, leaf: Leaf) -> float | None:
+    value = leaf.value
+    if leaf.is_open:
         return None
     if isinstance(value, ir.Constant):
         return value.value if type(value.value) in (int, float) else None
     if isinstance(value, ir.Unary) and value.op == "Minus":
-        operand = number(module, value.operand, depth - 1)
+        operand = number(module, value.operand)
         return -operand if operand is not None else None
     if isinstance(value, ir.Binary):
-        left, right = number(module, value.left, depth - 1), number(module, value.right, depth - 1)
+        left, right = number(module, value.left), number(module, value.right)
         return _result(value.op, left, right) if left is not None and right is not None else None
-    if isinstance(value, ir.Name):
-        only = only_assignment(module.names, value)
-        return number(module, only.value, depth - 1) if only is not None else None
     if isinstance(value, ir.Call) and module.names.of(value.func) <= {"builtins.float", "builtins.int"}:
-        return number(module, value.positional[0], depth - 1) if len(value.args) == len(value.positional) == 1 else None
+        return number(module, value.positional[0]) if len(value.args) == len(value.positional) == 1 else None
     return None
 
 

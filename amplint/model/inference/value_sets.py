@@ -6,10 +6,8 @@ on the way, so that two switches can be compared by what decides them and not by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.call_sites import CallSites, callers, passed
 from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import BY_QUALIFIED, Dtype, dtypes, region_dtypes
@@ -26,12 +24,12 @@ from amplint.model.inference.formulas import (
     negated,
     present,
 )
-from amplint.model.names.reaching_definitions import reaching, returned
-from amplint.model.names.tables import Taken, taken, tells
+from amplint.model.inference.values import Follower, Leaf, Step
+from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.syntax import ir
-from amplint.model.syntax.control import asks_for_itself, conditions_round, is_changed
+from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.ir import Assigned, Binding, Other
 from amplint.model.syntax.operators import ORDERS, ordered
 from amplint.model.syntax.queries import is_false
@@ -76,7 +74,7 @@ class Decided:
     def __init__(self, module: Module) -> None:
         self._module = module
         self._objects = objects(module)
-        self._calls = module.once(CallGraph)
+        self._follower = module.once(Follower)
         self._active: set[int] = set()
         self._depth = 0
         self._given: dict[tuple[int, str], list[ir.Value]] = {}
@@ -96,87 +94,30 @@ class Decided:
         return found or [Alternative(value, TRUE)]
 
     def _alternatives(self, value: ir.Value, depth: int) -> list[Alternative]:
-        if isinstance(value, ir.Conditional):
-            test = self.of(value.test)
-            return [
-                Alternative(each.value, both(when, each.when))
-                for arm, when in ((value.then, test), (value.other, negated(test)))
-                for each in self.alternatives(arm, depth - 1)
-            ]
-        if isinstance(value, ir.Walrus):
-            return self.alternatives(value.value, depth - 1)
-        if (found := taken(self._module, value)) is not None:
-            return self._of_table(found, depth)
-        if isinstance(value, ir.Call):
-            return self._returned(value, depth)
-        if isinstance(value, ir.Name) and not value.bound:
-            return self._of_name(value, depth)
-        if isinstance(value, ir.Attribute) and owner_class(value) is not None:
-            stored = list(self._module.names.stored(value))
-            known = [each for each in stored if each is not None]
-            where = {id(ir.function_of(each)) for each in known}
-            together = len(known) == len(stored) and len(where) == 1  # else which came last can't be told
-            if not together:
-                return []
-            return self._last_of([(each, ir.statement_of(each)) for each in known], depth)
-        return []
-
-    def _of_table(self, found: Taken, depth: int) -> list[Alternative]:
-        """What a dict has at an index, each under the condition that it is that key."""
-        asked = [
-            (item, self._test(found.asked, key) if tells(key) else _vague(item)) for key, item in found.items.items()
-        ]
-        if found.other is not None:
-            asked.append((found.other, negated(either(*(when for _, when in asked)))))
-        if isinstance(found.asked, ir.Constant):
-            asked = [(item, TRUE) for item, _ in asked]
-        return [
-            Alternative(each.value, both(when, each.when))
-            for item, when in asked
-            for each in self.alternatives(item, depth - 1)
-        ]
-
-    def _returned(self, call: ir.Call, depth: int) -> list[Alternative]:
-        """What a function of this file returns, where that is all it can do."""
-        callee = self._calls.find(call)
-        if callee is None or callee.function.is_generator or callee.function.is_async or callee.function.decorators:
+        binding = self._parameter(value)
+        if binding is not None and isinstance(value, ir.Name):
+            given = self.given(binding, value.name)
+            return [each for one in given for each in self.alternatives(one, depth - 1)]
+        step = self._follower.step(value) if self._is_followed(value) else None
+        if step is None or not (step.whole or isinstance(value, ir.Conditional)) or _is_of_settings(value, step):
             return []
-        returns = returned(callee.function)
-        if not returns or any(each.value is None for each in returns):
-            return []
-        return [
-            Alternative(each.value, both(self.inside(found), each.when))
-            for found in returns
-            if found.value is not None
-            for each in self.alternatives(found.value, depth - 1)
+        found = [
+            Alternative(each.value, both(self.when(source), each.when))
+            for source in step.sources
+            for each in self.alternatives(source.value, depth - 1)
         ]
-
-    def _of_name(self, name: ir.Name, depth: int) -> list[Alternative]:
-        bindings = reaching(self._module.names, name)
-        if len(bindings) == 1 and isinstance(bindings[0], Other):
-            return [
-                each for given in self.given(bindings[0], name.name) for each in self.alternatives(given, depth - 1)
-            ]
-        assigned = [each for each in bindings if isinstance(each, Assigned)]
-        if len(assigned) < len(bindings) or any(is_changed(each) for each in assigned):
-            return []
-        return self._last_of([(each.value, each.target) for each in assigned], depth)
-
-    def _last_of(self, assigned: Sequence[tuple[ir.Value, ir.Node]], depth: int) -> list[Alternative]:
-        """What is left of several assignments, the last of which counts that is made."""
-        found: list[Alternative] = []
-        left = TRUE
-        if any(asks_for_itself(place, test) for _, place in assigned for test, _ in conditions_round(place)):
-            return []  # `if scaler is None: scaler = ...`: it stays from round to round
-        ordered = sorted(assigned, key=lambda each: each[1].id, reverse=True)
-        for value, place in ordered:
-            # Who reads it has passed one of them: where none of the others is made, the first was.
-            made = self.inside(place) if place is not ordered[-1][1] else TRUE
-            found += [
-                Alternative(each.value, both(left, made, each.when)) for each in self.alternatives(value, depth - 1)
-            ]
-            left = both(left, negated(made))
         return [each for each in found if each.when != FALSE]
+
+    def _parameter(self, value: ir.Value) -> Binding | None:
+        """The parameter that a name is, where it can be nothing else."""
+        found = reaching(self._module.names, value) if isinstance(value, ir.Name) and not value.bound else []
+        return found[0] if len(found) == 1 and isinstance(found[0], Other) else None
+
+    def _is_followed(self, value: ir.Value) -> bool:
+        """Whether what a value is decides, and not what it is by default."""
+        if isinstance(value, ir.Attribute):
+            return owner_class(value) is not None
+        return isinstance(value, (ir.Conditional, ir.Walrus, ir.Subscript, ir.Call, ir.Name))
 
     def given(self, binding: Binding, name: str) -> list[ir.Value]:
         """What the file's calls give for a parameter; nothing where that isn't one thing."""
@@ -365,9 +306,19 @@ class Decided:
 
     # --- switches ----------------------------------------------------------------------------------------------------
 
+    def when(self, leaf: Leaf) -> Formula:
+        """What has to hold for a value to be a leaf."""
+        tests = [self._test(*test) for test in leaf.tests]
+        unless = [negated(both(*(self._test(*test) for test in each))) for each in leaf.unless]
+        return both(*tests, *unless, *(self._by(call) for call in leaf.by))
+
+    def _by(self, call: ir.Call) -> Formula:
+        """That a function is run by one of its calls: by one at a time."""
+        return equals(f"{_VAGUE}call of {ir.last_name(call.func)}", call.id)
+
     def _taken(self, found: list[Dtype]) -> list[Formula]:
         """When what can be several dtypes is the one or the other; one without tests, where no other is."""
-        formulas = [both(*(self._test(*test) for test in each.tests)) for each in found]
+        formulas = [self.when(each.leaf) for each in found]
         rest = negated(either(*(each for each in formulas if each != TRUE)))
         if sum(each == TRUE for each in formulas) == 1:
             return [each if each != TRUE else rest for each in formulas]
@@ -393,6 +344,8 @@ class Decided:
     def _test(self, value: ir.Value, outcome: object) -> Formula:
         if outcome is None:
             return negated(self.present(value))
+        if isinstance(outcome, ir.Value):
+            return _vague(outcome)
         if isinstance(outcome, bool):
             return self.of(value) if outcome else negated(self.of(value))
         return either(*(both(each.when, self._equal(each.value, outcome)) for each in self.alternatives(value)))
@@ -455,6 +408,12 @@ class Decided:
             return found
         calls = [each for each in callers(self._module, function) if ir.function_of(each) is not function]
         return both(found, either(*(self.around(each, depth - 1) for each in calls))) if calls else found
+
+
+def _is_of_settings(value: ir.Value, step: Step) -> bool:
+    """Whether a dict is one of settings: what it holds is a setting's default."""
+    looked_up = isinstance(value, ir.Subscript) or (isinstance(value, ir.Call) and ir.last_name(value.func) == "get")
+    return looked_up and not any(isinstance(each.value, ir.Call) for each in step.sources)
 
 
 def decided(module: Module) -> Decided:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves, may_suppress
-from amplint.model.syntax.ir import Assigned, Binding, Defined, Scope, node_of
+from amplint.model.syntax.ir import Assigned, Binding, Scope, node_of
 from amplint.model.syntax.scopes import Names
 
 if TYPE_CHECKING:
-    from amplint.model import Module
+    pass
 
 
 def reaching(names: Names, read: ir.Name) -> list[Binding]:
@@ -79,16 +79,6 @@ def only_assignment(names: Names, read: ir.Name) -> Assigned | None:
     bindings = reaching(names, read)
     only = bindings[0] if len(bindings) == 1 else None
     return only if isinstance(only, Assigned) else None
-
-
-def function_named(module: Module, name: ir.Name) -> ir.Function | None:
-    """The function of this file that a name surely is."""
-    home = name.scope.home(name.name)
-    if home is None or len(home.bindings[name.name]) != 1:
-        return None
-    only = home.bindings[name.name][0]
-    function = only.what if isinstance(only, Defined) and isinstance(only.what, ir.Function) else None
-    return function if function is not None and module.is_own(function) and function.scope.parent is home else None
 
 
 def returned(function: ir.Function) -> list[ir.Return]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ADDS = ("update", "setdefault", "pop", "clear", "insert", "remove", "reverse", "sort", "popitem")
 
 
-def sources(module: Module, value: ir.Value) -> Iterator[ir.Value]:
+def _sources(module: Module, value: ir.Value) -> Iterator[ir.Value]:
     """What a variable or attribute is set to; the value itself, if it is neither."""
     if isinstance(value, ir.Name):
         yield from (each.value for each in reaching(module.names, value) if isinstance(each, Assigned))
@@ -34,9 +34,9 @@ def items_at(module: Module, table: ir.Value, key: object) -> list[ir.Value]:
 
 def _whole(module: Module, table: ir.Value) -> list[dict[object, ir.Value]]:
     """What a dict can be, where all of that is written out and nothing is put in later."""
-    tables = [_written(module, each) for each in sources(module, table)]
+    tables = [_written(module, each) for each in _sources(module, table)]
     bound = reaching(module.names, table) if isinstance(table, ir.Name) else tables
-    if len(bound) != len(tables) or _is_added_to(module, table):
+    if len(bound) != len(tables) or is_added_to(module, table):
         return []
     known = [each for each in tables if each is not None]
     return known if len(known) == len(tables) else []
@@ -101,7 +101,7 @@ def item_at(module: Module, value: ir.Subscript) -> ir.Value | None:
         return None  # the container has what it was then
     if isinstance(item, ir.Attribute) and len(list(module.names.stored(item))) != 1:
         return None
-    return item if isinstance(item, (ir.Name, ir.Attribute)) and not _is_added_to(module, table) else None
+    return item if isinstance(item, (ir.Name, ir.Attribute)) and not is_added_to(module, table) else None
 
 
 def _is_parameter(module: Module, name: ir.Name) -> bool:
@@ -109,7 +109,7 @@ def _is_parameter(module: Module, name: ir.Name) -> bool:
     return len(bindings) == 1 and isinstance(bindings[0], Other) and isinstance(bindings[0].node, ir.Function)
 
 
-def _is_added_to(module: Module, table: ir.Value) -> bool:
+def is_added_to(module: Module, table: ir.Value) -> bool:
     """Whether the file may put something into a dict, going by its name: `AMP["dtype"] = ...`, `AMP.update(...)`."""
     name = ir.last_name(table)
     if not name:
@@ -134,3 +134,15 @@ def _written(module: Module, table: ir.Value) -> dict[object, ir.Value] | None:
         plain = all(arg.keyword is not None for arg in table.args)
         return {arg.keyword: arg.value for arg in table.args} if plain else None
     return None
+
+
+def items_of(module: Module, table: ir.Value) -> list[tuple[ir.Value | None, ir.Value]] | None:
+    """What stands in a dict or a sequence that is written out, with the keys; None where it is something else."""
+    if isinstance(table, ir.Mapping):
+        return list(table.items)
+    if isinstance(table, ir.Sequence) and not any(isinstance(each, ir.Starred) for each in table.items):
+        return [(ir.Constant(each.id, each.node, each, place), each) for place, each in enumerate(table.items)]
+    written = _written(module, table)
+    if written is None:
+        return None
+    return [(ir.Constant(each.id, each.node, each, key), each) for key, each in written.items()]

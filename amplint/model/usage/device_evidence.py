@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.inference.devices import devices
-from amplint.model.names.reaching_definitions import function_named, reaching, returned
+from amplint.model.inference.values import values_of
 from amplint.model.names.version_guards import tests_of
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.queries import call_of
-from amplint.model.syntax.scopes import NOTHING, UNKNOWN, owner_class
+from amplint.model.syntax.scopes import NOTHING, UNKNOWN
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, OLD_SCALER, SCALER
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ ACCELERATORS = frozenset(("cuda", "xpu", "npu", "mps", "hpu", "mlu", "musa"))
 _SHIMS = ("transfer_to_npu", "torch_mlu.utils.gpu_migration")
 _MAKES_DEVICE = {"torch.device", "torch.accelerator.current_accelerator"}
 _SETS_DEVICE = "torch.set_default_device"
-_FOLLOW = 6
+_FOLLOW = 3
 
 
 class Evidence(NamedTuple):
@@ -110,14 +109,9 @@ def _asks(module: Module, test: ir.Value, types: tuple[str, ...], depth: int) ->
             return True
         if isinstance(value, ir.Attribute) and "torch.cuda.is_available" in module.names.of(value):
             return True
-        kept: list[ir.Value | None] = []
-        if isinstance(value, ir.Attribute) and owner_class(value) is not None and depth:
-            kept += module.names.stored(value)
-        if isinstance(value, ir.Name) and depth:
-            kept += [each.value for each in reaching(module.names, value) if isinstance(each, Assigned)]
-        if isinstance(value, ir.Call) and isinstance(value.func, ir.Name) and depth:
-            function = function_named(module, value.func)
-            kept += [each.value for each in returned(function)] if function is not None else []
-        if any(each is not None and _asks(module, each, types, depth - 1) for each in kept):
+        followed = depth and isinstance(value, (ir.Name, ir.Attribute, ir.Call))
+        leaves = values_of(module, value).leaves if followed else ()
+        kept = [each.value for each in leaves] + [test.value for each in leaves for test in each.tests]
+        if any(each is not value and _asks(module, each, types, depth - 1) for each in dict.fromkeys(kept)):
             return True
     return False

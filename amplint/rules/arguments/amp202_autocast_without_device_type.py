@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.device_choice import Choice, choose
 from amplint.fixes.edits import add_first_argument, insert
-from amplint.model.inference.devices import is_old_first
+from amplint.model.inference.dtypes import is_old_first
 from amplint.model.objects.autocast_objects import regions
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.deprecated_names import OLD_ORDER

@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.inherited_arguments import module_name
 from amplint.model.inference.devices import Device, devices
-from amplint.model.objects.amp_objects import objects
+from amplint.model.inference.dtypes import dtypes
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import AUTOCAST
@@ -63,8 +63,6 @@ rule = Rule(
 )
 
 _TAKES_TYPE = {AUTOCAST, "torch.amp.custom_fwd", "torch.amp.custom_bwd"}
-# The dtypes that a region does not take: with one it switches itself off.
-_OTHER = {f"torch.{name}" for name in ("float32", "float", "float64", "double", "get_default_dtype")}
 _KNOWN = ("cpu", "cuda", "xpu", "mps", "hpu", "mtia", "ipu", "xla", "npu", "mlu", "musa", "maia")
 # Objects whose `device` is often a string, not a torch.device.
 _SETTINGS = ("self", "args", "opt", "opts", "config", "cfg", "hparams", "params", "conf", "options", "hps", "flags")
@@ -88,11 +86,13 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _judge(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
     found = devices(module, value)
-    if all(each.kind == "object" for each in found):
-        fix = Fix(
-            Applicability.SAFE, "Pass the device's type", (_edit(module, value, f"{_operand(module, value)}.type"),)
-        )
-        message = f"`{module.text(value)}` is a torch.device, for which autocast raises ValueError; pass its `.type`"
+    shown = [each for each in found if not each.leaf.is_open] or found
+    if all(each.kind == "object" for each in shown):
+        surely = all(each.kind == "object" for each in found)
+        applicability = Applicability.SAFE if surely else Applicability.UNSAFE
+        fix = Fix(applicability, "Pass the device's type", (_edit(module, value, f"{_operand(module, value)}.type"),))
+        what = f"`{module.text(value)}` is a torch.device{'' if surely else ' by default'}"
+        message = f"{what}, for which autocast raises ValueError; pass its `.type`"
         return rule.finding(module.span(value), message, fix=fix)
     if isinstance(value, ir.Constant) and not isinstance(value.value, (str, bool)):
         message = f'`device_type={module.text(value)}` raises ValueError; pass a string such as "cuda"'
@@ -138,21 +138,19 @@ def _with_index(module: Module, call: ir.Call, value: ir.Value, what: str, text:
     fix = None
     if text is not None:
         region = region_of(module, call)
-        other = region is not None and region.dtype is not None and _OTHER & _dtypes(module, region.dtype)
+        other = region is not None and region.dtype is not None and _may_be_full(module, region.dtype)
         applicability = Applicability.UNSAFE if other else Applicability.SAFE
         fix = Fix(applicability, f"Pass `{text}`", (_edit(module, value, text),))
     return rule.finding(module.span(value), message, fix=fix, severity=Severity.ERROR if refused else Severity.WARNING)
 
 
-def _dtypes(module: Module, value: ir.Value, depth: int = 3) -> set[str]:
-    """What a dtype is made of, as far as the file shows it: also a choice, a table, what a variable was set to."""
-    found: set[str] = set()
-    for each in ir.walk_values(value):
-        found |= module.names.of(each)
-        if depth and isinstance(each, (ir.Name, ir.Attribute)):
-            for source in objects(module).sources(each):
-                found |= _dtypes(module, source, depth - 1)
-    return found
+def _may_be_full(module: Module, value: ir.Value) -> bool:
+    """Whether the file shows that a region can be given a dtype that it does not take, and switches itself off."""
+    return any(
+        each.name in ("float32", "float64")
+        or (isinstance(each.value, ir.Call) and module.names.of(each.value.func) == {"torch.get_default_dtype"})
+        for each in dtypes(module, value)
+    )
 
 
 def _is_str_of_tensor_device(module: Module, value: ir.Value) -> bool:

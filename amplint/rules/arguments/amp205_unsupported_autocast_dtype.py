@@ -47,6 +47,7 @@ from amplint.model.inference.devices import region_devices
 from amplint.model.inference.dtypes import HALF, Dtype
 from amplint.model.inference.formulas import TRUE, both, likely, negated, possible
 from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
+from amplint.model.inference.values import Doubt, Leaf, together, values_of
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
@@ -92,8 +93,12 @@ def _is_of_tensor(module: Module, region: Region) -> bool:
 
 
 def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) -> Finding | None:
-    if all(each.kind == "str" for each in found):
-        message = f"`{module.text(given)}` is a string: autocast raises TypeError on entering; pass a torch.dtype"
+    shown = [each for each in found if not each.leaf.is_open] or found
+    if all(each.kind == "str" for each in shown):
+        by_default = "" if all(each.kind == "str" for each in found) else " by default"
+        message = (
+            f"`{module.text(given)}` is a string{by_default}: autocast raises TypeError on entering; pass a torch.dtype"
+        )
         return rule.finding(module.span(given), message)
     types = list(dict.fromkeys(each.type for each in region_devices(module, region)))
     named = [each for each in types if each in _ONLY_HALF]
@@ -109,8 +114,9 @@ def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) 
             "code runs in float32; pass torch.bfloat16"
         )
         return rule.finding(module.span(given), message)
-    name = next((str(each.name) for each in found if each.kind == "dtype" and each.name not in HALF), None)
-    under = _when(module, region, given, name, everywhere=named == types) if name is not None else None
+    full = next((each for each in found if each.kind == "dtype" and each.name not in HALF), None)
+    name = full.name if full is not None else None
+    under = _when(module, region, given, full, everywhere=named == types) if full is not None else None
     if under is None:
         return None
     text = module.text(given)
@@ -125,10 +131,24 @@ def _judge(module: Module, region: Region, given: ir.Value, found: list[Dtype]) 
     )
 
 
-def _when(module: Module, region: Region, given: ir.Value, name: str, *, everywhere: bool) -> str | None:
+def _goes_with(module: Module, region: Region, leaf: Leaf) -> bool:
+    """Whether the calls that give a region its dtype also give it a device that does not take it, and have it on."""
+    every = region_devices(module, region)
+    if not any(each.type in _ONLY_HALF and together(module, leaf, each.leaf) for each in every):
+        return False
+    enabled = values_of(module, region.enabled).leaves if region.enabled is not None else ()
+    return not enabled or any(together(module, leaf, each) and not is_false(each.value) for each in enabled)
+
+
+def _when(module: Module, region: Region, given: ir.Value, full: Dtype, *, everywhere: bool) -> str | None:
     """When a region is on and in a dtype, in words; `everywhere`: on cuda too. None: never, or it can't be told."""
-    known = decided(module)
-    runs = known.is_dtype(given, name)
+    known, leaf = decided(module), full.leaf
+    if leaf.doubt is Doubt.DEFAULT or leaf.by:
+        on = both(known.when(leaf._replace(by=())), known.of(region.enabled), known.inside(region.call))
+        if not _goes_with(module, region, leaf) or possible(on, TRUE if everywhere else negated(ON_CUDA)) is None:
+            return None
+        return f"by the call of {module.line(leaf.by[-1])}, " if leaf.by else "by default, "
+    runs = known.is_dtype(given, str(full.name))
     if is_vague(runs):
         return None
     made = both(known.of(region.enabled), known.inside(region.call), TRUE if everywhere else negated(ON_CUDA))

@@ -244,7 +244,7 @@ def _decides(found: list[Dtype]) -> bool:
     """Whether what can be these dtypes is a choice of a half type: bfloat16, or bfloat16 where a test says so."""
     names = {each.name if each.kind == "dtype" else None for each in found}
     return names <= {"bfloat16", "float16", "float32"} and any(
-        each.name == "bfloat16" and (each.tests or len(names) == 1) for each in found
+        each.name == "bfloat16" and (each.leaf.tests or len(names) == 1) for each in found
     )
 
 

@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.device_choice import choose
 from amplint.fixes.edits import insert, written
-from amplint.model.inference.python_types import kinds, number
+from amplint.model.inference.python_types import is_bool, kinds, number, numbers_of, numbers_shown
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
@@ -61,7 +61,6 @@ _OLD = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "ena
 _SHARDED = ("device", "init_scale", "backoff_factor", "growth_factor", "growth_interval", "enabled")
 _FACTORS = ("growth_factor", "backoff_factor")
 _TEXTS = {"str": "a string", "None": "None"}
-_BOOL = frozenset(("bool",))
 # An int below is the index of a device.
 _INDICES = 16
 
@@ -109,10 +108,10 @@ def _arguments(call: ir.Call, name: str) -> _Arguments:
 
 
 def _in_place_of_the_device(module: Module, call: ir.Call, value: ir.Value) -> Finding | None:
-    scale = number(module, value)
-    if kinds(module, value) == _BOOL:
+    scales = numbers_shown(module, value)
+    if is_bool(module, value):
         meant, effect = "enabled", "and the scaler is on whatever it says"
-    elif scale is not None and (isinstance(scale, float) or scale >= _INDICES):
+    elif scales and all(each is not None and (isinstance(each, float) or each >= _INDICES) for each in scales):
         meant, effect = "init_scale", "and the scale starts at 65536"
     else:
         return None
@@ -143,12 +142,13 @@ def _with_device(module: Module, call: ir.Call, value: ir.Value, meant: str) -> 
 
 
 def _factors(module: Module, given: _Arguments) -> Finding | None:
-    growth, backoff = (number(module, given.get(key)) for key in _FACTORS)
-    bad_growth, bad_backoff = growth is not None and growth <= 1, backoff is not None and backoff >= 1
+    growths, backoffs = (numbers_of(module, given.get(key)) for key in _FACTORS)
+    bad_growth = any(each is not None and each <= 1 for each in growths)
+    bad_backoff = any(each is not None and each >= 1 for each in backoffs)
     if not bad_growth and not bad_backoff:
         return None
     fix = None
-    if bad_growth and bad_backoff and growth != 1 and backoff != 1:
+    if bad_growth and bad_backoff and 1 not in (*growths, *backoffs) and len(growths) == len(backoffs) == 1:
         first, second = given["growth_factor"], given["backoff_factor"]
         edits = (
             Edit(*module.layout.outer(first), written(module, second)),
@@ -162,7 +162,8 @@ def _factors(module: Module, given: _Arguments) -> Finding | None:
         advice = "a scale that caused an overflow has to become smaller"
     key, bound = ("growth_factor", "more than 1") if bad_growth else ("backoff_factor", "less than 1")
     value = given[key]
-    message = f"`{key}={module.text(value)}` raises AssertionError, it has to be {bound}: {advice}"
+    can = "" if len(growths if bad_growth else backoffs) == 1 else "can be one that "
+    message = f"`{key}={module.text(value)}` {can}raises AssertionError, it has to be {bound}: {advice}"
     return rule.finding(module.span(value), message, fix=fix)
 
 
@@ -171,14 +172,14 @@ def _initial(module: Module, call: ir.Call, given: _Arguments) -> Finding | None
     if value is None:
         return None
     text = module.text(value)
-    if kinds(module, value) == _BOOL:
+    if is_bool(module, value):
         said = "the scale starts at 1, or is 0 and makes every parameter NaN"
         if isinstance(value, ir.Constant):
             said = "the scale starts at 1" if value.value else "the scale is 0, and makes every parameter NaN"
         fix = _as_enabled(module, call, value) if "enabled" not in given else None
         message = f"`{text}` is passed as the initial scale: {said}; write `enabled={text}`"
         return rule.finding(module.span(value), message, fix=fix)
-    if number(module, value) == 0:
+    if 0 in numbers_of(module, value):
         message = "with an initial scale of 0 every gradient is 0 / 0, and the first step makes every parameter NaN"
         return rule.finding(module.span(value), f"{message}: leave it out, or write `enabled=False`")
     return _no_number(module, given, "init_scale")
@@ -212,18 +213,21 @@ def _no_number(module: Module, given: _Arguments, key: str) -> Finding | None:
     """An argument that is text or None."""
     value = given.get(key)
     held = kinds(module, value) if value is not None else frozenset()
-    if value is None or not held or not held <= _TEXTS.keys():
+    wrong = held & _TEXTS.keys()
+    # A default of None stands for "not given", and is mostly replaced.
+    if value is None or not wrong or (wrong == {"None"} and held != wrong):
         return None
     text = module.text(value)
     content = value.value if isinstance(value, ir.Constant) else None
     plain = _plain_number(content, key) if isinstance(content, str) else None
     fix = Fix(Applicability.SAFE, f"Write `{plain}`", (Edit(*module.layout.outer(value), plain),)) if plain else None
-    what = " or ".join(_TEXTS[each] for each in sorted(held))
-    advice = f"write `{plain}`" if plain else "a scaler adapts by itself, leave it out" if held & {"None"} else ""
+    what = " or ".join(_TEXTS[each] for each in sorted(wrong))
+    advice = f"write `{plain}`" if plain else "a scaler adapts by itself, leave it out" if "None" in wrong else ""
     if content == "dynamic":
         advice = "a scaler is dynamic by itself, leave it out"
     where = {"init_scale": "`scale()`", "growth_interval": "`update()`"}.get(key, "the constructor")
-    message = f"`{key}={text}` is {what}, for which {where} raises TypeError: {advice or 'pass a number'}"
+    verb = "is" if held == wrong else "can be"
+    message = f"`{key}={text}` {verb} {what}, for which {where} raises TypeError: {advice or 'pass a number'}"
     return rule.finding(module.span(value), message, fix=fix)
 
 

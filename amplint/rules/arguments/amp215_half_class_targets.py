@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.edits import written
 from amplint.fixes.statements import removed
+from amplint.model.inference.dtypes import dtypes
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
@@ -162,12 +163,19 @@ def _is_cast(module: Module, call: ir.Call) -> bool:
 
 
 def _dtype(module: Module, call: ir.Call) -> frozenset[str]:
-    """The dtype among a call's arguments, where it is a literal one."""
-    for arg in call.args:
-        names = module.names.of(arg.value)
-        if arg.keyword in (None, "dtype") and not arg.star and names <= _HALF | _WHOLE:
-            return names
-    return frozenset()
+    """The dtype among a call's arguments, where it surely is one."""
+    return next((found for arg in call.args if (found := _dtype_given(module, arg))), frozenset())
+
+
+def _dtype_given(module: Module, arg: ir.Arg) -> frozenset[str]:
+    """The dtype that an argument surely is; of several, all that it can be."""
+    if arg.keyword not in (None, "dtype") or arg.star:
+        return frozenset()
+    names = module.names.of(arg.value)
+    if not names <= _HALF | _WHOLE:
+        found = dtypes(module, arg.value)
+        names = frozenset(f"torch.{each.name}" if each.kind == "dtype" else "?" for each in found)
+    return names if names <= _HALF or names <= _WHOLE else frozenset()
 
 
 # --- evidence -------------------------------------------------------------------------------------------------------
@@ -255,7 +263,7 @@ def _without(module: Module, cast: _Cast) -> Edit | None:
     """The cast taken out; where its call does something else as well, that stays."""
     if "#" in module.text(cast.call):
         return None
-    kept = [arg for arg in cast.call.args if not module.names.of(arg.value) & _HALF]
+    kept = [arg for arg in cast.call.args if not _dtype_given(module, arg) & _HALF]
     if any(arg.keyword not in _ASIDE for arg in kept):
         text = ", ".join(module.source.text[slice(*module.layout.span(arg))] for arg in kept)
         return Edit(*module.layout.inside_parens(cast.call), text)

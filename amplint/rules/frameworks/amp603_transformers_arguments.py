@@ -50,7 +50,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
-from amplint.model.names.reaching_definitions import only_assignment
+from amplint.model.inference.values import only_literal
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import dominates
@@ -124,11 +124,9 @@ def _pairs(module: Module, call: ir.Call) -> Iterator[Finding]:
 
 
 def _literal(module: Module, value: ir.Value) -> object:
-    """The literal that a value is, or that a variable is where it is read; the value itself else."""
-    if isinstance(value, ir.Name):
-        made = only_assignment(module.names, value)
-        value = made.value if made is not None else value
-    return value.value if isinstance(value, ir.Constant) else value
+    """The literal that a value surely is; the value itself else."""
+    found = only_literal(module, value)
+    return found.value if found is not None else value
 
 
 def _is_true(module: Module, value: ir.Value) -> bool:

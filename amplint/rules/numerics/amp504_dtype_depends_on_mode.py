@@ -49,8 +49,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import bases_in_sight
-from amplint.model.inference.dtypes import HALF, Test, dtypes
+from amplint.model.inference.dtypes import HALF, dtypes
 from amplint.model.inference.value_sets import decided, is_off
+from amplint.model.inference.values import Test
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import opened_by, regions
@@ -256,8 +257,8 @@ def _chooses_dtype(module: Module, near: Nodes) -> bool:
 def _follows_mode(module: Module, value: ir.Value) -> bool:
     """Whether a dtype is float32 in training, and in evaluation another one."""
     found = dtypes(module, value)
-    trained = [each for each in found if _in_training(module, each.tests) is True]
-    evaluated = [each for each in found if _in_training(module, each.tests) is False]
+    trained = [each for each in found if _in_training(module, each.leaf.tests) is True]
+    evaluated = [each for each in found if _in_training(module, each.leaf.tests) is False]
     wide = bool(trained) and all(each.name == "float32" for each in trained)
     return wide and bool(evaluated) and not any(each.name in _WIDE for each in evaluated)
 

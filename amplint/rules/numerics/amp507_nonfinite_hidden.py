@@ -55,7 +55,8 @@ from amplint.model.calls.events import is_grad
 from amplint.model.calls.external_calls import local_function
 from amplint.model.flow.analysis import Flow
 from amplint.model.flow.gradient_reads import is_parameters
-from amplint.model.names.reaching_definitions import only_assignment, returned
+from amplint.model.inference.values import values_of
+from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, exclusive, ifs_round
@@ -209,12 +210,12 @@ def _bare(tensor: ir.Value) -> ir.Value:
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 
-def _gradient(module: Module, tensor: ir.Value, depth: int = 3) -> ir.Value | None:
+def _gradient(module: Module, tensor: ir.Value) -> ir.Value | None:
     """The `p.grad` that a tensor is, itself or through a variable."""
     bare = _bare(tensor)
-    if isinstance(bare, ir.Name) and depth:
-        made = only_assignment(module.names, bare)
-        return _gradient(module, made.value, depth - 1) if made is not None else None
+    if isinstance(bare, ir.Name):
+        found = [_bare(each.value) for each in values_of(module, bare).leaves]
+        return found[0] if len(found) == 1 and is_grad(found[0]) else None
     return bare if is_grad(bare) else None
 
 

@@ -48,15 +48,14 @@ from amplint.fixes.edits import written
 from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.statements import says_the_same
 from amplint.model.inference.devices import region_devices
-from amplint.model.names.reaching_definitions import only_assignment, reaching
+from amplint.model.inference.values import values_of
+from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.names.version_guards import tests_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.cpu_training import does_nothing
 from amplint.model.regions.regions_at import Inside, around
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.queries import is_false
-from amplint.model.syntax.scopes import owner_class
 from amplint.model.torch_facts.autocast_ops import OP_LISTS, Cast
 from amplint.model.usage.mentions_of import keys_made_by, near_kept, words_of
 from amplint.registry.rule import Rule
@@ -153,16 +152,8 @@ def _raises(module: Module, call: ir.Call, found: Inside) -> bool:
 
 def _is_off_by_default(module: Module, enabled: ir.Value | None) -> bool:
     """Whether a region is on only where the caller asks for that: `def forward(..., enable_autocast=False)`."""
-    if isinstance(enabled, ir.Attribute):
-        stored = list(module.names.stored(enabled)) if owner_class(enabled) is not None else []
-        return bool(stored) and all(isinstance(each, ir.Name) and _is_off_by_default(module, each) for each in stored)
-    if not isinstance(enabled, ir.Name):
-        return False
-    for each in reaching(module.names, enabled):
-        function = each.node if isinstance(each, Other) else None
-        if isinstance(function, ir.Function):
-            return any(param.name == enabled.name and is_false(param.default) for param in function.params)
-    return False
+    shown = [each for each in values_of(module, enabled).leaves if not each.is_open] if enabled is not None else []
+    return bool(shown) and all(is_false(each.value) for each in shown)
 
 
 def _forbidding(module: Module, found: Inside) -> set[str]:
@@ -179,12 +170,9 @@ def _asks_for_precision(test: ir.Value) -> bool:
 
 def _comes_from_cpu(module: Module, value: ir.Value) -> bool:
     """Whether a value is a tensor on the CPU, itself or by what its variable holds."""
-    made = (
-        [each.value for each in reaching(module.names, value) if isinstance(each, Assigned)]
-        if isinstance(value, ir.Name)
-        else []
-    )
-    return any(_is_on_cpu(inner) for each in (value, *made) for inner in ir.walk_values(each))
+    made = values_of(module, value).leaves if isinstance(value, ir.Name) else ()
+    every = (value, *(each.value for each in made))
+    return any(_is_on_cpu(inner) for each in every for inner in ir.walk_values(each))
 
 
 def _is_on_cpu(value: ir.Value) -> bool:

@@ -50,6 +50,7 @@ from amplint.base.findings import Finding, Severity
 from amplint.model.flow.analysis import Flow, flows
 from amplint.model.flow.value_uses import ValueUses, named_after_scale
 from amplint.model.inference.value_sets import decided
+from amplint.model.inference.values import values_of
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region, opened_by
@@ -150,9 +151,9 @@ def _meets_scale(module: Module, flow: Flow, origin: Origin, call: ir.Call) -> b
 def _is_scaled(module: Module, value: ir.Value | None) -> bool:
     """`scaler.scale(loss)`, or a variable that holds nothing else."""
     if isinstance(value, ir.Name):
-        bindings = reaching(module.names, value)
-        return bool(bindings) and all(
-            isinstance(each, Assigned) and _is_scaled(module, each.value) for each in bindings
+        found = values_of(module, value)
+        return found.is_closed and all(
+            each.value is not value and _is_scaled(module, each.value) for each in found.leaves
         )
     if isinstance(value, ir.Sequence) and len(value.items) == 1:
         return _is_scaled(module, value.items[0])

@@ -5,44 +5,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint.model.flow.path_conditions import truth_of
-from amplint.model.inference.argparse_options import option
-from amplint.model.names.reaching_definitions import only_assignment, reaching
+from amplint.model.inference.values import Leaf, asked, values_of
 from amplint.model.syntax import ir
-from amplint.model.syntax.ir import Other
 from amplint.model.syntax.operators import COMPARES
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_FOLLOW = 4
 
-
-def number_by_default(module: Module, value: ir.Value | None, depth: int = _FOLLOW) -> float | None:
+def number_by_default(module: Module, value: ir.Value | None) -> float | None:
     """The number that a value is by default; None where the file doesn't show one."""
+    return asked(module, _number_by_default, value, None) if value is not None else None
+
+
+def _number_by_default(module: Module, value: ir.Value) -> float | None:
+    found = {_number(module, each) for each in values_of(module, value).leaves if not each.is_open}
+    return found.pop() if len(found) == 1 else None
+
+
+def _number(module: Module, leaf: Leaf) -> float | None:
+    value = leaf.value
     if isinstance(value, ir.Constant):
         return float(value.value) if isinstance(value.value, (int, float)) else None
-    if not depth or value is None:
-        return None
-    found: list[ir.Value | None] = []
-    if isinstance(value, ir.Attribute) and (known := option(module, value)) is not None:
-        found.append(known.default)
-    if isinstance(value, ir.Name):
-        made = only_assignment(module.names, value)
-        if made is not None:
-            found.append(made.value)
-        functions = [each.node for each in reaching(module.names, value) if isinstance(each, Other)]
-        params = [each.param(value.name) for each in functions if isinstance(each, ir.Function)]
-        found += [each.default if each is not None else None for each in params]
     if isinstance(value, ir.Call):
         names, given = module.names.of(value.func), value.positional
         if names and names <= {"builtins.float", "builtins.int"} and len(given) == 1:
-            found.append(given[0])
-        elif names == {"builtins.getattr"} and len(given) == 3:
-            found.append(given[2])
-        elif isinstance(value.func, ir.Attribute) and value.func.attr == "get" and len(given) > 1:
-            found.append(given[1])
-    numbers = {number_by_default(module, each, depth - 1) for each in found}
-    return numbers.pop() if len(numbers) == 1 else None
+            return number_by_default(module, given[0])
+    return None
 
 
 def holds_by_default(module: Module, test: ir.Value) -> bool | None:

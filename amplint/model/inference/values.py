@@ -1,0 +1,637 @@
+"""What a value can be: the expressions that it comes from, each with what has to hold for it to be that one.
+
+Variables, attributes, choices, dicts, what functions return, what callers give, defaults of parameters and options are
+followed as far as the file, and what is taken from others, shows. Which device, dtype, type or number a leaf is, others
+say. What is out of sight is a leaf that is open: an open value stays unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.call_sites import callers
+from amplint.model.inference.argparse_options import Option, is_settings, option_named
+from amplint.model.inference.declared_settings import declared_flag, decorated_default, field_of, given_default
+from amplint.model.names.reaching_definitions import reaching, returned
+from amplint.model.names.tables import is_added_to, items_of, tells
+from amplint.model.syntax import ir
+from amplint.model.syntax.control import asks_for_itself, conditions_round, is_changed
+from amplint.model.syntax.ir import Assigned, Binding, Imported, Other
+from amplint.model.syntax.operators import COMPARES
+from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.names import SCALERS
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+    from amplint.model import Module
+
+T = TypeVar("T")
+_DEEP = 12  # steps from a value to a leaf
+_MOST = 24  # leaves of a value
+_FRAMES = 3  # calls that are followed into functions, one inside the other
+_NESTED = 12  # questions about values that an answer asks
+_PARSES = ("parse_args", "parse_known_args")
+_LOOK_UPS = {"os.getenv", "os.environ.get"}
+_NAMESPACES = {"types.SimpleNamespace", "argparse.Namespace"}
+# What leaves a function's result as it is.
+_PLAIN = {"builtins.staticmethod", "builtins.classmethod", "builtins.property", "functools.cached_property"}
+_PLAIN |= {"functools.lru_cache", "functools.cache"}
+
+
+class Doubt(IntEnum):
+    """How sure it is that a value is what a leaf says, under its conditions; of two, the greater counts."""
+
+    NONE = 0
+    DEFAULT = 1  # the default of a parameter or of a setting: it is, where nothing else is given
+    GUESSED = 2  # a setting's default, where its object isn't seen to be the one that is declared
+    REPLACED = 3  # something else is stored in the same place, and which comes last can't be told
+
+
+class Test(NamedTuple):
+    """A condition of the code, and how it comes out where a value is taken; or a table's index, and the key.
+
+    Where the key can't be told from others, `truth` is what stands there.
+    """
+
+    value: ir.Value
+    truth: bool | str | ir.Value | None
+
+
+class Leaf(NamedTuple):
+    """An expression that a value can be.
+
+    All `tests` come out as they say, and of each conjunction in `unless` one does not; the calls in `by` are those that
+    give it for a parameter. It is open where it stands for something out of sight.
+    """
+
+    value: ir.Value
+    tests: tuple[Test, ...] = ()
+    unless: tuple[tuple[Test, ...], ...] = ()
+    by: tuple[ir.Call, ...] = ()
+    doubt: Doubt = Doubt.NONE
+    is_open: bool = False
+
+    def under(self, outer: Leaf) -> Leaf:
+        """The same, where what `outer` hangs on holds as well."""
+        tests = tuple(dict.fromkeys((*outer.tests, *self.tests)))
+        unless = tuple(dict.fromkeys((*outer.unless, *self.unless)))
+        by = tuple(dict.fromkeys((*outer.by, *self.by)))
+        return Leaf(self.value, tests, unless, by, max(outer.doubt, self.doubt), self.is_open)
+
+
+class Values(NamedTuple):
+    """All that a value can be seen to be; never without leaves."""
+
+    leaves: tuple[Leaf, ...]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it can be nothing else."""
+        return not any(each.is_open for each in self.leaves)
+
+
+class Frame(NamedTuple):
+    """A call that is followed into a function, and what that one's parameters are given."""
+
+    function: ir.Function
+    given: dict[str, ir.Value | None]
+    call: ir.Call
+    outer: Frame | None
+
+
+class Step(NamedTuple):
+    """What a value is, one step on; `whole`: it can be nothing else, and the conditions tell which of them it is."""
+
+    sources: tuple[Leaf, ...]
+    whole: bool = True
+    frame: Frame | None = None  # in which the sources are read
+
+
+def values_of(module: Module, value: ir.Value) -> Values:
+    """What a value can be."""
+    return module.once(Follower).of(value)
+
+
+def only_literal(module: Module, value: ir.Value) -> ir.Constant | None:
+    """The literal that a value surely is, and no other."""
+    found = values_of(module, value).leaves
+    literals = [each.value for each in found if isinstance(each.value, ir.Constant) and each.doubt is Doubt.NONE]
+    same = len({(type(each.value), each.value) for each in literals}) == 1
+    return literals[0] if same and len(literals) == len(found) and values_of(module, value).is_closed else None
+
+
+def together(module: Module, one: Leaf, other: Leaf) -> bool:
+    """Whether two values can be these leaves at once, as far as calls give them: one call runs a function at a time."""
+    calls = module.once(CallGraph)
+    return not any(
+        first is not second and calls.run_by(first) is calls.run_by(second) for first in one.by for second in other.by
+    )
+
+
+def asked(module: Module, make: Callable[[Module, ir.Value], T], value: ir.Value, unknown: T) -> T:
+    """What `make` makes of a value, once for all who ask; `unknown` where that asks for the value itself."""
+    return module.once(_Asked).of(make, value, unknown)
+
+
+class _Asked:
+    """What has been made of values."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._known: dict[tuple[object, int], Any] = {}
+        self._active: set[tuple[object, int]] = set()
+        self._cuts = 0  # where an answer stopped at a question that is still open: it holds for that one only
+
+    def of(self, make: Callable[[Module, ir.Value], T], value: ir.Value, unknown: T) -> T:
+        key = (make, value.id)
+        if key in self._known:
+            known: T = self._known[key]
+            return known
+        if key in self._active or len(self._active) > _NESTED:
+            self._cuts += 1
+            return unknown
+        before = self._cuts
+        self._active.add(key)
+        found = make(self._module, value)
+        self._active.discard(key)
+        if self._cuts == before or not self._active:
+            self._known[key] = found
+        return found
+
+
+def parameter_read(module: Module, value: ir.Value) -> tuple[ir.Function, ir.Param] | None:
+    """The parameter that a name reads, and its function; where a test about it replaces it, it is no longer that."""
+    found = reaching(module.names, value) if isinstance(value, ir.Name) and not value.bound else []
+    if isinstance(value, ir.Name) and len(found) > 1 and _asks_itself(module, value):
+        return None
+    for binding in found:
+        if isinstance(binding, Other) and isinstance(binding.node, ir.Function) and isinstance(value, ir.Name):
+            param = binding.node.param(value.name)
+            if param is not None:
+                return binding.node, param
+    return None
+
+
+def option_read(module: Module, value: ir.Attribute) -> Option | None:
+    """The option of the command line that an attribute surely is."""
+    return module.once(Follower).option(value)
+
+
+class Follower:
+    """Follows the values of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._calls = module.once(CallGraph)
+        self._known: dict[tuple[int, ...], tuple[Leaf, ...]] = {}
+        self._active: set[tuple[int, ...]] = set()
+        self._cuts = 0  # where following ended before its time: the answer holds for who asked first only
+
+    def of(self, value: ir.Value) -> Values:
+        """What a value can be."""
+        return Values(self._follow(value, None, _DEEP))
+
+    def option(self, value: ir.Attribute) -> Option | None:
+        """The option that an attribute of what a command line gave is, where the file doesn't set it otherwise."""
+        found = option_named(self._module, value.attr) if self._is_parsed(self._follow(value.base, None, 6)) else None
+        return found if found is not None and not found.changed else None
+
+    def _is_parsed(self, leaves: tuple[Leaf, ...]) -> bool:
+        """Whether leaves are all what a command line gave, and nothing made of it."""
+        calls = [each.value for each in leaves if isinstance(each.value, ir.Call) and not each.is_open]
+        return len(calls) == len(leaves) and all(ir.last_name(each.func) in _PARSES for each in calls)
+
+    def _follow(self, value: ir.Value, frame: Frame | None, depth: int) -> tuple[Leaf, ...]:
+        key = (value.id, *_ids(frame))
+        if key in self._known:
+            return self._known[key]
+        if not depth or key in self._active:
+            self._cuts += 1
+            return (Leaf(value, is_open=True),)
+        before = self._cuts
+        self._active.add(key)
+        found = self._leaves(value, frame, depth)
+        self._active.discard(key)
+        if self._cuts == before or not self._active:
+            self._known[key] = found
+        return found
+
+    def _leaves(self, value: ir.Value, frame: Frame | None, depth: int) -> tuple[Leaf, ...]:
+        step = self.step(value, frame)
+        if step is None:
+            return (Leaf(value),)
+        found: dict[Leaf, None] = {}
+        for source in step.sources:
+            if source.is_open:
+                found[source] = None
+                continue
+            if any(self._comes_out(test, step.frame) is False for test in source.tests):
+                continue
+            for each in self._follow(source.value, step.frame, depth - 1):
+                found[each.under(source)] = None
+        if not found or len(found) > _MOST:
+            return (Leaf(value, is_open=True),)
+        return tuple(found)
+
+    def _comes_out(self, test: Test, frame: Frame | None) -> bool | None:
+        """Whether a test comes out as it has to, where a call that is followed decides that; None: it doesn't."""
+        if frame is None or not isinstance(test.truth, bool):
+            return None
+        found = self._truth(test.value, frame)
+        return found is test.truth if found is not None else None
+
+    def _truth(self, test: ir.Value, frame: Frame) -> bool | None:
+        if isinstance(test, ir.Unary) and test.op == "Not":
+            found = self._truth(test.operand, frame)
+            return not found if found is not None else None
+        if isinstance(test, ir.Compare) and len(test.ops) == 1 and test.ops[0] in ("Equal", "NotEqual", "Is", "IsNot"):
+            left, right = (self._literal(each, frame) for each in (test.left, test.rights[0]))
+            compare = COMPARES.get(test.ops[0].replace("IsNot", "NotEqual").replace("Is", "Equal"))
+            return (
+                bool(compare(left.value, right.value)) if compare and left is not None and right is not None else None
+            )
+        literal = self._literal(test, frame)
+        return bool(literal.value) if literal is not None else None
+
+    def _literal(self, value: ir.Value, frame: Frame | None) -> ir.Constant | None:
+        """The one literal that a value is."""
+        found = self._follow(value, frame, 4)
+        only = found[0]
+        sure = len(found) == 1 and not only.is_open and only.doubt is Doubt.NONE
+        return only.value if sure and isinstance(only.value, ir.Constant) else None
+
+    # --- one step ----------------------------------------------------------------------------------------------------
+
+    def step(self, value: ir.Value, frame: Frame | None = None) -> Step | None:
+        """What a value is, one step on; None for a leaf."""
+        if isinstance(value, ir.Walrus):
+            return Step((Leaf(value.value),), frame=frame)
+        if isinstance(value, ir.Conditional):
+            return self._choice(value, frame)
+        if isinstance(value, ir.Bool):
+            return self._either(value, frame)
+        if isinstance(value, ir.Subscript):
+            return self._item(value, value.base, value.index, None, frame)
+        if isinstance(value, ir.Call):
+            return self._call(value, frame)
+        if isinstance(value, ir.Name) and not value.bound:
+            return self._name(value, frame)
+        if isinstance(value, ir.Attribute):
+            return self._attribute(value, frame)
+        return None
+
+    def _choice(self, value: ir.Conditional, frame: Frame | None) -> Step:
+        arms = ((value.then, Test(value.test, True)), (value.other, Test(value.test, False)))
+        # `x if isinstance(x, str) else str(x)`: what it was before, and the test is about that.
+        sources = tuple(Leaf(arm, (test,), is_open=_is_asked(arm, value.test)) for arm, test in arms)
+        return Step(sources, frame=frame)
+
+    def _either(self, value: ir.Bool, frame: Frame | None) -> Step:
+        """`a or b`, `a and b`: what is no result, since the other operand is, is left out."""
+        decides = value.op == "or"
+        left = [
+            each.under(Leaf(each.value, (Test(value.left, decides),)))
+            for each in self._follow(value.left, frame, 4)
+            if self._is_true(each.value) in (None, decides)
+        ]
+        goes_on = any(self._is_true(each.value) is not decides for each in self._follow(value.left, frame, 4))
+        right = [Leaf(value.right, (Test(value.left, not decides),))] if goes_on else []
+        return Step((*left, *right), frame=frame)
+
+    def _is_true(self, leaf: ir.Value) -> bool | None:
+        if isinstance(leaf, ir.Constant):
+            return bool(leaf.value)
+        if isinstance(leaf, ir.Call) and self._module.names.of(leaf.func) & SCALERS:
+            return True
+        return None
+
+    def _item(
+        self, value: ir.Value, table: ir.Value, index: ir.Value, other: ir.Value | None, frame: Frame | None
+    ) -> Step | None:
+        """What a dict or list has at an index; `other`: what is taken where it has nothing there."""
+        tables = self._follow(table, frame, 6)
+        written = [items_of(self._module, each.value) for each in tables]
+        known = [each for each in written if each is not None]
+        if not known:
+            default = (Leaf(other, doubt=Doubt.DEFAULT),) if other is not None else ()
+            return Step((Leaf(value, is_open=True), *default), whole=False, frame=frame) if default else None
+        literal = self._literal(index, frame)
+        sources: list[Leaf] = []
+        doubt = Doubt.REPLACED if is_added_to(self._module, table) else Doubt.NONE
+        for items in known:
+            for key, item in items:
+                if key is None:
+                    continue  # what is unpacked
+                if literal is None:
+                    told = key.value if isinstance(key, ir.Constant) and tells(key.value) else item
+                    sources.append(Leaf(item, (Test(index, told),), doubt=doubt))
+                elif not isinstance(key, ir.Constant) or key.value == literal.value:
+                    sources.append(Leaf(item, doubt=doubt))
+        keys = [key.value for items in known for key, _ in items if isinstance(key, ir.Constant)]
+        if other is not None and (literal is None or literal.value not in keys):
+            unless = tuple((Test(index, key),) for key in keys if tells(key))
+            sources.append(Leaf(other, unless=unless if literal is None else ()))
+        every = len(known) == len(written) and all(isinstance(key, ir.Constant) for items in known for key, _ in items)
+        whole = every and doubt is Doubt.NONE and bool(sources)
+        if not whole:
+            sources.append(Leaf(value, is_open=True))
+        return Step(tuple(sources), whole, frame)
+
+    def _call(self, call: ir.Call, frame: Frame | None) -> Step | None:
+        names, given = self._module.names.of(call.func), call.positional
+        if names == {"builtins.getattr"} and len(given) == 3:
+            return Step((Leaf(call, is_open=True), Leaf(given[2], doubt=Doubt.DEFAULT)), whole=False, frame=frame)
+        if names & _LOOK_UPS and names <= _LOOK_UPS:
+            default = given[1] if len(given) > 1 else call.keyword("default")
+            sources = (Leaf(default, doubt=Doubt.DEFAULT),) if default is not None else ()
+            return Step((Leaf(call, is_open=True), *sources), whole=False, frame=frame)
+        if (default := given_default(self._module, call)) is not None:
+            return Step((Leaf(call, is_open=True), Leaf(default, doubt=Doubt.DEFAULT)), whole=False, frame=frame)
+        plain = 1 <= len(given) <= 2 and len(given) == len(call.args)
+        if isinstance(call.func, ir.Attribute) and call.func.attr == "get" and plain:
+            found = self._item(call, call.func.base, given[0], given[1] if len(given) == 2 else None, frame)
+            if found is not None:
+                return found
+        return self._returned(call, frame)
+
+    def _returned(self, call: ir.Call, frame: Frame | None) -> Step | None:
+        callee = self._calls.find(call)
+        if callee is None or callee.maker is not None or callee.function.name == "__init__":
+            return None
+        given = self._calls.arguments(call, callee)
+        return self._results(callee.function, Frame(callee.function, given or {}, call, frame))
+
+    def _results(self, function: ir.Function, frame: Frame | None) -> Step | None:
+        """What a function returns."""
+        if function.is_generator or function.is_async:
+            return None
+        if frame is not None and len(_ids(frame)) > _FRAMES:
+            return Step((Leaf(frame.call, is_open=True),), whole=False)
+        if not all(self._is_plain(each) for each in function.decorators):
+            return None
+        returns = returned(function)
+        sources = [Leaf(each.value, self._inside(each)) for each in returns if each.value is not None]
+        if not sources or len(sources) < len(returns):
+            return None
+        return Step(tuple(sources), frame=frame)
+
+    def _is_plain(self, decorator: ir.Value) -> bool:
+        called = decorator.func if isinstance(decorator, ir.Call) else decorator
+        return self._module.names.of(called) <= _PLAIN
+
+    def _inside(self, node: ir.Node) -> tuple[Test, ...]:
+        """The tests that decide whether a node is run, in its function."""
+        return tuple(Test(test, holds) for test, holds in conditions_round(node))
+
+    # --- variables ---------------------------------------------------------------------------------------------------
+
+    def _name(self, name: ir.Name, frame: Frame | None) -> Step | None:
+        bindings = reaching(self._module.names, name)
+        if not bindings or all(isinstance(each, Imported) for each in bindings):
+            return None  # a global of Python's, or of another module
+        if len(bindings) == 1 and isinstance(bindings[0], Other) and isinstance(bindings[0].node, ir.Function):
+            return self._parameter(bindings[0].node, name, frame)
+        assigned = [each for each in bindings if isinstance(each, Assigned) and not is_changed(each)]
+        others = [each for each in bindings if each not in assigned]
+        sources, whole = self._last_of([(each.value, each.target) for each in assigned])
+        before = self._before(others, name)
+        if any(isinstance(each, Other) and isinstance(_parent(each.node), ir.AugAssign) for each in others):
+            sources = tuple(each._replace(doubt=Doubt.REPLACED) for each in sources)  # it adds to one of them
+        outer = _home(bindings, frame)
+        return Step((*before, *sources), whole and not others, outer)
+
+    def _before(self, others: list[Binding], name: ir.Name) -> tuple[Leaf, ...]:
+        """What a variable can be besides what is assigned to it: what a parameter is, where nothing is assigned."""
+        if not others:
+            return ()
+        params = [each.node for each in others if isinstance(each, Other) and isinstance(each.node, ir.Function)]
+        if len(params) == len(others) == 1:
+            param = params[0].param(name.name)
+            if param is not None and param.default is not None and not _asks_itself(self._module, name):
+                return (Leaf(name, is_open=True), Leaf(param.default, doubt=Doubt.DEFAULT))
+        return (Leaf(name, is_open=True),)
+
+    def _last_of(self, assigned: list[tuple[ir.Value, ir.Node]]) -> tuple[tuple[Leaf, ...], bool]:
+        """What is left of several assignments, the last of which counts that is made; whether that is all it can be."""
+        later: list[Test] = []  # that the assignments behind are not made, one by one
+        unless: list[tuple[Test, ...]] = []
+        found: dict[int, Leaf] = {}
+        whole = True
+        ordered = sorted(assigned, key=lambda each: each[1].id, reverse=True)
+        for value, place in ordered:
+            # Who reads it has passed one of them: where none of the others is made, the first was.
+            first = place is ordered[-1][1]
+            round_it = self._inside(place)
+            made = round_it if not first else ()
+            tests = tuple(dict.fromkeys((*made, *later)))
+            found[place.id] = Leaf(value, tests, tuple(unless), is_open=not whole)
+            if any(asks_for_itself(place, test.value) for test in round_it):
+                whole = False  # `if not isinstance(x, bool): x = bool(x)`: what it was before can't be told
+            elif len(made) == 1 and isinstance(made[0].truth, bool):
+                later.append(Test(made[0].value, not made[0].truth))
+            elif made:
+                unless.append(made)
+            elif _is_surely_run(place):
+                break
+            else:  # a loop may have no round
+                later.append(Test(value, value))
+        kept = [found[place.id] for _, place in assigned if place.id in found]
+        return tuple(kept), whole
+
+    def _parameter(self, function: ir.Function, name: ir.Name, frame: Frame | None) -> Step:
+        """What a parameter is: what the call that is followed gives, else the file's calls, else its default."""
+        inner = frame
+        while inner is not None and inner.function is not function:
+            inner = inner.outer
+        param = function.param(name.name)
+        unknown = Leaf(name, is_open=True)
+        if param is None or param.kind in ("*", "**"):
+            return Step((unknown,), whole=False)
+        if inner is not None:
+            value = inner.given.get(name.name)
+            return Step((Leaf(value),) if value is not None else (unknown,), value is not None, inner.outer)
+        found = self._given(function, name.name)
+        if found:
+            several = len(found) > 1
+            sources = [
+                Leaf(value, by=(call,) if several else ()) if self._tells_more(value, param) else unknown
+                for call, value in found
+            ]
+            return Step(tuple(dict.fromkeys(sources)), whole=unknown not in sources)
+        default = decorated_default(self._module, function, name.name) or param.default
+        known = (Leaf(default, doubt=Doubt.DEFAULT),) if default is not None else ()
+        return Step((unknown, *known), whole=False)
+
+    def _tells_more(self, value: ir.Value | None, param: ir.Param) -> TypeGuard[ir.Value]:
+        """Whether what is given for a parameter says more of it than its annotation."""
+        if value is None or param.annotation is None:
+            return value is not None
+        return not any(each.is_open for each in self._follow(value, None, 6))
+
+    def _given(self, function: ir.Function, name: str) -> list[tuple[ir.Call, ir.Value | None]]:
+        """The file's calls of a function, and what each gives for a parameter; None: that can't be told."""
+        found: list[tuple[ir.Call, ir.Value | None]] = []
+        for call in callers(self._module, function):
+            callee = self._calls.find(call)
+            given = self._calls.arguments(call, callee) if callee is not None else None
+            if ir.function_of(call) is not function:
+                found.append((call, given.get(name) if given is not None else None))
+        return found
+
+    # --- attributes --------------------------------------------------------------------------------------------------
+
+    def _attribute(self, value: ir.Attribute, frame: Frame | None) -> Step | None:
+        cls = owner_class(value)
+        if cls is not None:
+            return self._of_self(value, cls)
+        flag = declared_flag(self._module, value)
+        if flag is not None:
+            return Step((Leaf(value, is_open=True), Leaf(flag, doubt=Doubt.DEFAULT)), whole=False)
+        root: ir.Value = value
+        while isinstance(root, ir.Attribute):
+            root = root.base
+        if isinstance(root, ir.Name):
+            bound = self._module.names.bindings(root)
+            if not bound or all(isinstance(each, Imported) for each in bound):
+                return None if bound else self._option(value, is_it=False)
+        base = value.base
+        defined = self._module.names.definition(base)
+        if isinstance(defined, ir.Class):
+            return self._of_body(defined, value.attr, by_name=True)
+        return self._of_object(value, base, frame)
+
+    def _of_self(self, value: ir.Attribute, cls: ir.Class) -> Step | None:
+        stored = cls.stored(value.attr)
+        if not stored:
+            prop = self._calls.find_property(value)
+            if prop is not None:
+                return self._results(prop.function, None)
+            return self._of_body(cls, value.attr, by_name=False) or self._field(value, cls)
+        known = [each for each in stored if each is not None]
+        unknown = (Leaf(value, is_open=True),) if len(known) < len(stored) else ()
+        if len({id(ir.function_of(each)) for each in known}) == 1:
+            sources, whole = self._last_of([(each, ir.statement_of(each)) for each in known])
+            return Step((*unknown, *sources), whole and not unknown)
+        # Which of several methods runs last can't be told.
+        sources = tuple(Leaf(each, doubt=Doubt.REPLACED) for each in known)
+        return Step((*unknown, *sources), whole=False)
+
+    def _of_body(self, cls: ir.Class, attr: str, *, by_name: bool) -> Step | None:
+        """What a class's body sets an attribute to, where that is one thing and no field of a dataclass.
+
+        An object's may be one of a class that inherits it; not where the class is asked `by_name`.
+        """
+        bindings = cls.scope.bindings.get(attr, [])
+        only = bindings[0] if len(bindings) == 1 else None
+        made = ir.statement_of(only.target) if isinstance(only, Assigned) else None
+        plain = isinstance(made, ir.Assign) and (made.annotation is None or by_name)
+        if not isinstance(only, Assigned) or not plain or cls.stored(attr):
+            return None
+        return Step((Leaf(only.value, doubt=Doubt.NONE if by_name else Doubt.DEFAULT),), by_name)
+
+    def _field(self, value: ir.Attribute, cls: ir.Class, made: Iterable[ir.Call] = ()) -> Step | None:
+        """What a field of settings is: what its object is made with, else its default."""
+        declared, default = field_of(cls, value.attr)
+        if not declared:
+            return None
+        unknown = Leaf(value, is_open=True)
+        by_default = [Leaf(default, doubt=Doubt.DEFAULT)] if default is not None else []
+        sources: list[Leaf] = []
+        for call in made:
+            given = call.keyword(value.attr) or default
+            plain = not call.positional and not call.unpacks("*") and not call.unpacks("**")
+            sources.append(Leaf(given) if given is not None and plain else unknown)
+        return Step(tuple(sources or (unknown, *by_default)), whole=False)
+
+    def _of_object(self, value: ir.Attribute, base: ir.Value, frame: Frame | None) -> Step | None:
+        """What an attribute of settings is: of what a command line gives, of a dataclass, of a namespace."""
+        leaves = self._follow(base, frame, 6)
+        calls = [each.value for each in leaves if isinstance(each.value, ir.Call)]
+        if self._is_parsed(leaves):
+            return self._option(value, is_it=True)
+        if self._is_set(value):
+            return self._option(value, is_it=False) or Step((Leaf(value, is_open=True),), whole=False)
+        if len(calls) == len(leaves):
+            classes = {self._module.names.definition(each.func) for each in calls}
+            cls = classes.pop() if len(classes) == 1 else None
+            if isinstance(cls, ir.Class):
+                return self._field(value, cls, calls) or self._of_self(value, cls)
+            if all(self._module.names.of(each.func) <= _NAMESPACES for each in calls):
+                given = [each.keyword(value.attr) for each in calls]
+                known = [Leaf(each) for each in given if each is not None]
+                return Step(tuple(known), whole=False) if known and len(known) == len(given) else None
+            return None
+        param = parameter_read(self._module, base)
+        cls = self._module.names.definition(param[1].annotation) if param and param[1].annotation is not None else None
+        field = self._field(value, cls) if isinstance(cls, ir.Class) else None
+        unknown = Step((Leaf(value, is_open=True),), whole=False)
+        return field or self._option(value, is_it=False) or unknown
+
+    def _is_set(self, value: ir.Attribute) -> bool:
+        """Whether the file sets such an attribute of any object: `cfg.device = ...`."""
+        near = self._module.whole.near(value.attr).statements
+        targets = (target for each in near if isinstance(each, ir.Assign) for target in each.targets)
+        return any(
+            isinstance(each, ir.Attribute) and each.attr == value.attr and owner_class(each) is None for each in targets
+        )
+
+    def _option(self, value: ir.Attribute, *, is_it: bool) -> Step | None:
+        """What an option of the command line is; `is_it`: its object is seen to be what the command line gave."""
+        if not is_it and not is_settings(value):
+            return None
+        found = option_named(self._module, value.attr)
+        if found is None:
+            return None
+        return Step(tuple(_of_option(found, value, is_it=is_it)), whole=False)
+
+
+def _of_option(found: Option, value: ir.Attribute, *, is_it: bool) -> Iterator[Leaf]:
+    doubt = Doubt.REPLACED if found.changed else Doubt.DEFAULT if is_it else Doubt.GUESSED
+    for each in found.values():
+        yield Leaf(each, doubt=doubt)
+    if not found.choices or found.changed:
+        yield Leaf(value, is_open=True)
+
+
+def _ids(frame: Frame | None) -> tuple[int, ...]:
+    found: list[int] = []
+    while frame is not None:
+        found.append(frame.call.id)
+        frame = frame.outer
+    return tuple(found)
+
+
+def _home(bindings: list[Binding], frame: Frame | None) -> Frame | None:
+    """The frame that the values of some bindings are read in: that of the function that they stand in."""
+    places = [each.target for each in bindings if isinstance(each, Assigned)]
+    function = ir.function_of(places[0]) if places else None
+    while frame is not None and frame.function is not function:
+        frame = frame.outer
+    return frame
+
+
+def _parent(node: ir.Node | None) -> ir.Node | None:
+    return node.parent if node is not None else None
+
+
+def _is_asked(arm: ir.Value, test: ir.Value) -> bool:
+    """Whether a test asks what a variable or attribute is that is then taken itself."""
+    name = ir.last_name(arm)
+    return bool(name) and any(ir.last_name(each) == name for each in ir.walk_values(test))
+
+
+def _is_surely_run(place: ir.Node) -> bool:
+    """Whether nothing but suites that are surely run stands between a node and its function."""
+    up: ir.Node | None = ir.statement_of(place).parent
+    while isinstance(up, ir.With):
+        up = up.parent
+    return up is None or isinstance(up, (ir.Function, ir.Class, ir.Program))
+
+
+def _asks_itself(module: Module, name: ir.Name) -> bool:
+    bound = (each for each in reaching(module.names, name) if isinstance(each, Assigned))
+    return any(asks_for_itself(each.target, test) for each in bound for test, _ in conditions_round(each.target))
