@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Which rules see a region, however it is opened: shapes of opening one x the rules that ask which are open.
 
 Each rule has one small program, whose misuse hangs on a region. Each shape opens that region in another way. A rule
@@ -177,9 +178,9 @@ def none(program: Program) -> Written:
     return Written(main(program, f"# no torch.autocast({program.region})\n{program.inside}"))
 
 
-HELPER = "\n\ndef amp_context():\n    return REGION\n"
-MANAGER = "\n\n@contextmanager\ndef amp_context():\n    with REGION:\n        yield\n"
-CHOSEN = "\n\ndef amp_context(amp):\n    if amp:\n        return REGION\n    return contextlib.nullcontext()\n"
+HELPER = "\n\ndef autocast_context():\n    return REGION\n"
+MANAGER = "\n\n@contextmanager\ndef autocast_context():\n    with REGION:\n        yield\n"
+CHOSEN = "\n\ndef autocast_context(amp):\n    if amp:\n        return REGION\n    return contextlib.nullcontext()\n"
 DICT = '\n\nCONTEXTS = {"amp": REGION, "off": contextlib.nullcontext()}\n'
 IF = "if amp:\n    region = REGION\nelse:\n    region = contextlib.nullcontext()\n"
 
@@ -190,7 +191,7 @@ OPEN: dict[str, Callable[[Program], Written]] = {
     "torch.amp decorator": decorated("@torch.amp.autocast(ARGS)"),
     "kept decorator": decorated("@half", "\n\nhalf = REGION\n"),
     "partial decorator": decorated("@half()", "\n\nhalf = functools.partial(torch.autocast, ARGS)\n"),
-    "manager decorator": decorated("@amp_context()", MANAGER),
+    "manager decorator": decorated("@autocast_context()", MANAGER),
     "variable": with_("region", before="region = REGION\n"),
     "global": with_("HALF", "\n\nHALF = REGION\n"),
     "attribute": in_class("self.ctx", "self.ctx = REGION"),
@@ -202,15 +203,17 @@ OPEN: dict[str, Callable[[Program], Written]] = {
     "variable of two arms": with_("region", before=IF),
     "stack": on_a_stack,
     "stack under a test": on_a_stack_if,
-    "helper": with_("amp_context()", HELPER),
-    "choosing helper": with_("amp_context(amp)", CHOSEN),
-    "method helper": in_class("self.amp_context()", "pass", "\ndef amp_context(self):\n    return REGION\n"),
-    "manager": with_("amp_context()", MANAGER),
+    "helper": with_("autocast_context()", HELPER),
+    "choosing helper": with_("autocast_context(amp)", CHOSEN),
+    "method helper": in_class("self.autocast_context()", "pass", "\ndef autocast_context(self):\n    return REGION\n"),
+    "manager": with_("autocast_context()", MANAGER),
     "method manager": in_class(
-        "self.amp_context()", "pass", "\n@contextmanager\ndef amp_context(self):\n    with REGION:\n        yield\n"
+        "self.autocast_context()",
+        "pass",
+        "\n@contextmanager\ndef autocast_context(self):\n    with REGION:\n        yield\n",
     ),
-    "helper of another file": with_("amp_context()", "from contexts import amp_context\n", others=HELPER),
-    "manager of another file": with_("amp_context()", "from contexts import amp_context\n", others=MANAGER),
+    "helper of another file": with_("autocast_context()", "from contexts import autocast_context\n", others=HELPER),
+    "manager of another file": with_("autocast_context()", "from contexts import autocast_context\n", others=MANAGER),
     "partial": with_("half()", "\n\nhalf = functools.partial(torch.autocast, ARGS)\n"),
     "by hand": by_hand,
     "called": called,

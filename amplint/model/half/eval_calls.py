@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from amplint.model.calls.external_calls import local_class, local_function, method
+from amplint.model.half.autocast_context import Autocast, AutocastContext, is_listed
 from amplint.model.half.eval_values import Env, Given, Met, Values
 from amplint.model.inference.constructions import GIVES_ITSELF, constructions
 from amplint.model.inference.numbers import number, parameter
@@ -31,7 +32,6 @@ from amplint.model.inference.tensor_types import (
     promoted,
     widest,
 )
-from amplint.model.regions.context_at import ON, SOMEWHERE, Where, is_listed
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import (
@@ -167,9 +167,9 @@ class Calls(Values):
         if how is None or (not kinds and how.gives is not Gives.CREATED):
             return UNKNOWN_KIND
         place = self.where(env)
-        if place.state == SOMEWHERE and is_listed(how.ops):
+        if place.state == Autocast.UNKNOWN and is_listed(how.ops):
             return A_TENSOR
-        if place.state == ON:
+        if place.state == Autocast.ON:
             found = [self._cast(how, cast, kinds, place) for cast in place.casts(how.ops)]
             result = found[0]
             for each in found[1:]:
@@ -177,7 +177,7 @@ class Calls(Values):
             return result
         return self._own(how, kinds)
 
-    def _cast(self, how: Spelling, cast: Cast | None, kinds: Sequence[Kind], place: Where) -> Kind:
+    def _cast(self, how: Spelling, cast: Cast | None, kinds: Sequence[Kind], place: AutocastContext) -> Kind:
         """What autocast's treatment of an op gives."""
         if cast is None or how.gives is Gives.COMPLEX:
             return self._own(how, kinds)
@@ -339,7 +339,7 @@ class Calls(Values):
         if last == "Embedding":
             return IN_FLOAT32 if self._has_plain_weights else A_TENSOR
         place = self.where(met.env)
-        if last in (*_RECURRENT, "MultiheadAttention") and place.state == ON and place.low:
+        if last in (*_RECURRENT, "MultiheadAttention") and place.state == Autocast.ON and place.low:
             if last == "MultiheadAttention" or place.devices == ("cuda",):  # cuDNN's: on the others it depends
                 return Kind(TUPLE, items=(Kind(HALF, place.low, place.region), UNKNOWN_KIND))
         spelling = CLASSES.get(last)

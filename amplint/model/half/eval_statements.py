@@ -188,7 +188,7 @@ class Run(Calls):
         for item in statement.items:
             kind = self.kind(item.context, env)
             entered = self._regions.enter(item.context, env.state, self._conditions)
-            hidden = self._regions.may_switch(item.context) or self._regions.may_hold(item.context)
+            hidden = self._regions.may_hide(item.context)
             if entered is env.state and hidden:
                 entered = env.state.but(regions=(*env.state.regions, Opened(0, None)))  # not a region that can be seen
             env.state = entered

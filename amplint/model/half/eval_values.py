@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.external_calls import local_class
 from amplint.model.flow.state import Opened, State
+from amplint.model.half.autocast_context import AutocastContext, autocast_context
 from amplint.model.inference.constructions import constructions
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.numbers import computed, literal, negated, number, parameter
@@ -30,7 +31,6 @@ from amplint.model.inference.tensor_types import (
     of_dtype,
 )
 from amplint.model.objects.amp_objects import objects
-from amplint.model.regions.context_at import Where, where
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Other
 from amplint.model.syntax.scopes import owner_class
@@ -58,7 +58,7 @@ class Seen(NamedTuple):
     operands: tuple[Given, ...]
     keywords: Mapping[str, Given]
     result: Kind
-    where: Where
+    where: AutocastContext
     sites: tuple[int, ...]  # the calls that led here from the function that opens the region
     layer: ir.Call | None = None  # the construction of the torch.nn layer that is called
 
@@ -133,15 +133,15 @@ class Values:
         self._sites: tuple[int, ...] = ()
         self._work = 0
         self._sequences: list[int] = []  # those that are being run
-        self._where: dict[tuple[Opened, ...], Where] = {}
+        self._where: dict[tuple[Opened, ...], AutocastContext] = {}
         self._static: dict[int, Kind] = {}
         self.seen: dict[tuple[tuple[int, ...], int, str], Seen] = {}
 
-    def where(self, env: Env) -> Where:
-        """Where a path is."""
+    def where(self, env: Env) -> AutocastContext:
+        """The autocast context of a path."""
         opened = env.state.regions
         if opened not in self._where:
-            self._where[opened] = where(self._module, opened)
+            self._where[opened] = autocast_context(self._module, opened)
         return self._where[opened]
 
     def note(self, met: Met, spelling: str, result: Kind, layer: ir.Call | None = None) -> Kind:

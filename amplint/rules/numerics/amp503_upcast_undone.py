@@ -45,9 +45,9 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.disabled_region import switched_off, wrapped
 from amplint.model.half.analysis import half
+from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.eval_values import Seen
 from amplint.model.inference.tensor_types import FLOAT32
-from amplint.model.regions.context_at import ON
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import SPELLINGS
@@ -85,7 +85,11 @@ def check(module: Module) -> Iterator[Finding]:
 def _casts_down(seen: Seen) -> bool:
     """Whether the region casts the op's operands to half, on every device that it can be for."""
     ops = SPELLINGS[seen.spelling].ops
-    return seen.where.state == ON and bool(seen.where.low) and all(each is Cast.LOW for each in seen.where.casts(ops))
+    return (
+        seen.where.state == Autocast.ON
+        and bool(seen.where.low)
+        and all(each is Cast.LOW for each in seen.where.casts(ops))
+    )
 
 
 def _serves_nothing_else(module: Module, cast: ir.Value, undone: set[int]) -> bool:

@@ -47,8 +47,8 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Finding, Fix, Severity
 from amplint.fixes.region_end import Refused, begin_region_at, enclosing_with
 from amplint.model.half.analysis import half
+from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.eval_values import Seen, plain_weights
-from amplint.model.regions.context_at import ON, OUTSIDE
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import LOSSES, SPELLINGS
@@ -98,7 +98,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _region(module: Module, seen: Seen) -> ir.With | None:
     """The `with` of the region in which a loss is computed, in the same function."""
-    if seen.where.state != ON:
+    if seen.where.state != Autocast.ON:
         return None
     found = enclosing_with(seen.node, lambda item: item.context.id == seen.where.region)
     return found[0] if found is not None else None
@@ -153,7 +153,9 @@ def _is_view(call: ir.Call) -> bool:
 def _multiplies(module: Module, call: ir.Call) -> bool:
     """Whether a call's function or layer multiplies matrices outside of every region, and opens none."""
     inside = [each for each in half(module) if call.id in each.sites or each.node is call]
-    return any(each.spelling in PRODUCTS for each in inside) and all(each.where.state == OUTSIDE for each in inside)
+    return any(each.spelling in PRODUCTS for each in inside) and all(
+        each.where.state == Autocast.OUTSIDE for each in inside
+    )
 
 
 def _fix(module: Module, region: ir.With, forward: ir.Call) -> tuple[Fix | None, str | None]:
