@@ -117,7 +117,7 @@ class Sites:
     def _next(self, value: ir.Value) -> Iterator[ir.Value]:
         """What an object is one step on from a value that it is."""
         up = value.parent
-        if isinstance(up, (ir.Conditional, ir.Bool, ir.Quoted, ir.Sequence, ir.Starred)):
+        if isinstance(up, (ir.Conditional, ir.Bool, ir.Quoted, ir.Sequence, ir.Mapping, ir.Starred)):
             yield up
         elif isinstance(up, ir.Attribute):
             if up.attr == _KEPT:

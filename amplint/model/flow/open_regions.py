@@ -66,13 +66,17 @@ class Regions:
             if opened is None or truth is not None:
                 return opened
             return opened._replace(enabled=None if opened.enabled else opened.enabled)
+        found = self._openers.opens(value)
         held = state.returned(value) if isinstance(value, ir.Call) else self._bound(value, state)
         if held is not None and held.kind == "region":
+            known = tuple(each._replace(when=TRUE) for each in found.regions if each.region.call.id == int(held.key))
+            if held.flag and known:
+                return self._one_of(Opens(known[:1]), state, conditions)
             if held.flag:
                 return self._opened(self._module.value(int(held.key)), state, conditions)
             if not isinstance(value, ir.Call):
                 return Opened(int(held.key), None)
-        return self._one_of(self._openers.opens(value), state, conditions)
+        return self._one_of(found, state, conditions)
 
     def _bound(self, value: ir.Value, state: State) -> Abstract | None:
         if not isinstance(value, (ir.Name, ir.Attribute)):

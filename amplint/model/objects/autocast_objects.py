@@ -74,9 +74,3 @@ def _partial(module: Module, func: ir.Value) -> ir.Call | None:
         made = stored[0] if len(stored) == 1 else None
     is_one = isinstance(made, ir.Call) and module.names.only(made.func) == "functools.partial"
     return made if is_one and isinstance(made, ir.Call) and made.positional else None
-
-
-def opened_by(module: Module, statement: ir.With) -> list[Region]:
-    """The regions that a `with` makes in its own items, in their order."""
-    made = [region_of(module, item.context) for item in statement.items if isinstance(item.context, ir.Call)]
-    return [each for each in made if each is not None]

@@ -154,7 +154,7 @@ class Openers:
     def is_plain(self, context: ir.Value) -> bool:
         """Whether a context is one of torch's or Python's own, none of which is a region by another name."""
         names = self._module.names.of(context.func if isinstance(context, ir.Call) else context)
-        return bool(names) and all(name.startswith(_PLAIN) for name in names)
+        return bool(names) and all(name.startswith(_PLAIN) and not _SETS.fullmatch(name) for name in names)
 
     # --- functions that give or are a context ------------------------------------------------------------------------
 
@@ -197,7 +197,8 @@ class Openers:
         given = self._calls.arguments(call, callee)
         if given is None:
             return Opens(tuple(each._replace(when=None) for each in found.regions), found.unseen)
-        return Opens(tuple(self._filled(each, callee.function, given) for each in found.regions), found.unseen)
+        filled = (self._filled(each, callee.function, given) for each in found.regions)
+        return Opens(tuple(each for each in filled if each.when != FALSE), found.unseen)
 
     def _filled(self, opening: Opening, function: ir.Function, given: dict[str, ir.Value | None]) -> Opening:
         told = True

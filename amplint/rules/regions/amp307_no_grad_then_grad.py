@@ -56,10 +56,11 @@ from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.statements import line_behind, says_the_same
 from amplint.model.calls.call_graph import Calls
 from amplint.model.calls.events import CLIPS, events
-from amplint.model.inference.formulas import contradict
+from amplint.model.inference.formulas import TRUE, contradict
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.autocast_objects import Region, opened_by, region_of
+from amplint.model.objects.autocast_objects import Region
+from amplint.model.regions.openers import may_switch, openers, opens
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import exclusive, loops_round, upwards
@@ -201,8 +202,7 @@ def _regions(module: Module) -> Iterator[tuple[ir.With | ir.Function, ir.Block]]
     """The outermost regions of each function that have a cache, gradients on: a `with`, or a decorated function."""
     for statement in near_regions(module).statements:
         if isinstance(statement, ir.Function):
-            made = [region_of(module, each) for each in statement.decorators if isinstance(each, ir.Call)]
-            if any(each is not None and _has_cache(each) for each in made) and not _is_without(module, statement):
+            if _is_region(module, statement) and not _is_without(module, statement):
                 yield statement, statement.body
         elif isinstance(statement, ir.With) and _opens(module, statement):
             around = [each for each in upwards(statement) if each is not statement and isinstance(each, ir.With)]
@@ -217,7 +217,7 @@ def _regions(module: Module) -> Iterator[tuple[ir.With | ir.Function, ir.Block]]
 
 def _opens(module: Module, statement: ir.With) -> bool:
     """Whether a `with` opens a region that can be on, and has a cache."""
-    return any(_has_cache(each) for each in opened_by(module, statement))
+    return any(_has_cache(each.region) for item in statement.items for each in opens(module, item.context).regions)
 
 
 def _has_cache(region: Region) -> bool:
@@ -227,7 +227,8 @@ def _has_cache(region: Region) -> bool:
 
 
 def _is_region(module: Module, function: ir.Function) -> bool:
-    return any(region_of(module, each) is not None for each in function.decorators if isinstance(each, ir.Call))
+    """Whether a function runs in a region that decorates it, one with a cache."""
+    return any(_has_cache(region) for each in openers(module).decorating(function) for region, _ in each.opens.regions)
 
 
 def _is_without(module: Module, function: ir.Function) -> bool:
@@ -349,12 +350,14 @@ def _outside(
 
 def _hides(module: Module, statement: ir.With) -> bool:
     """Whether a `with` in the region has something of its own to say of autocast."""
-    return any(
-        region is None or region.enabled is not None or region.cache_enabled is not None or region.opaque
-        for item in statement.items
-        if "autocast" in module.text(item.context)
-        for region in [region_of(module, item.context) if isinstance(item.context, ir.Call) else None]
-    )
+    for item in statement.items:
+        found = opens(module, item.context)
+        if any(map(may_switch, found.unseen)):
+            return True
+        for each, when in found.regions:
+            if when != TRUE or each.enabled is not None or each.cache_enabled is not None or each.opaque:
+                return True
+    return False
 
 
 def _trained(module: Module) -> set[str]:

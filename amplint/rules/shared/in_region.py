@@ -12,8 +12,9 @@ from amplint.fixes.region_end import Refused, enclosing_with, end_region, top_st
 from amplint.model.flow.analysis import flows
 from amplint.model.flow.state import Opened
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.autocast_objects import opened_by, region_of
+from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import Event
+from amplint.model.regions.openers import opens
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Defined
 from amplint.model.syntax.nesting import exclusive, loops_round
@@ -261,14 +262,15 @@ def bare_functions(module: Module) -> Iterator[ir.Class]:
                 yield statement
 
 
-def has_island(module: Module, found: Inside) -> bool:
+def has_disabled_part(module: Module, found: Inside) -> bool:
     """Whether a part of the region is switched off, so that backward inside computes it in another dtype."""
     holder = enclosing_with(found.event.call, lambda item: item.context.id == found.region.at)
     if holder is None:
         return False
     return any(
-        is_false(region.enabled)
+        is_false(opening.region.enabled)
         for statement in ir.walk_statements(holder[0].body, into=False)
         if isinstance(statement, ir.With)
-        for region in opened_by(module, statement)
+        for item in statement.items
+        for opening in opens(module, item.context).regions
     )
