@@ -9,6 +9,7 @@ from amplint.model.calls.call_graph import Calls
 from amplint.model.calls.events import Events, events
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, both
 from amplint.model.inference.value_sets import Decided, decided
+from amplint.model.names.grad_mode import without_gradients
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.event import Event
@@ -16,13 +17,12 @@ from amplint.model.regions.openers import Open, may_be_region, openers
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import taken_from
 from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 from amplint.model.usage.frozen_models import frozen
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_CUT = ("detach", "item", "data", "shape", "size", "tolist", "numpy")
-_NO_GRAD = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode"}
 _FOLLOW = 3
 _MANY = 300
 
@@ -77,7 +77,7 @@ class _Slice:
         if value.id in self._seen or len(self._seen) > _MANY:
             return
         self._seen.add(value.id)
-        if isinstance(value, ir.Attribute) and value.attr in _CUT:
+        if isinstance(value, ir.Attribute) and value.attr in ENDS_GRADIENTS:
             return
         if isinstance(value, ir.Name):
             self._variable(value, depth)
@@ -91,7 +91,7 @@ class _Slice:
         event = self._events.of(call)
         if event is not None and event.kind == "scale":
             self.scaled = True
-        if self._is_traced(call):
+        if not without_gradients(self._module, call):
             entered, unseen = self._round(call)
             self.entered += entered
             self.unseen = self.unseen or unseen
@@ -111,13 +111,6 @@ class _Slice:
                 self.follow(source, depth)
         for added in _increments(self._module, value):
             self.follow(added, depth)
-
-    def _is_traced(self, call: ir.Call) -> bool:
-        """Whether gradients flow through a call, going by the contexts round it."""
-        return not any(
-            self._module.names.of(each.func if isinstance(each, ir.Call) else each) & _NO_GRAD
-            for each, _ in _contexts_round(call)
-        )
 
     def _round(self, call: ir.Call) -> tuple[list[Open], bool]:
         """The innermost region round a call, in each form that it can have; whether there may be another one."""
@@ -166,18 +159,6 @@ def _increments(module: Module, name: ir.Name) -> Iterator[ir.Value]:
         target = binding.node if isinstance(binding, Other) else None
         if target is not None and isinstance(target.parent, ir.AugAssign) and target.parent.target is target:
             yield target.parent.value
-
-
-def _contexts_round(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Node]]:
-    """The contexts that are entered round a node in its function, from the innermost on, decorators last."""
-    child, up = node, node.parent
-    while up is not None:
-        if isinstance(up, ir.With) and isinstance(child, ir.Statement):
-            yield from ((item.context, up) for item in reversed(up.items))
-        if isinstance(up, ir.Function):
-            yield from ((each, up) for each in reversed(up.decorators))
-            return
-        child, up = up, up.parent
 
 
 def runs_in(module: Module, entered: Open, name: str) -> Formula:

@@ -58,6 +58,7 @@ from amplint.model.calls.call_graph import Calls
 from amplint.model.calls.events import CLIPS, events
 from amplint.model.inference.formulas import TRUE, contradict
 from amplint.model.inference.value_sets import decided
+from amplint.model.names.grad_mode import GradMode, grad_mode
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region
 from amplint.model.regions.openers import may_switch, openers, opens
@@ -66,6 +67,7 @@ from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import exclusive, loops_round, upwards
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.grad_modes import NO_GRAD
 from amplint.model.usage.frozen_models import frozen
 from amplint.model.usage.mentions_of import near_regions
 from amplint.registry.rule import Rule
@@ -76,8 +78,6 @@ if TYPE_CHECKING:
 rule = Rule(__name__, __doc__, severity=Severity.ERROR, triggers=("autocast & no_grad(", "autocast & inference_mode("))
 
 _MENDED = "2.11"
-_WITHOUT = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode"}
-_EITHER = {"torch.set_grad_enabled", "torch.enable_grad", "torch.autograd.enable_grad"}
 _CLEAR = {"torch.clear_autocast_cache", "torch.set_autocast_cache_enabled"}
 _PLAIN = {"builtins.staticmethod", "builtins.classmethod"}
 _TRAINS = ("train", "zero_grad")
@@ -233,20 +233,13 @@ def _is_region(module: Module, function: ir.Function) -> bool:
 
 def _is_without(module: Module, function: ir.Function) -> bool:
     """Whether a function is decorated with `torch.no_grad()` or the like."""
-    return any(
-        module.names.of(each.func if isinstance(each, ir.Call) else each) & (_WITHOUT | _EITHER)
-        for each in function.decorators
-    )
+    return any(grad_mode(module, each) is not None for each in function.decorators)
 
 
 def _grad_mode(module: Module, statement: ir.With) -> str:
     """What a `with` says of gradients: "without", "either" or nothing."""
-    names = {
-        name
-        for item in statement.items
-        for name in module.names.of(item.context.func if isinstance(item.context, ir.Call) else item.context)
-    }
-    return "either" if names & _EITHER else "without" if names & _WITHOUT else ""
+    modes = {grad_mode(module, item.context) for item in statement.items} - {None}
+    return "" if not modes else "without" if modes == {GradMode.OFF} else "either"
 
 
 # --- models ---------------------------------------------------------------------------------------------------------
@@ -320,7 +313,7 @@ def _called_as(call: ir.Call) -> Iterator[tuple[ir.Value, str]]:
 def _runs_as_it_is(module: Module, function: ir.Function) -> bool:
     """Whether a call of a function runs its body, nothing else, and leaves autocast's cache alone."""
     plain = all(
-        module.names.of(each.func if isinstance(each, ir.Call) else each) <= _PLAIN | _WITHOUT
+        module.names.of(each.func if isinstance(each, ir.Call) else each) <= _PLAIN | NO_GRAD
         for each in function.decorators
     )
     return plain and not (function.is_generator or function.is_async or _clears(module, function.body))

@@ -51,9 +51,9 @@ from amplint.model.half.autocast_context import Autocast
 from amplint.model.half.eval_values import Seen, plain_weights
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
-from amplint.model.torch_facts.op_spellings import LOSSES, SPELLINGS
+from amplint.model.torch_facts.op_spellings import LOSSES, PRODUCTS, SPELLINGS
 from amplint.registry.rule import Rule
-from amplint.rules.shared.half_ops import PRODUCTS, met, shown
+from amplint.rules.shared.half_ops import met, shown
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -50,9 +50,9 @@ from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast, is_listed
 from amplint.model.half.eval_values import Seen
 from amplint.model.inference.tensor_types import FLOAT32, HALF
-from amplint.model.torch_facts.op_spellings import SPELLINGS
+from amplint.model.torch_facts.op_spellings import PRODUCTS, SPELLINGS
 from amplint.registry.rule import Rule
-from amplint.rules.shared.half_ops import PRODUCTS, dtype_of, shown, up
+from amplint.rules.shared.half_ops import dtype_of, shown, up
 
 if TYPE_CHECKING:
     from amplint.model import Module

@@ -60,6 +60,8 @@ from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import upwards
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import LOCAL
+from amplint.model.torch_facts.grad_modes import NO_GRAD, SET_GRAD
+from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.usage.mentions_of import near_regions
 from amplint.registry.rule import Rule
 
@@ -85,11 +87,11 @@ _POOLS = {
     "multiprocessing.dummy.Pool",
 }
 _HANDS_ON = ("submit", "map", "apply", "apply_async", "map_async", "imap", "starmap")
-# Methods of a module that give the module itself.
-_SAME = ("to", "cuda", "train", "eval", "float", "requires_grad_", "xpu")
+# Methods that give the module itself, in float32 where it was.
+_SAME = {*RETURNS_ITSELF} - {"half", "bfloat16", "type"}
 _LIBRARIES = ("torch.nn.", "torchvision.models.", "timm.", "transformers.", "segmentation_models_pytorch.")
 # Contexts that have nothing to do with autocast.
-_CONTEXTS = ("torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled", "torch.cuda.")
+_CONTEXTS = (*NO_GRAD, *SET_GRAD, "torch.cuda.")
 _FOLLOW = 4
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 LARGEST_FLOAT16 = 65504.0
 LARGEST_BFLOAT16 = 3.3895313892515355e38
 ZERO_FLOAT16 = 2.9802322387695312e-08  # this and less rounds to 0
-# Products of matrices, and what is computed as one: operands of two dtypes raise.
-PRODUCTS = ("linear", "matmul", "mm", "bmm", "conv1d", "conv2d", "conv3d", "einsum", "addmm", "baddbmm")
 _LONG = 40
 
 

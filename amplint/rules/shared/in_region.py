@@ -20,6 +20,7 @@ from amplint.model.syntax.ir import Defined
 from amplint.model.syntax.nesting import exclusive, loops_round
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import UNKNOWN
+from amplint.model.torch_facts.op_spellings import PRODUCTS
 from amplint.rules.shared.loop_rounds import comes_later
 
 if TYPE_CHECKING:
@@ -37,9 +38,6 @@ _ELEMENTWISE = {
 _HOOKS = {
     "register_hook", "register_full_backward_hook", "register_full_backward_pre_hook", "register_backward_hook",
     "register_module_full_backward_hook", "register_multi_grad_hook", "register_post_accumulate_grad_hook",
-}  # fmt: skip
-_PRODUCTS = {
-    "matmul", "mm", "bmm", "mv", "addmm", "baddbmm", "einsum", "linear", "conv1d", "conv2d", "conv3d", "tensordot",
 }  # fmt: skip
 # What can be a model that is given, and what isn't one by its name.
 _HELD = (ir.Name, ir.Attribute)
@@ -242,7 +240,7 @@ def is_product(value: ir.Value) -> bool:
     if not isinstance(value, ir.Call):
         return False
     name = ir.last_name(value.func)
-    return name in _PRODUCTS
+    return name in PRODUCTS
 
 
 def bare_functions(module: Module) -> Iterator[ir.Class]:
