@@ -24,7 +24,7 @@ from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
 
 if TYPE_CHECKING:
     from amplint.model import Module
-    from amplint.model.half.eval_values import Seen
+    from amplint.model.half.observations import Seen
 
     _Container = ir.Function | ir.Program
 
@@ -44,7 +44,7 @@ def _half(module: Module) -> list[Seen]:
     for _, each in sorted(entered.items()):
         if module.is_own(each):
             run.enter(each)
-    return sorted(run.seen.values(), key=lambda each: each.node.id)
+    return run.seen
 
 
 def _callers(module: Module, opening: Iterable[_Container]) -> dict[int, _Container]:

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
 from amplint.model.half.autocast_context import Autocast
-from amplint.model.half.eval_values import Given, Seen
+from amplint.model.half.observations import Given, Seen
 from amplint.model.inference.tensor_types import HALF
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
@@ -64,13 +64,13 @@ def check(module: Module) -> Iterator[Finding]:
     """Each Fourier transform of a half tensor."""
     done: set[int] = set()
     for seen in met(module, _TRANSFORMS):
-        casts = seen.where.casts(SPELLINGS[seen.spelling].ops) if seen.where.state == Autocast.ON else []
+        casts = seen.autocast.casts(SPELLINGS[seen.spelling].ops) if seen.autocast.state == Autocast.ON else []
         value, kind = seen.operands[0] if seen.operands else (None, None)
         if (
             value is None
             or kind is None
             or kind.what != HALF
-            or seen.where.state == Autocast.UNKNOWN
+            or seen.autocast.state == Autocast.UNKNOWN
             or seen.node.id in done
         ):
             continue

@@ -50,7 +50,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Finding, Fix, Severity
 from amplint.fixes.region_end import Refused, extend_region
 from amplint.model.half.autocast_context import Autocast
-from amplint.model.half.eval_values import Seen
+from amplint.model.half.observations import Seen
 from amplint.model.inference.tensor_types import HALF, TENSOR, UNKNOWN
 from amplint.model.names.grad_mode import without_gradients
 from amplint.model.objects.amp_objects import objects
@@ -104,7 +104,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _is_half(module: Module, seen: Seen) -> bool:
     """Whether a loss outside of every region is half, and its input comes from one."""
-    if seen.where.state != Autocast.OUTSIDE or not seen.operands:
+    if seen.autocast.state != Autocast.OUTSIDE or not seen.operands:
         return False
     given = seen.operands[0][1]
     if given.what != HALF or not given.region:

@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Finding, Severity
 from amplint.model.half.analysis import half
 from amplint.model.half.autocast_context import Autocast, is_listed
-from amplint.model.half.eval_values import Seen
+from amplint.model.half.observations import Seen
 from amplint.model.inference.tensor_types import FLOAT32, HALF
 from amplint.model.torch_facts.op_spellings import PRODUCTS, SPELLINGS
 from amplint.registry.rule import Rule
@@ -72,7 +72,7 @@ def check(module: Module) -> Iterator[Finding]:
     for seen in half(module):
         how = SPELLINGS.get(seen.spelling)
         if (
-            seen.where.state != Autocast.DISABLED
+            seen.autocast.state != Autocast.DISABLED
             or how is None
             or not is_listed(how.ops, "cuda")
             or seen.node.id in done

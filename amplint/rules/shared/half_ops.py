@@ -15,7 +15,7 @@ from amplint.model.syntax.ir import Assigned
 
 if TYPE_CHECKING:
     from amplint.model import Module
-    from amplint.model.half.eval_values import Seen
+    from amplint.model.half.observations import Seen
 
 # What half precision holds and what it doesn't (AMP facts measured with torch 2.13).
 LARGEST_FLOAT16 = 65504.0
