@@ -6,7 +6,7 @@ import pytest
 
 from amplint.base.target import nothing_declared
 from amplint.model.module import build
-from amplint.model.regions.regions_at import around
+from amplint.model.regions.regions_at import enabled_at
 from amplint.model.syntax import ir
 from amplint.sources.source import Source
 
@@ -20,7 +20,7 @@ def ways(text: str) -> list[list[tuple[int, int | None]]]:
     return [
         [
             (module.row(each.entered) - first, module.row(each.site) - first if each.site is not None else None)
-            for each in around(module).inside(call)
+            for each in enabled_at(module, call)
         ]
         for call in module.calls
         if ir.last_name(call.func) == "ask"

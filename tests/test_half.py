@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amplint.model.half.analysis import half
-from amplint.model.half.eval_values import Seen
+from amplint.model.half.observations import Seen
 from amplint.sources.source import Source
 from amplint.verify.program.files import lowered
 from tests.test_half_table import agrees, computed, read, tensors

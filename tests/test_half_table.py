@@ -20,8 +20,9 @@ from torch.nn import functional
 from amplint.model.flow.open_regions import Regions
 from amplint.model.flow.path_conditions import Conditions
 from amplint.model.half.eval_statements import Run
-from amplint.model.half.eval_values import Env
+from amplint.model.half.observations import Env
 from amplint.model.inference.tensor_types import Kind
+from amplint.model.module import Module
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.op_spellings import CLASSES, SPELLINGS, Gives
 from amplint.sources.source import Source
@@ -250,15 +251,19 @@ i, ii, b = torch.rand(4).long(), torch.rand(4, 4).long(), torch.rand(4, 4).bool(
 """
 
 
-class Collecting(Run):
-    """Keeps what is bound to each name, by the call that leads there."""
+class Collecting:
+    """A run that keeps what is bound to each name, by the call that leads there."""
 
-    bound: dict[tuple[int, ...], dict[str, Kind]]
+    def __init__(self, module: Module) -> None:
+        self.run = Run(module, Regions(module), Conditions(module))
+        self.bound: dict[tuple[int, ...], dict[str, Kind]] = {}
+        self._bind = self.run.values.bind
+        setattr(self.run.values, "bind", self.bind)  # noqa: B010 - a method is put in the place of one
 
     def bind(self, target: ir.Value, kind: Kind, env: Env) -> None:
         if isinstance(target, ir.Name):
-            self.bound.setdefault(self._sites, {})[target.name] = kind
-        super().bind(target, kind, env)
+            self.bound.setdefault(self.run.sites, {})[target.name] = kind
+        self._bind(target, kind, env)
 
 
 def read(texts: list[str], low: str, *regions: str) -> list[list[Kind]]:
@@ -266,10 +271,9 @@ def read(texts: list[str], low: str, *regions: str) -> list[list[Kind]]:
     lines = [f"    r{number} = {text}" for number, text in enumerate(texts)]
     calls = [f"with {region}:\n    run()" for region in regions]
     module = lowered(Source("t.py", "\n".join([HEAD.format(low=low), "def run():", *lines, *calls])))
-    run = Collecting(module, Regions(module), Conditions(module))
-    run.bound = {}
-    run.enter(module.program)
-    found = [bound for sites, bound in run.bound.items() if sites]
+    collecting = Collecting(module)
+    collecting.run.enter(module.program)
+    found = [bound for sites, bound in collecting.bound.items() if sites]
     return [[bound[f"r{number}"] for number in range(len(texts))] for bound in found]
 
 

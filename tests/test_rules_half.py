@@ -222,3 +222,28 @@ def test_transforms(line: str, region: str, count: int) -> None:
 )
 def test_arithmetic(line: str, region: str, count: int) -> None:
     assert len(found("AMP510", line, region=region)) == count
+
+
+@pytest.mark.parametrize(
+    ("around", "findings"),
+    [
+        ("with torch.enable_grad():", 1),
+        ("with torch.set_grad_enabled(True):", 1),
+        ("with torch.set_grad_enabled(training):", 1),
+        ("with torch.inference_mode(False):", 1),
+        ("with torch.inference_mode(mode=False):", 1),
+        ("with torch.no_grad(), torch.enable_grad():", 1),
+        ("with torch.no_grad():", 0),
+        ("with torch.autograd.no_grad():", 0),
+        ("with torch.inference_mode():", 0),
+        ("with torch.autograd.inference_mode():", 0),
+        ("with torch.autograd.grad_mode.inference_mode(True):", 0),
+        ("with torch.set_grad_enabled(False):", 0),
+        ("with torch.set_grad_enabled(mode=False):", 0),
+        ("with torch.autograd.set_grad_enabled(False):", 0),
+        ("torch.set_grad_enabled(False)\nif x:", 0),
+        ("torch.set_grad_enabled(False)\ntorch.set_grad_enabled(True)\nif x:", 1),
+    ],
+)
+def test_303_a_loss_without_gradients_is_no_misuse(around: str, findings: int) -> None:
+    assert len(found("AMP303", behind=f"{around}\n    F.cross_entropy(out, y)")) == findings

@@ -15,6 +15,7 @@ from amplint.model.objects.kept_arguments import MADE_HERE
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.modules import RETURNS_ITSELF
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -27,8 +28,6 @@ _TRANSPARENT = (
     "torch.enable_grad",
     "functools.wraps",
 )
-# Methods that give back the module that they are called of.
-_SAME = ("to", "cuda", "train", "eval", "float", "requires_grad_")
 # What a function has to mention for its call to matter.
 _WORDS = {
     "unscale_", "step", "backward", "zero_grad", "grad", "clip_grad_norm_", "clip_grad_value_",
@@ -107,7 +106,7 @@ class CallGraph:
         func = call.func
         sources = self._objects.sources(func) if isinstance(func, (ir.Name, ir.Attribute)) else ()
         made = sources[0] if len(sources) == 1 else None
-        while isinstance(made, ir.Call) and isinstance(made.func, ir.Attribute) and made.func.attr in _SAME:
+        while isinstance(made, ir.Call) and isinstance(made.func, ir.Attribute) and made.func.attr in RETURNS_ITSELF:
             made = made.func.base
         cls = local_class(self._module, made.func) if isinstance(made, ir.Call) else None
         return method(self._module, cls, "forward") if cls is not None else None

@@ -19,6 +19,7 @@ from amplint.model.syntax.ir import Imported, Scope
 from amplint.model.syntax.lazy_lowering import values_of
 from amplint.model.syntax.queries import IMPORTS, word_of
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.modules import RETURNS_ITSELF
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
     # What can hold an object: a variable of a scope; an attribute, of a class's `self` or (None) of anything.
     _Holder = tuple[Scope | ir.Class | None, str]
 
-# Methods that give the object itself, and what a wrapper keeps it in.
-_SAME = ("to", "cuda", "cpu", "xpu", "train", "eval", "float", "requires_grad_")
-_KEPT = "module"
+_KEPT = "module"  # what a wrapper keeps an object in
 # What is called with an object, and gives something that runs it.
 _WRAPPERS = ("compile", "DataParallel", "DistributedDataParallel", "convert_sync_batchnorm", "partial")
 _CLASS = re.compile(r"(?m)^[ \t]*class[ \t\\]+\w+[ \t\\]*[(:]")
@@ -117,12 +116,12 @@ class CallSites:
     def _next(self, value: ir.Value) -> Iterator[ir.Value]:
         """What an object is one step on from a value that it is."""
         up = value.parent
-        if isinstance(up, (ir.Conditional, ir.Bool, ir.Quoted, ir.Sequence, ir.Starred)):
+        if isinstance(up, (ir.Conditional, ir.Bool, ir.Quoted, ir.Sequence, ir.Mapping, ir.Starred)):
             yield up
         elif isinstance(up, ir.Attribute):
             if up.attr == _KEPT:
                 yield up
-            elif up.attr in _SAME and _is_called(up) and isinstance(up.parent, ir.Call):
+            elif up.attr in RETURNS_ITSELF and _is_called(up) and isinstance(up.parent, ir.Call):
                 yield up.parent
         elif isinstance(up, ir.Walrus):
             yield up

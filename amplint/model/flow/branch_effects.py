@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import events, is_grad
-from amplint.model.flow.open_regions import MANUAL
 from amplint.model.objects.amp_objects import objects
+from amplint.model.regions.openers import BY_HAND
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Arms:
     def _is_decided(self, arm: ir.Block) -> bool:
         calls = self._calls
         attributes = [each for each in ir.values_below(arm) if isinstance(each, ir.Attribute)]
-        if any(each.attr in MANUAL or is_grad(each) for each in attributes):
+        if any(each.attr in BY_HAND or is_grad(each) for each in attributes):
             return True
         for each in ir.walk_statements(arm, into=False):
             if isinstance(each, (ir.Return, ir.Raise, ir.With)) or (isinstance(each, ir.Jump) and each.kind != "pass"):

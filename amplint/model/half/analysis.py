@@ -17,13 +17,14 @@ from amplint.model.flow.path_conditions import Conditions
 from amplint.model.flow.state import State
 from amplint.model.half.eval_statements import Run
 from amplint.model.inference.constructions import constructions
-from amplint.model.objects.autocast_objects import regions
+from amplint.model.names.reaching_definitions import returned
+from amplint.model.regions.openers import entered_by
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST
 
 if TYPE_CHECKING:
     from amplint.model import Module
-    from amplint.model.half.eval_values import Seen
+    from amplint.model.half.observations import Seen
 
     _Container = ir.Function | ir.Program
 
@@ -34,7 +35,7 @@ def half(module: Module) -> list[Seen]:
 
 
 def _half(module: Module) -> list[Seen]:
-    if not regions(module):
+    if not module.meaning(AUTOCAST, *OLD_AUTOCAST):
         return []
     opens = _Opens(module)
     run = Run(module, opens.regions, opens.conditions)
@@ -43,7 +44,7 @@ def _half(module: Module) -> list[Seen]:
     for _, each in sorted(entered.items()):
         if module.is_own(each):
             run.enter(each)
-    return sorted(run.seen.values(), key=lambda each: each.node.id)
+    return run.seen
 
 
 def _callers(module: Module, opening: Iterable[_Container]) -> dict[int, _Container]:
@@ -77,6 +78,11 @@ def _called(module: Module, call: ir.Call) -> Iterator[ir.Function]:
                 yield forward
 
 
+def _gives(function: ir.Function) -> bool:
+    """Whether a function may give a context: a generator, or one that returns something."""
+    return function.is_generator or any(each.value is not None for each in returned(function))
+
+
 class _Opens:
     """Which functions open a region."""
 
@@ -86,13 +92,13 @@ class _Opens:
         self.conditions = Conditions(module)
 
     def may_open(self) -> Iterable[_Container]:
-        """Where a region, what holds one, or what returns one stands."""
+        """Where a region, what holds one, or a call of what gives one stands."""
         module, sites = self._module, self._module.once(CallSites)
         classes = sites.reached(module.meaning(AUTOCAST, *OLD_AUTOCAST))
         held = sites.reached(calls_among(classes))
         around = {each.id: each for value in held if (each := ir.function_of(value)) is not None}
-        managed = sites.reached(call for each in around.values() if each.is_generator for call in sites.of(each))
-        found = (_container(module, each) for each in (*held, *managed))
+        given = sites.reached(call for each in around.values() if _gives(each) for call in sites.of(each))
+        found = (_container(module, each) for each in (*held, *given))
         return {each.id: each for each in found if not isinstance(each.parent, ir.Lambda)}.values()
 
     def a_region(self, container: ir.Function | ir.Program) -> bool:
@@ -104,7 +110,6 @@ class _Opens:
     def _enters(self, statement: ir.Statement) -> bool:
         contexts = [item.context for item in statement.items] if isinstance(statement, ir.With) else []
         if isinstance(statement, ir.Expr) and isinstance(statement.value, ir.Call):
-            func = statement.value.func
-            if isinstance(func, ir.Attribute) and func.attr in ("enter_context", "__enter__"):
-                contexts = [statement.value.positional[0]] if statement.value.positional else [func.base]
+            entered = entered_by(statement.value)
+            contexts = [entered] if entered is not None else []
         return any(self.regions.enter(each, State(), self.conditions).regions for each in contexts)

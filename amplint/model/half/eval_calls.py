@@ -1,39 +1,37 @@
-"""The half-precision reader's calls: torch's functions, methods of tensors, layers, functions of the file."""
+"""What kind of value each call gives: of torch's functions, methods of tensors, layers, functions of the file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from amplint.model.calls.external_calls import local_class, local_function, method
-from amplint.model.half.eval_values import Env, Given, Met, Values
+from amplint.model.half.autocast_context import Autocast, is_listed
+from amplint.model.half.eval_values import Values
+from amplint.model.half.layers import makes_layer, plain_weights
+from amplint.model.half.observations import Env, Given, Met, Observations
+from amplint.model.half.op_results import result_of
 from amplint.model.inference.constructions import GIVES_ITSELF, constructions
 from amplint.model.inference.numbers import number, parameter
 from amplint.model.inference.tensor_types import (
     A_NUMBER,
     A_TENSOR,
-    COMPLEX,
     DTYPE,
     FLOAT32,
-    FLOAT64,
     HALF,
     IN_FLOAT32,
-    INT,
     LIST,
     MODULE,
     NUMBER,
     TUPLE,
-    UNKNOWN,
     UNKNOWN_KIND,
     WHOLE,
     Kind,
     join,
     of_dtype,
     promoted,
-    widest,
 )
-from amplint.model.regions.context_at import ON, SOMEWHERE, Where, is_listed
 from amplint.model.syntax import ir
-from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import (
     CASTS,
     CLASSES,
@@ -41,11 +39,12 @@ from amplint.model.torch_facts.op_spellings import (
     UPSAMPLING,
     WITH_DIMENSION,
     Gives,
-    Spelling,
     spelled,
 )
 
-_FLOATING = (HALF, FLOAT32)
+if TYPE_CHECKING:
+    from amplint.model import Module
+
 # Methods that give a tensor's numbers away, and such that leave it as it is.
 _LEAVES = ("numpy", "tolist", "cpu", "size", "stride")
 _STAYS = ("cuda", "xpu", "contiguous", "requires_grad_")
@@ -58,19 +57,28 @@ _OPERANDS = ("other", "target", "min", "max", "value", "mat2", "weight")
 _RECURRENT = ("LSTM", "GRU", "RNN")
 
 
-class Calls(Values):
-    """Evaluates calls; those of the file's functions are `half_statements.Run`'s."""
+class Calls:
+    """Evaluates calls; `follow` says what a function of this file returns for arguments by name."""
 
-    def follow(self, function: ir.Function, given: Mapping[str, Kind], env: Env) -> Kind:
-        """What a call of a function of this file returns; `given` are its arguments by name."""
-        raise NotImplementedError
+    def __init__(
+        self,
+        module: Module,
+        met: Observations,
+        values: Values,
+        follow: Callable[[ir.Function, Mapping[str, Kind], Env], Kind],
+    ) -> None:
+        self._module = module
+        self._met = met
+        self._values = values
+        self._run = follow
+        self._sequences: list[int] = []  # those that are being run
 
     def call(self, call: ir.Call, env: Env) -> Kind:
         """What a call gives; its arguments are evaluated first."""
         func = call.func
         name = self._module.names.only(func) or ""
-        positional = [(each, self.kind(each, env)) for each in call.positional]
-        keywords = {arg.keyword: (arg.value, self.kind(arg.value, env)) for arg in call.args if arg.keyword}
+        positional = [(each, self._values.kind(each, env)) for each in call.positional]
+        keywords = {arg.keyword: (arg.value, self._values.kind(arg.value, env)) for arg in call.args if arg.keyword}
         met = Met(call, positional, keywords, env)
         known = number(self._module, call)
         if known is not None:
@@ -83,7 +91,7 @@ class Calls(Values):
             return self._builtin(name, positional)
         unpacked = call.unpacks("*") or call.unpacks("**")
         if isinstance(func, ir.Attribute) and not self._is_method_of_self(func):
-            base = self.kind(func.base, env)
+            base = self._values.kind(func.base, env)
             if base.what not in (MODULE, DTYPE, NUMBER) and (base.is_tensor or not unpacked):
                 return self._method(call, func, base, met)
             if base.what == MODULE:
@@ -100,10 +108,10 @@ class Calls(Values):
             is_bound = isinstance(func, ir.Attribute) and function.cls is not None and not _is_static(function)
             return self._follow(function, 1 if is_bound else 0, met)
         known = isinstance(func, (ir.Name, ir.Attribute, ir.Subscript, ir.Call))
-        kind = self.kind(func, met.env) if known else UNKNOWN_KIND
+        kind = self._values.kind(func, met.env) if known else UNKNOWN_KIND
         if kind.what == MODULE:
             return self._layer(kind, met)
-        if isinstance(met.node, ir.Call) and met.node.func is func and self.makes_layer(met.node):
+        if isinstance(met.node, ir.Call) and met.node.func is func and makes_layer(self._module, met.node):
             return Kind(MODULE, made=(met.node,))
         return UNKNOWN_KIND
 
@@ -119,9 +127,9 @@ class Calls(Values):
         arguments |= {name: kind for name, (_, kind) in met.keywords.items()}
         params = {each.name for each in function.params if each.kind in ("positional", "keyword")}
         arguments = {name: kind for name, kind in arguments.items() if name in params}
-        before, self._sites = self._sites, (*self._sites, met.node.id)
-        found = self.follow(function, arguments, met.env)
-        self._sites = before
+        before, self._met.sites = self._met.sites, (*self._met.sites, met.node.id)
+        found = self._run(function, arguments, met.env)
+        self._met.sites = before
         if function.cls is not None:
             met.env.forget_attributes()
         return found
@@ -131,7 +139,7 @@ class Calls(Values):
     def _function(self, call: ir.Call, name: str, met: Met) -> Kind:
         spelling = spelled(name)
         if spelling is None:
-            if self.makes_layer(call):
+            if makes_layer(self._module, call):
                 return Kind(MODULE, made=(call,))
             return A_TENSOR if name in _TENSORS else UNKNOWN_KIND
         if "out" in met.keywords or call.unpacks("*") or call.unpacks("**"):
@@ -148,7 +156,7 @@ class Calls(Values):
             first = given[0][1] if given else UNKNOWN_KIND
             dimension = "dim" in keywords or (len(given) > 1 and given[1][1].what == NUMBER)
             result = Kind(TUPLE, items=(first, WHOLE)) if dimension else promoted([kind for _, kind in given])
-            return self.note(met, spelling, result)
+            return self._met.note(met, spelling, result)
         dtype = keywords.get("dtype")
         wanted = [kind for _, kind in (*given, *keywords.values()) if kind.what == DTYPE]
         if wanted:
@@ -157,79 +165,21 @@ class Calls(Values):
             result = A_TENSOR
         else:
             extra = [each for key, each in keywords.items() if key in _OPERANDS]
-            result = self.op(spelling, [*given, *extra], met.env)
-        return self.note(met, spelling, result)
-
-    def op(self, spelling: str, operands: Sequence[Given], env: Env) -> Kind:
-        """What a spelling gives for its operands."""
-        how = SPELLINGS.get(spelling)
-        kinds = [kind for _, kind in operands]
-        if how is None or (not kinds and how.gives is not Gives.CREATED):
-            return UNKNOWN_KIND
-        place = self.where(env)
-        if place.state == SOMEWHERE and is_listed(how.ops):
-            return A_TENSOR
-        if place.state == ON:
-            found = [self._cast(how, cast, kinds, place) for cast in place.casts(how.ops)]
-            result = found[0]
-            for each in found[1:]:
-                result = join(result, each)
-            return result
-        return self._own(how, kinds)
-
-    def _cast(self, how: Spelling, cast: Cast | None, kinds: Sequence[Kind], place: Where) -> Kind:
-        """What autocast's treatment of an op gives."""
-        if cast is None or how.gives is Gives.COMPLEX:
-            return self._own(how, kinds)
-        tensors = [each for each in kinds if each.what != NUMBER]
-        whats = {each.what for each in tensors}
-        if cast is Cast.LOW:
-            if whats & {FLOAT64, INT, COMPLEX} or not place.low:
-                return A_TENSOR
-            return Kind(HALF, place.low, place.region)
-        if cast is Cast.PROMOTE:
-            floating = [each for each in tensors if each.what != INT]
-            if any(each.what not in _FLOATING or (each.what == HALF and each.names != place.low) for each in floating):
-                return A_TENSOR
-            return widest(floating)
-        if cast is Cast.BANNED or not tensors or FLOAT64 in whats or COMPLEX in whats:
-            return A_TENSOR
-        deciding = tensors if cast is Cast.FLOAT32 else tensors[:1]
-        return IN_FLOAT32 if any(each.what in _FLOATING for each in deciding) else A_TENSOR
-
-    def _own(self, how: Spelling, kinds: Sequence[Kind]) -> Kind:
-        """What an op gives that no list names."""
-        first = kinds[0] if kinds else UNKNOWN_KIND
-        if how.gives is Gives.PROMOTED:
-            return promoted(kinds[1:] if how.ops == ("where",) else kinds)
-        if how.gives is Gives.NOTHING:
-            return A_TENSOR
-        if how.gives is Gives.WIDEST:
-            return widest(kinds)
-        if how.gives in (Gives.WHOLE, Gives.COMPLEX):
-            return WHOLE if how.gives is Gives.WHOLE else Kind(COMPLEX)
-        if how.gives is Gives.CREATED:
-            return IN_FLOAT32 if self._has_plain_weights else A_TENSOR
-        if how.gives is Gives.PAIR:
-            return Kind(TUPLE, items=(first, WHOLE))
-        if how.gives is Gives.PIECES:
-            return Kind(LIST, items=(first if first.is_tensor else UNKNOWN_KIND,))
-        if how.gives is Gives.FLOATING and first.what not in (*_FLOATING, FLOAT64):
-            return A_TENSOR if first.what != UNKNOWN else UNKNOWN_KIND
-        return first if first.is_tensor else UNKNOWN_KIND
+            result = result_of(self._module, spelling, [*given, *extra], self._met.autocast(met.env))
+        return self._met.note(met, spelling, result)
 
     def _builtin(self, name: str, given: Sequence[Given]) -> Kind:
         last = name.rpartition(".")[2]
         if last == "abs" and given:
             return given[0][1]
         if last == "enumerate" and given:
-            return Kind(LIST, items=(Kind(TUPLE, items=(A_NUMBER, self.item(given[0][1]))),))
+            return Kind(LIST, items=(Kind(TUPLE, items=(A_NUMBER, self._values.item(given[0][1]))),))
         if last == "zip" and given:
-            return Kind(LIST, items=(Kind(TUPLE, items=tuple(self.item(kind) for _, kind in given)),))
+            return Kind(LIST, items=(Kind(TUPLE, items=tuple(self._values.item(kind) for _, kind in given)),))
         if last == "range":
             return Kind(LIST, items=(A_NUMBER,))
         if last in ("list", "tuple", "reversed", "sorted") and len(given) == 1:
-            return Kind(LIST, items=(self.item(given[0][1]),))
+            return Kind(LIST, items=(self._values.item(given[0][1]),))
         return UNKNOWN_KIND
 
     # --- methods of tensors -----------------------------------------------------------------------------------------
@@ -240,7 +190,7 @@ class Calls(Values):
             result = of_dtype([CASTS[name]])
             if name == "float":
                 result = IN_FLOAT32._replace(cast=call.id if base.what == HALF else base.cast)
-            return self.note(met._replace(given=[first]), name, result)
+            return self._met.note(met._replace(given=[first]), name, result)
         if name in ("to", "type", "type_as"):
             return self._converted(first, met)
         if name in _LEAVES:
@@ -251,7 +201,7 @@ class Calls(Values):
         if name == "where" and len(met.given) == 2:  # the condition comes first, as in the function
             operands = met._replace(given=[met.given[0], first, met.given[1]])
         if name.endswith("_") and not name.endswith("__") and name[:-1] in SPELLINGS:
-            return self.note(operands, name, base)
+            return self._met.note(operands, name, base)
         if (name in SPELLINGS or name in WITH_DIMENSION) and (base.is_tensor or name in _MULTIPLIES):
             found = self._spelled(name, operands)
             how = SPELLINGS.get(name)
@@ -275,7 +225,7 @@ class Calls(Values):
             result = base if given else UNKNOWN_KIND
         elif result.what == FLOAT32 and base.what == HALF:
             result = IN_FLOAT32._replace(cast=met.node.id)
-        return self.note(met._replace(given=[first]), "to", result)
+        return self._met.note(met._replace(given=[first]), "to", result)
 
     def _names_no_dtype(self, value: ir.Value, kind: Kind) -> bool:
         """Whether an argument of `.to` is a device or a flag."""
@@ -294,28 +244,6 @@ class Calls(Values):
         cls = local_class(self._module, base.made[0].func) if len(base.made) == 1 else None
         function = method(self._module, cls, name) if cls is not None else None
         return self._follow(function, 1, met) if function is not None else UNKNOWN_KIND
-
-    def layers(self, kind: Kind) -> Kind:
-        """What the lists of layers hold that a value can be."""
-        found: list[ir.Call] = []
-        for each in kind.made:
-            name = ir.last_name(each.func)
-            inner = self._listed(each) if name in ("ModuleList", "Sequential") else None
-            if not inner:
-                return UNKNOWN_KIND
-            found += inner
-        return Kind(MODULE, made=tuple(dict.fromkeys(found)))
-
-    def _listed(self, call: ir.Call) -> list[ir.Call] | None:
-        """The layers that a ModuleList or Sequential is made of; None where one is not in sight."""
-        values = list(_items(call.positional if ir.last_name(call.func) == "Sequential" else _contents(call)))
-        found: list[ir.Call] = []
-        for value in values:
-            made = constructions(self._module, value)
-            if not made or not all(self.makes_layer(each) for each in made) or call.unpacks("*"):
-                return None
-            found += made
-        return found
 
     def _layer(self, kind: Kind, met: Met) -> Kind:
         """What a call of a layer gives, whichever of its constructions made it."""
@@ -337,15 +265,16 @@ class Calls(Values):
         if last == "Sequential":
             return self._in_sequence(made, met)
         if last == "Embedding":
-            return IN_FLOAT32 if self._has_plain_weights else A_TENSOR
-        place = self.where(met.env)
-        if last in (*_RECURRENT, "MultiheadAttention") and place.state == ON and place.low:
+            return IN_FLOAT32 if plain_weights(self._module) else A_TENSOR
+        place = self._met.autocast(met.env)
+        if last in (*_RECURRENT, "MultiheadAttention") and place.state == Autocast.ON and place.low:
             if last == "MultiheadAttention" or place.devices == ("cuda",):  # cuDNN's: on the others it depends
                 return Kind(TUPLE, items=(Kind(HALF, place.low, place.region), UNKNOWN_KIND))
         spelling = CLASSES.get(last)
         if spelling is None or not met.given:
             return UNKNOWN_KIND
-        return self.note(met, spelling, self.op(spelling, met.given, met.env), made)
+        result = result_of(self._module, spelling, met.given, place)
+        return self._met.note(met, spelling, result, made)
 
     def _in_sequence(self, made: ir.Call, met: Met) -> Kind:
         """A Sequential: each layer gets what the one before it gave."""
@@ -355,7 +284,7 @@ class Calls(Values):
         kind = met.given[0][1]
         for each in made.positional:
             layers = constructions(self._module, each)
-            if not layers or not all(map(self.makes_layer, layers)):
+            if not layers or not all(makes_layer(self._module, each) for each in layers):
                 kind = UNKNOWN_KIND
                 break
             kind = self._layer(Kind(MODULE, made=layers), met._replace(given=[(None, kind)], keywords={}))
@@ -386,13 +315,3 @@ def _upsamples(mode: Given | None) -> bool:
 
 def _is_none(given: Given | None) -> bool:
     return given is None or (isinstance(given[0], ir.Constant) and given[0].value is None)
-
-
-def _contents(call: ir.Call) -> Sequence[ir.Value]:
-    given = call.positional[0] if call.positional else None
-    return given.items if isinstance(given, ir.Sequence) else [given] if given is not None else ()
-
-
-def _items(values: Sequence[ir.Value]) -> Iterator[ir.Value]:
-    for value in values:
-        yield value.elements[0] if isinstance(value, ir.Comprehension) and len(value.elements) == 1 else value

@@ -1,14 +1,17 @@
-"""The half-precision reader's statements: a function's paths, joined where they meet. Read through `half.half`."""
+"""The run of functions: their statements, path by path, over values and calls."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from amplint.model.flow.state import Opened
 from amplint.model.half.eval_calls import Calls
-from amplint.model.half.eval_values import Env, Frame, Met
-from amplint.model.inference.tensor_types import A_NUMBER, LIST, MODULE, NUMBER, TUPLE, UNKNOWN_KIND, Kind, join
+from amplint.model.half.eval_values import Values
+from amplint.model.half.observations import Env, Observations, Seen
+from amplint.model.inference.tensor_types import A_NUMBER, MODULE, NUMBER, UNKNOWN_KIND, Kind, join
+from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
 
 if TYPE_CHECKING:
@@ -27,20 +30,47 @@ _ASKS = re.compile(r"(?i)dtype|half|fp16|bf16|fp32|float16|autocast|precision|am
 _PLAIN = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.compile", "torch.jit.", "builtins.")
 
 
-class Run(Calls):
-    """Runs functions abstractly; `seen` collects what was met."""
+@dataclass
+class Frame:
+    """A function that is being run: what it returns, and the paths that leave its innermost loop."""
+
+    returned: list[Kind] = field(default_factory=list)
+    breaks: list[Env] = field(default_factory=list)
+    continues: list[Env] = field(default_factory=list)
+
+
+class Run:
+    """Runs functions abstractly: their paths, joined where they meet."""
 
     def __init__(self, module: Module, regions: Regions, conditions: Conditions) -> None:
-        super().__init__(module, regions, conditions)
+        self._module, self._regions, self._conditions = module, regions, conditions
+        self._objects = objects(module)
+        self._met = Observations(module)
+        self.values = Values(module, self._met, self._call)
+        self._calls: Calls = Calls(module, self._met, self.values, self._follow)
+        self._frame = Frame()
         self._done: dict[object, Kind] = {}
         self._active: list[int] = []
+
+    def _call(self, call: ir.Call, env: Env) -> Kind:
+        return self._calls.call(call, env)
+
+    @property
+    def seen(self) -> list[Seen]:
+        """What was met, in the order of the text."""
+        return sorted(self._met.seen.values(), key=lambda each: each.node.id)
+
+    @property
+    def sites(self) -> tuple[int, ...]:
+        """The calls that led to where the run is."""
+        return self._met.sites
 
     def enter(self, container: ir.Function | ir.Program) -> None:
         """Run a function that nobody in sight calls, or the module's own body."""
         env = Env()
         if isinstance(container, ir.Function):
             env = env.within(self._regions.decorators(container))
-        self._active, self._sites = [container.id], ()
+        self._active, self._met.sites = [container.id], ()
         self._body(container.body, env)
 
     def _body(self, block: ir.Block, env: Env) -> Kind:
@@ -56,9 +86,9 @@ class Run(Calls):
             found = join(found, each)
         return found
 
-    def follow(self, function: ir.Function, given: Mapping[str, Kind], env: Env) -> Kind:
+    def _follow(self, function: ir.Function, given: Mapping[str, Kind], env: Env) -> Kind:
         """What a call of a function of this file returns; `given` are its arguments by name."""
-        if len(self._active) > _DEPTH or function.id in self._active or self._work > _WORK:
+        if len(self._active) > _DEPTH or function.id in self._active or self._met.work > _WORK:
             return UNKNOWN_KIND
         if function.is_generator or function.is_async or not self._is_plain(function):
             return UNKNOWN_KIND
@@ -91,22 +121,22 @@ class Run(Calls):
 
     def _block(self, block: ir.Block, env: Env | None) -> Env | None:
         for statement in block.statements:
-            if env is None or self._work > _WORK:
+            if env is None or self._met.work > _WORK:
                 return None
             env = self._statement(statement, env)
         return env
 
     def _statement(self, statement: ir.Statement, env: Env) -> Env | None:
-        self._work += 1
+        self._met.work += 1
         if isinstance(statement, ir.Assign):
             if statement.value is not None:
-                kind = self.kind(statement.value, env)
+                kind = self.values.kind(statement.value, env)
                 for target in statement.targets:
-                    self.bind(target, kind, env)
+                    self.values.bind(target, kind, env)
         elif isinstance(statement, ir.AugAssign):
             self._increment(statement, env)
         elif isinstance(statement, ir.Return):
-            self._frame.returned.append(self.kind(statement.value, env) if statement.value else UNKNOWN_KIND)
+            self._frame.returned.append(self.values.kind(statement.value, env) if statement.value else UNKNOWN_KIND)
             return None
         elif isinstance(statement, ir.Raise):
             return None
@@ -124,12 +154,12 @@ class Run(Calls):
             ends = [self._block(each.body, env.copy()) for each in statement.cases]
             return _joined([env, *ends])
         elif isinstance(statement, ir.Expr):
-            self.kind(statement.value, env)
+            self.values.kind(statement.value, env)
             if isinstance(statement.value, ir.Call):
                 env.state = self._regions.manual(statement.value, env.state, self._conditions)
         elif not isinstance(statement, (ir.Function, ir.Class)):
             for value in statement.values():
-                self.kind(value, env)
+                self.values.kind(value, env)
         return env
 
     def _jump(self, statement: ir.Jump, env: Env) -> Env | None:
@@ -139,14 +169,15 @@ class Run(Calls):
         return None
 
     def _increment(self, statement: ir.AugAssign, env: Env) -> None:
-        target, value = self.kind(statement.target, env), self.kind(statement.value, env)
-        self.arithmetic(statement.target, statement.op, (statement.target, target), (statement.value, value), env)
+        target, value = self.values.kind(statement.target, env), self.values.kind(statement.value, env)
+        operands = (statement.target, target), (statement.value, value)
+        self.values.arithmetic(statement.target, statement.op, *operands, env)
         if not target.is_tensor:  # a tensor keeps its dtype in place
             found = value if value.is_tensor else A_NUMBER if value.what == NUMBER else UNKNOWN_KIND
-            self.bind(statement.target, found if target.what == NUMBER else UNKNOWN_KIND, env)
+            self.values.bind(statement.target, found if target.what == NUMBER else UNKNOWN_KIND, env)
 
     def _if(self, statement: ir.If, env: Env) -> Env | None:
-        self.kind(statement.test, env)
+        self.values.kind(statement.test, env)
         then, other = env.copy(), env.copy()
         if any(_ASKS.search(ir.last_name(each)) for each in ir.walk_values(statement.test)):
             then.forget_tensors()
@@ -158,18 +189,18 @@ class Run(Calls):
     def _loop(self, statement: ir.For | ir.While, env: Env) -> Env | None:
         each = UNKNOWN_KIND
         if isinstance(statement, ir.For):
-            over = self.kind(statement.iter, env)
-            each = self.item(over)
+            over = self.values.kind(statement.iter, env)
+            each = self.values.item(over)
             surely = over.what == MODULE  # a list of layers is not empty
         else:
-            self.kind(statement.test, env)
+            self.values.kind(statement.test, env)
             surely = False
         start, ends = env, [] if surely else [env]
         for _ in range(_ROUNDS):
             outer, self._frame = self._frame, Frame(self._frame.returned)
             inside = start.copy()
             if isinstance(statement, ir.For):
-                self.bind(statement.target, each, inside)
+                self.values.bind(statement.target, each, inside)
             end = self._block(statement.body, inside)
             done = _joined([end, *self._frame.continues])
             ends += [*self._frame.breaks, *([done] if done is not None else [])]
@@ -186,16 +217,16 @@ class Run(Calls):
     def _with(self, statement: ir.With, env: Env) -> Env | None:
         before = env.state
         for item in statement.items:
-            kind = self.kind(item.context, env)
+            kind = self.values.kind(item.context, env)
             entered = self._regions.enter(item.context, env.state, self._conditions)
-            hidden = self._regions.may_switch(item.context) or self._regions.may_hold(item.context)
+            hidden = self._regions.may_hide(item.context)
             if entered is env.state and hidden:
                 entered = env.state.replace(
                     regions=(*env.state.regions, Opened(0, None))
                 )  # not a region that can be seen
             env.state = entered
             if item.target is not None:
-                self.bind(item.target, kind if kind.is_tensor else UNKNOWN_KIND, env)
+                self.values.bind(item.target, kind if kind.is_tensor else UNKNOWN_KIND, env)
         end = self._block(statement.body, env)
         if end is not None:
             end.state = before
@@ -212,30 +243,6 @@ class Run(Calls):
         if after is not None and statement.final is not None:
             return self._block(statement.final, after)
         return after
-
-    # --- binding ----------------------------------------------------------------------------------------------------
-
-    def bind(self, target: ir.Value, kind: Kind, env: Env) -> None:
-        """Let a target hold a value."""
-        if isinstance(target, (ir.Name, ir.Attribute)):
-            key = self.key(target)
-            if key is not None:
-                env.kinds[key] = kind
-        elif isinstance(target, ir.Sequence):
-            self._unpack(target, kind, env)
-        elif isinstance(target, ir.Starred):
-            self.bind(target.value, UNKNOWN_KIND, env)
-        elif isinstance(target, ir.Subscript):
-            base = self.kind(target.base, env)
-            self.note(Met(target, [(target.base, base), (None, kind)], {}, env), "setitem", base)
-
-    def _unpack(self, target: ir.Sequence, kind: Kind, env: Env) -> None:
-        if kind.what == TUPLE and len(kind.items) == len(target.items):
-            items: Iterable[Kind] = kind.items
-        else:
-            items = [self.item(kind) if kind.what == LIST or kind.is_tensor else UNKNOWN_KIND] * len(target.items)
-        for each, item in zip(target.items, items, strict=True):
-            self.bind(each, item, env)
 
 
 def _joined(envs: Iterable[Env | None]) -> Env | None:

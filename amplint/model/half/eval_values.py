@@ -1,14 +1,13 @@
-"""The half-precision reader's expressions: what kind of value each is. Read through `half.half`."""
+"""What kind of value each expression is, and what targets are bound to."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from amplint.model.calls.external_calls import local_class
-from amplint.model.flow.state import Opened, State
+from amplint.model.half.layers import listed_layers, makes_layer, plain_weights
+from amplint.model.half.observations import Env, Given, Met, Observations
+from amplint.model.half.op_results import result_of
 from amplint.model.inference.constructions import constructions
 from amplint.model.inference.dtypes import dtypes
 from amplint.model.inference.numbers import computed, literal, negated, number, parameter
@@ -16,7 +15,6 @@ from amplint.model.inference.tensor_types import (
     A_NUMBER,
     A_TENSOR,
     DTYPE,
-    FLOAT32,
     IN_FLOAT32,
     LIST,
     MODULE,
@@ -30,7 +28,6 @@ from amplint.model.inference.tensor_types import (
     of_dtype,
 )
 from amplint.model.objects.amp_objects import objects
-from amplint.model.regions.context_at import Where, where
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Other
 from amplint.model.syntax.scopes import owner_class
@@ -38,118 +35,21 @@ from amplint.model.torch_facts.op_spellings import OPERATORS
 
 if TYPE_CHECKING:
     from amplint.model import Module
-    from amplint.model.flow.open_regions import Regions
-    from amplint.model.flow.path_conditions import Conditions
 
-Given = tuple["ir.Value | None", Kind]
 # Attributes of a tensor that are tensors of its dtype, or numbers.
 _SAME = ("T", "mT", "H", "mH", "data")
 _NUMBERS = ("ndim", "itemsize", "nbytes")
-_DEFAULTS = ("set_default_dtype", "set_default_tensor_type")
-_CASTS = ("half", "bfloat16", "to", "type")
-_LAYER = re.compile(r"torch\.nn\.(modules\.\w+\.)?[A-Z]\w*")
-
-
-class Seen(NamedTuple):
-    """An operation: its spelling, its operands as written (None: not written) and what they are, and where it runs."""
-
-    node: ir.Value
-    spelling: str
-    operands: tuple[Given, ...]
-    keywords: Mapping[str, Given]
-    result: Kind
-    where: Where
-    sites: tuple[int, ...]  # the calls that led here from the function that opens the region
-    layer: ir.Call | None = None  # the construction of the torch.nn layer that is called
-
-    def tensors(self) -> list[tuple[ir.Value, Kind]]:
-        """The operands that are written and are no numbers, keywords' too."""
-        given = (*self.operands, *self.keywords.values())
-        return [
-            (value, kind)
-            for value, kind in given
-            if value is not None and kind.what != NUMBER and not isinstance(value, ir.Constant)
-        ]
-
-
-@dataclass
-class Env:
-    """What is known on a path: variables by their keys, and the open regions."""
-
-    kinds: dict[str, Kind] = field(default_factory=dict)
-    state: State = field(default_factory=State)
-
-    def copy(self) -> Env:
-        """Another path from here."""
-        return Env(dict(self.kinds), self.state)
-
-    def within(self, opened: Sequence[Opened]) -> Env:
-        """A path that starts here in more regions."""
-        return Env(dict(self.kinds), self.state.replace(regions=(*self.state.regions, *opened)))
-
-    def join(self, other: Env) -> None:
-        """Keep what holds on this path and on another."""
-        self.kinds = {key: join(kind, other.kinds[key]) for key, kind in self.kinds.items() if key in other.kinds}
-        if self.state.regions != other.state.regions:
-            self.state = self.state.replace(regions=(Opened(0, None),))
-
-    def forget_tensors(self) -> None:
-        """Know nothing more of dtypes: what follows is for some of them only."""
-        self.kinds = {
-            key: UNKNOWN_KIND if kind.is_tensor or kind.what in (TUPLE, LIST, DTYPE) else kind
-            for key, kind in self.kinds.items()
-        }
-
-    def forget_attributes(self) -> None:
-        """Know nothing more of `self.name`: another method may set it."""
-        self.kinds = {key: kind for key, kind in self.kinds.items() if not key.startswith("self")}
-
-
-@dataclass
-class Frame:
-    """A function that is being run: what it returns, and the paths that leave its innermost loop."""
-
-    returned: list[Kind] = field(default_factory=list)
-    breaks: list[Env] = field(default_factory=list)
-    continues: list[Env] = field(default_factory=list)
-
-
-class Met(NamedTuple):
-    """An operation that is being evaluated: the node, its operands, and the path."""
-
-    node: ir.Value
-    given: Sequence[Given]
-    keywords: Mapping[str, Given]
-    env: Env
 
 
 class Values:
-    """Evaluates expressions; calls are `half_calls.Calls`."""
+    """Evaluates expressions; `call` says what a call gives."""
 
-    def __init__(self, module: Module, regions: Regions, conditions: Conditions) -> None:
-        self._module, self._regions, self._conditions = module, regions, conditions
+    def __init__(self, module: Module, met: Observations, call: Callable[[ir.Call, Env], Kind]) -> None:
+        self._module = module
         self._objects = objects(module)
-        self._frame = Frame()
-        self._sites: tuple[int, ...] = ()
-        self._work = 0
-        self._sequences: list[int] = []  # those that are being run
-        self._where: dict[tuple[Opened, ...], Where] = {}
+        self._met = met
+        self._call = call
         self._static: dict[int, Kind] = {}
-        self.seen: dict[tuple[tuple[int, ...], int, str], Seen] = {}
-
-    def where(self, env: Env) -> Where:
-        """Where a path is."""
-        opened = env.state.regions
-        if opened not in self._where:
-            self._where[opened] = where(self._module, opened)
-        return self._where[opened]
-
-    def note(self, met: Met, spelling: str, result: Kind, layer: ir.Call | None = None) -> Kind:
-        """Remember an operation; what a later round of a loop knows replaces what an earlier one did."""
-        self.seen[self._sites, met.node.id, spelling] = Seen(
-            met.node, spelling, tuple(met.given), dict(met.keywords), result, self.where(met.env), self._sites, layer
-        )
-        return result
 
     def key(self, value: ir.Value) -> str | None:
         """The key of a variable, or of `self.name`."""
@@ -164,13 +64,13 @@ class Values:
 
     def kind(self, value: ir.Value, env: Env) -> Kind:
         """What a value is; what it is made of is evaluated, and so met, in order."""
-        self._work += 1
+        self._met.work += 1
         if isinstance(value, ir.Constant):
             return literal(value) or UNKNOWN_KIND
         if isinstance(value, (ir.Name, ir.Attribute)):
             return self._named(value, env)
         if isinstance(value, ir.Call):
-            return self.call(value, env)
+            return self._call(value, env)
         if isinstance(value, ir.Binary):
             left, right = self.kind(value.left, env), self.kind(value.right, env)
             return self.arithmetic(value, value.op, (value.left, left), (value.right, right), env)
@@ -230,28 +130,8 @@ class Values:
                 found = join(found, each)
             return found
         if kind.what == MODULE:
-            return self.layers(kind)
+            return listed_layers(self._module, kind)
         return kind if kind.is_tensor else UNKNOWN_KIND
-
-    def layers(self, kind: Kind) -> Kind:
-        """What the lists of layers hold that a value can be."""
-        raise NotImplementedError
-
-    def makes_layer(self, call: ir.Call) -> bool:
-        """Whether a call constructs a layer of torch.nn's, or an object of a class of this file."""
-        return _makes_layer(self._module, call)
-
-    def bind(self, target: ir.Value, kind: Kind, env: Env) -> None:
-        """Let a target hold a value."""
-        raise NotImplementedError
-
-    def call(self, call: ir.Call, env: Env) -> Kind:
-        """What a call gives."""
-        raise NotImplementedError
-
-    def op(self, spelling: str, operands: Sequence[Given], env: Env) -> Kind:
-        """What a spelling gives for its operands."""
-        raise NotImplementedError
 
     def arithmetic(self, node: ir.Value, op: str, left: Given, right: Given, env: Env) -> Kind:
         """An operator: on numbers, or the op that it is on tensors."""
@@ -266,8 +146,8 @@ class Values:
         if spelling == "div" and kinds[0].what == NUMBER:
             spelling = "reciprocal"  # that is how torch divides a number by a tensor
         operands = [left, right] if spelling != "reciprocal" else [right]
-        result = self.op(spelling, operands, env)
-        return self.note(Met(node, [left, right], {}, env), spelling, result)
+        result = result_of(self._module, spelling, operands, self._met.autocast(env))
+        return self._met.note(Met(node, [left, right], {}, env), spelling, result)
 
     def _is_in_a_module(self, node: ir.Value) -> bool:
         """Whether code stands in a method of a class that inherits from a module of torch's."""
@@ -310,13 +190,9 @@ class Values:
             return base.items[attr == "indices"]
         if base.is_tensor:
             return base if attr in _SAME else UNKNOWN_KIND
-        if base.what == MODULE and attr in ("weight", "bias") and self._has_plain_weights:
+        if base.what == MODULE and attr in ("weight", "bias") and plain_weights(self._module):
             return IN_FLOAT32
         return None
-
-    @property
-    def _has_plain_weights(self) -> bool:
-        return plain_weights(self._module)
 
     def _bound(self, value: ir.Name | ir.Attribute) -> Kind:
         """What a name is wherever it is read, going by what binds it."""
@@ -329,9 +205,9 @@ class Values:
         if isinstance(value, ir.Attribute):
             stored = list(self._module.names.stored(value))
             if stored and all(each is not None and self._is_parameter(each) for each in stored):
-                return IN_FLOAT32 if self._has_plain_weights else A_TENSOR
+                return IN_FLOAT32 if plain_weights(self._module) else A_TENSOR
         made = constructions(self._module, value)
-        if made and all(self.makes_layer(each) for each in made):
+        if made and all(makes_layer(self._module, each) for each in made):
             return Kind(MODULE, made=made)
         if isinstance(value, ir.Name):
             return self._annotated(value)
@@ -352,35 +228,26 @@ class Values:
                 return A_TENSOR
         return parameter(self._module, function, value.name) or UNKNOWN_KIND
 
+    # --- binding ----------------------------------------------------------------------------------------------------
 
-def _makes_layer(module: Module, call: ir.Call) -> bool:
-    name = module.names.only(call.func) or ""
-    return bool(_LAYER.fullmatch(name)) or local_class(module, call.func) is not None
+    def bind(self, target: ir.Value, kind: Kind, env: Env) -> None:
+        """Let a target hold a value."""
+        if isinstance(target, (ir.Name, ir.Attribute)):
+            key = self.key(target)
+            if key is not None:
+                env.kinds[key] = kind
+        elif isinstance(target, ir.Sequence):
+            self._unpack(target, kind, env)
+        elif isinstance(target, ir.Starred):
+            self.bind(target.value, UNKNOWN_KIND, env)
+        elif isinstance(target, ir.Subscript):
+            base = self.kind(target.base, env)
+            self._met.note(Met(target, [(target.base, base), (None, kind)], {}, env), "setitem", base)
 
-
-def plain_weights(module: Module) -> bool:
-    """Whether nothing in the file casts models to half, or changes the default dtype."""
-    return module.once(_plain_weights)
-
-
-def _plain_weights(module: Module) -> bool:
-    return not any(_casts_weights(module, each) for each in module.whole.called(*_DEFAULTS, *_CASTS))
-
-
-def _casts_weights(module: Module, call: ir.Call) -> bool:
-    func = call.func
-    if ir.last_name(func) in _DEFAULTS:
-        return True
-    if not isinstance(func, ir.Attribute):
-        return False
-    if func.attr in ("to", "type") and not any(_may_be_half(module, arg) for arg in call.args):
-        return False
-    if isinstance(func.base, ir.Name) and func.base.name == "self":
-        return True
-    return any(_makes_layer(module, each) for each in constructions(module, func.base))
-
-
-def _may_be_half(module: Module, arg: ir.Arg) -> bool:
-    """Whether an argument of `.to` is a dtype other than float32, or one that isn't known."""
-    named = arg.keyword == "dtype" or "dtype" in ir.last_name(arg.value).lower()
-    return any(each.name != FLOAT32 and (named or each.kind == "dtype") for each in dtypes(module, arg.value))
+    def _unpack(self, target: ir.Sequence, kind: Kind, env: Env) -> None:
+        if kind.what == TUPLE and len(kind.items) == len(target.items):
+            items: Iterable[Kind] = kind.items
+        else:
+            items = [self.item(kind) if kind.what == LIST or kind.is_tensor else UNKNOWN_KIND] * len(target.items)
+        for each, item in zip(target.items, items, strict=True):
+            self.bind(each, item, env)

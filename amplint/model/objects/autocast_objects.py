@@ -35,8 +35,9 @@ def _regions(module: Module) -> list[Region]:
 
 
 def region_of(module: Module, call: ir.Call) -> Region | None:
-    """The autocast object that a call makes, if it makes one."""
-    name = module.names.only(call.func)
+    """The autocast object that a call makes, if it makes one: of a class of torch's, or of a `partial` of one."""
+    prefilled = _partial(module, call.func)
+    name = module.names.only(prefilled.positional[0] if prefilled is not None else call.func)
     order: tuple[str, ...]
     if name == AUTOCAST:
         order, device = ("device_type", "dtype", "enabled", "cache_enabled"), None
@@ -47,9 +48,10 @@ def region_of(module: Module, call: ir.Call) -> Region | None:
         return Region(call, None, None, None, None, None, opaque=True)
     else:
         return None
-    given = dict(zip(order, call.positional, strict=False))
-    given |= {arg.keyword: arg.value for arg in call.args if arg.keyword is not None}
-    opaque = call.unpacks("*") or call.unpacks("**")
+    calls = [call] if prefilled is None else [prefilled, call]
+    positional = [*(prefilled.positional[1:] if prefilled is not None else ()), *call.positional]
+    given = dict(zip(order, positional, strict=False))
+    given |= {arg.keyword: arg.value for each in calls for arg in each.args if arg.keyword is not None}
     return Region(
         call,
         given.get("device_type"),
@@ -57,11 +59,18 @@ def region_of(module: Module, call: ir.Call) -> Region | None:
         given.get("enabled"),
         given.get("cache_enabled"),
         device,
-        opaque,
+        opaque=any(each.unpacks("*") or each.unpacks("**") for each in calls),
     )
 
 
-def opened_by(module: Module, statement: ir.With) -> list[Region]:
-    """The regions that a `with` makes in its own items, in their order."""
-    made = [region_of(module, item.context) for item in statement.items if isinstance(item.context, ir.Call)]
-    return [each for each in made if each is not None]
+def _partial(module: Module, func: ir.Value) -> ir.Call | None:
+    """The call of `functools.partial`, with something to call, that a variable or attribute is only ever set to."""
+    made: ir.Value | None = None
+    if isinstance(func, ir.Name):
+        bound = module.names.bound_once(func)
+        made = bound.value if bound is not None else None
+    elif isinstance(func, ir.Attribute):
+        stored = list(module.names.stored(func))
+        made = stored[0] if len(stored) == 1 else None
+    is_one = isinstance(made, ir.Call) and module.names.only(made.func) == "functools.partial"
+    return made if is_one and isinstance(made, ir.Call) and made.positional else None

@@ -16,6 +16,7 @@ from amplint.model.project.importers import importers
 from amplint.model.regions.training_regions import trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.torch_facts.modules import MOVES, RETURNS_ITSELF
 from amplint.model.usage.device_evidence import ACCELERATORS, evidence
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _LEAVES = re.compile(
     r"builtins\.|torch\.(optim\.|nn\.(?!parallel\.|DataParallel)|save$|compile$|manual_seed)|copy\.(copy|deepcopy)$|logging\."
 )
 # Methods that give back the module that they are called of, where they are given no device.
-_SAME = {"to", "train", "eval", "float", "double", "half", "bfloat16", "requires_grad_", "apply"}
+_SAME = {*RETURNS_ITSELF} - {*MOVES} | {"to"}
 # What is made on another device, though no call says so.
 _MOVED_BY_TYPE = re.compile(r"cuda\.\w*Tensor|set_default_tensor_type")
 _CPU = re.compile(r"""["']cpu["']""")

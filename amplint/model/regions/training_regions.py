@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import Events, events
-from amplint.model.inference.formulas import Formula, both
+from amplint.model.inference.formulas import FALSE, TRUE, Formula, both
 from amplint.model.inference.value_sets import Decided, decided
+from amplint.model.names.grad_mode import without_gradients
 from amplint.model.names.reaching_definitions import reaching, returned
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.autocast_objects import Region, region_of
 from amplint.model.objects.event import Event
+from amplint.model.regions.openers import Open, may_be_region, openers
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import taken_from
 from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 from amplint.model.usage.frozen_models import frozen
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_CUT = ("detach", "item", "data", "shape", "size", "tolist", "numpy")
-_NO_GRAD = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode"}
 _FOLLOW = 3
 _MANY = 300
-
-
-class Entered(NamedTuple):
-    """A region that is entered, by a with statement or a decorator (`at`), and what has to hold for it."""
-
-    region: Region
-    at: ir.Node
-    when: Formula
 
 
 class Trained(NamedTuple):
@@ -44,7 +35,7 @@ class Trained(NamedTuple):
     """
 
     event: Event
-    entered: tuple[Entered, ...]
+    entered: tuple[Open, ...]
     scaled: bool
     unseen: bool
 
@@ -62,7 +53,7 @@ def _trained(module: Module) -> list[Trained]:
         if event is not None and event.kind in ("backward", "scale") and event.subject is not None:
             slice_ = _Slice(module)
             slice_.follow(event.subject)
-            entered = tuple({(each.region.call.id, each.at.id): each for each in slice_.entered}.values())
+            entered = tuple({(each.region, each.at.id): each for each in slice_.entered}.values())
             found.append(Trained(event, entered, slice_.scaled, slice_.unseen))
     return sorted(found, key=lambda each: each.event.call.id)
 
@@ -76,8 +67,9 @@ class _Slice:
         self._calls = module.once(CallGraph)
         self._decided: Decided = decided(module)
         self._events: Events = events(module)
+        self._openers = openers(module)
         self._seen: set[int] = set()
-        self.entered: list[Entered] = []
+        self.entered: list[Open] = []
         self.scaled = self.unseen = False
 
     def follow(self, value: ir.Value, depth: int = _FOLLOW) -> None:
@@ -85,7 +77,7 @@ class _Slice:
         if value.id in self._seen or len(self._seen) > _MANY:
             return
         self._seen.add(value.id)
-        if isinstance(value, ir.Attribute) and value.attr in _CUT:
+        if isinstance(value, ir.Attribute) and value.attr in ENDS_GRADIENTS:
             return
         if isinstance(value, ir.Name):
             self._variable(value, depth)
@@ -99,7 +91,7 @@ class _Slice:
         event = self._events.of(call)
         if event is not None and event.kind == "scale":
             self.scaled = True
-        if self._is_traced(call):
+        if not without_gradients(self._module, call):
             entered, unseen = self._round(call)
             self.entered += entered
             self.unseen = self.unseen or unseen
@@ -120,28 +112,20 @@ class _Slice:
         for added in _increments(self._module, value):
             self.follow(added, depth)
 
-    def _is_traced(self, call: ir.Call) -> bool:
-        """Whether gradients flow through a call, going by the contexts round it."""
-        return not any(
-            self._module.names.of(each.func if isinstance(each, ir.Call) else each) & _NO_GRAD
-            for each, _ in _contexts_round(call)
-        )
-
-    def _round(self, call: ir.Call) -> tuple[list[Entered], bool]:
+    def _round(self, call: ir.Call) -> tuple[list[Open], bool]:
         """The innermost region round a call, in each form that it can have; whether there may be another one."""
-        for context, at in _contexts_round(call):
-            if isinstance(at, ir.With) and self._is_frozen(at):
+        for context in self._openers.entered(call):
+            if isinstance(context.at, ir.With) and self._is_frozen(context.at):
                 continue
-            found: list[Entered] = []
-            unseen = False
-            for each in self._decided.alternatives(context):
-                region = region_of(self._module, each.value) if isinstance(each.value, ir.Call) else None
-                if region is not None:
-                    found.append(Entered(region, at, both(each.when, self._decided.inside(at))))
-                elif may_be_region(self._module, each.value):
-                    unseen = True
+            inside = both(context.made, self._decided.inside(context.at))
+            told = [each for each in context.opens.regions if each.when is not None]
+            found = [
+                Open(each.region, context.context, context.at, both(each.when, inside)) for each in told if each.when
+            ]
+            unseen = len(told) < len(context.opens.regions)
+            unseen = unseen or any(may_be_region(self._module, each) for each in context.opens.unseen)
             if found or unseen:
-                return found, unseen
+                return [each for each in found if each.when != FALSE], unseen
         return [], False
 
     def _is_frozen(self, at: ir.With) -> bool:
@@ -177,33 +161,7 @@ def _increments(module: Module, name: ir.Name) -> Iterator[ir.Value]:
             yield target.parent.value
 
 
-def _contexts_round(node: ir.Node) -> Iterator[tuple[ir.Value, ir.Node]]:
-    """The contexts that are entered round a node in its function, from the innermost on, decorators last."""
-    child, up = node, node.parent
-    while up is not None:
-        if isinstance(up, ir.With) and isinstance(child, ir.Statement):
-            yield from ((item.context, up) for item in reversed(up.items))
-        if isinstance(up, ir.Function):
-            yield from ((each, up) for each in reversed(up.decorators))
-            return
-        child, up = up, up.parent
-
-
-# What surely is no region; and what a region that can't be seen would be called.
-_PLAIN = ("torch.", "contextlib.", "builtins.", "tqdm", "warnings.", "time.")
-_WORDS = re.compile(r"(?i)amp(?![a-km-z])|cast|precision|ctx|context|half|16|32|accelerat|fabric")
-
-
-def may_be_region(module: Module, context: ir.Value) -> bool:
-    """Whether a context that can't be followed may be an autocast region."""
-    func = context.func if isinstance(context, ir.Call) else context
-    names = module.names.of(func)
-    if names and all(name.startswith(_PLAIN) for name in names):
-        return False
-    return any(_WORDS.search(ir.last_name(each)) for each in ir.walk_values(context))
-
-
-def runs_in(module: Module, entered: Entered, name: str) -> Formula:
+def runs_in(module: Module, entered: Open, name: str) -> Formula:
     """That a region is entered, is on, and runs in the dtype `name`."""
     known = decided(module)
-    return both(entered.when, known.around(entered.at), known.region_runs_in(entered.region, name))
+    return both(entered.when or TRUE, known.around(entered.at), known.region_runs_in(entered.region, name))

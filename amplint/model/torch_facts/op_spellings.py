@@ -192,3 +192,10 @@ def spelled(name: str) -> str | None:
             found = "linalg_vector_norm" if found == "linalg_norm" else found
             return found if found in SPELLINGS or found in WITH_DIMENSION else None
     return None
+
+
+# Products of matrices, and what is computed as one: operands of two dtypes raise.
+PRODUCTS = (
+    "addbmm", "addmm", "addmv", "baddbmm", "bmm", "conv1d", "conv2d", "conv3d", "einsum", "linear", "matmul", "mm",
+    "mv", "tensordot",
+)  # fmt: skip

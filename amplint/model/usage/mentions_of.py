@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_sites import names_of
+from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.access_paths import word_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.syntax import ir
@@ -50,8 +51,18 @@ def near_scalers(module: Module) -> Nodes:
 
 
 def near_regions(module: Module) -> Nodes:
-    """The nodes near every construction of an autocast object."""
-    return module.whole.near(*module.words(AUTOCAST, *OLD_AUTOCAST))
+    """The nodes near every construction of an autocast object, and every mention of what keeps or gives one."""
+    return module.whole.near(*module.once(_words_of_regions))
+
+
+def _words_of_regions(module: Module) -> tuple[str, ...]:
+    words = set(module.words(AUTOCAST, *OLD_AUTOCAST))
+    for value in module.meaning(AUTOCAST, *OLD_AUTOCAST):
+        function, statement = ir.function_of(value), ir.statement_of(value)
+        if function is not None and (function.is_generator or returned(function)):
+            words.add(function.name)
+        words |= {ir.last_name(each) for each in statement.targets} if isinstance(statement, ir.Assign) else set()
+    return tuple(sorted(words - {""}))
 
 
 def near_definition(module: Module, what: ir.Function | ir.Class) -> Nodes:

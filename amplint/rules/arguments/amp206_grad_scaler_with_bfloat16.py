@@ -55,7 +55,8 @@ from amplint.model.inference.formulas import Formula, both, possible
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region, regions
-from amplint.model.regions.training_regions import Entered, runs_in, trained
+from amplint.model.regions.openers import Open
+from amplint.model.regions.training_regions import runs_in, trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.queries import is_false
@@ -88,7 +89,7 @@ def check(module: Module) -> Iterator[Finding]:
     if not scaled or not all(is_bfloat16(module, each) for each in every):
         return
     cast = _bfloat16_parameters(module) if not every else None
-    found: dict[int, tuple[ir.Call, list[Entered]]] = {}
+    found: dict[int, tuple[ir.Call, list[Open]]] = {}
     for each in scaled:
         made = constructions(module, receiver(each.event))
         if not made or each.unseen or not (each.entered or cast):

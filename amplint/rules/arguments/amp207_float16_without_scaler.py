@@ -54,7 +54,8 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.model.inference.formulas import both, possible
 from amplint.model.inference.value_sets import decided
-from amplint.model.regions.training_regions import Entered, Trained, runs_in, trained
+from amplint.model.regions.openers import Open
+from amplint.model.regions.training_regions import Trained, runs_in, trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.text_scan import code_of, has
 from amplint.model.torch_facts.deprecated_names import scaler_for
@@ -114,7 +115,7 @@ def _of_sklearn(module: Module, call: ir.Call) -> Iterator[str]:
             yield ir.last_name(target)
 
 
-def _judge(module: Module, found: Trained, entered: Entered) -> Finding | None:
+def _judge(module: Module, found: Trained, entered: Open) -> Finding | None:
     if not can_be_float16(module, entered.region):
         return None
     known, backward = decided(module), found.event.call

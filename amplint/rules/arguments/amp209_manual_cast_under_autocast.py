@@ -43,11 +43,13 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.model.inference.dtypes import HALF
-from amplint.model.inference.formulas import possible
+from amplint.model.inference.formulas import TRUE, possible
 from amplint.model.inference.value_sets import decided
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.autocast_objects import opened_by, regions
+from amplint.model.objects.autocast_objects import regions
+from amplint.model.regions.regions_at import regions_at
 from amplint.model.syntax import ir
+from amplint.model.syntax.nesting import upwards
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
 from amplint.model.torch_facts.autocast_ops import OP_LISTS
@@ -98,16 +100,12 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _in_region(module: Module, call: ir.Call) -> bool:
-    """Whether a with statement round a call opens a region that isn't off, the innermost of the regions round it."""
-    up: ir.Node | None = ir.statement_of(call).parent
-    while isinstance(up, ir.Statement) and not isinstance(up, (ir.Function, ir.Class)):
-        if isinstance(up, ir.If):
-            return False  # it may be for where autocast is off
-        opened = opened_by(module, up) if isinstance(up, ir.With) else []
-        if opened:
-            return not is_false(opened[-1].enabled)
-        up = up.parent
-    return False
+    """Whether a `with` round a call surely opens a region that isn't off, with no test in between."""
+    found = next((each for each in regions_at(module, call) if each.site is None), None)
+    if found is None or found.when != TRUE or not isinstance(found.at, ir.With) or is_false(found.region.enabled):
+        return False
+    tests = (each for each in upwards(ir.statement_of(call)) if isinstance(each.parent, ir.If))
+    return not any(found.at in upwards(each.parent) for each in tests if isinstance(each.parent, ir.If))
 
 
 def _meets_region(module: Module, cast: Cast) -> bool:

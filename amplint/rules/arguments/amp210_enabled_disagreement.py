@@ -57,8 +57,9 @@ from amplint.model.calls.external_calls import bases_in_sight
 from amplint.model.inference.formulas import FALSE, TRUE, Formula, World, both, likely, negated, possible, present
 from amplint.model.inference.value_sets import decided, is_vague
 from amplint.model.objects.autocast_objects import Region
-from amplint.model.regions.regions_at import around
-from amplint.model.regions.training_regions import Entered, Trained, may_be_region, runs_in, trained
+from amplint.model.regions.openers import Open, may_be_region
+from amplint.model.regions.regions_at import enabled_at
+from amplint.model.regions.training_regions import Trained, runs_in, trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import upwards
 from amplint.registry.rule import Rule
@@ -110,7 +111,7 @@ def check(module: Module) -> Iterator[Finding]:
                 yield finding
 
 
-def _scaled(module: Module, found: Trained, entered: Entered) -> Finding | None:
+def _scaled(module: Module, found: Trained, entered: Open) -> Finding | None:
     """A region round a loss that is scaled by a scaler which can be off."""
     scaler, known = receiver(found.event), decided(module)
     made = constructions(module, scaler)
@@ -141,7 +142,7 @@ def _scaled(module: Module, found: Trained, entered: Entered) -> Finding | None:
     )
 
 
-def _plain(module: Module, found: Trained, entered: Entered) -> Finding | None:
+def _plain(module: Module, found: Trained, entered: Open) -> Finding | None:
     """A region round a loss whose backward is plain in the arm in which there is no scaler."""
     known = decided(module)
     if found.scaled or not can_be_float16(module, entered.region):
@@ -243,7 +244,7 @@ def _fix(module: Module, region: Region, made: list[ir.Call]) -> tuple[Fix | Non
 
 def _may_be_inside(module: Module, region: Region) -> str | None:
     """The region that another one may run in, in words; None where nothing in sight says that there is one."""
-    outer = next(around(module).inside(region.call), None)
+    outer = next(iter(enabled_at(module, region.call)), None)
     if outer is not None:
         return f"the region of {module.line(outer.region.call)}"
     function = ir.function_of(region.call)

@@ -45,7 +45,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Fix, Severity
-from amplint.model.half.eval_values import Given, Seen
+from amplint.model.half.observations import Given, Seen
 from amplint.model.inference.tensor_types import NUMBER
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule

@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.inherited_arguments import module_name
-from amplint.model.half.eval_values import Given, Seen
+from amplint.model.half.observations import Given, Seen
 from amplint.model.inference.tensor_types import HALF, NUMBER, Kind
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule

@@ -45,9 +45,9 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.disabled_region import switched_off, wrapped
 from amplint.model.half.analysis import half
-from amplint.model.half.eval_values import Seen
+from amplint.model.half.autocast_context import Autocast
+from amplint.model.half.observations import Seen
 from amplint.model.inference.tensor_types import FLOAT32
-from amplint.model.regions.context_at import ON
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import SPELLINGS
@@ -81,7 +81,7 @@ def check(module: Module) -> Iterator[Finding]:
         fix, withheld = _fix(module, seen)
         yield rule.finding(
             module.span(seen.node),
-            f"autocast casts {shown(module, cast)} back to {' or '.join(sorted(seen.where.low, reverse=True))} for "
+            f"autocast casts {shown(module, cast)} back to {' or '.join(sorted(seen.autocast.low, reverse=True))} for "
             f"{seen.spelling}, so that the cast to float32 does nothing; compute it in a region with enabled=False",
             fix=fix,
             withheld=withheld,
@@ -91,7 +91,11 @@ def check(module: Module) -> Iterator[Finding]:
 def _casts_down(seen: Seen) -> bool:
     """Whether the region casts the op's operands to half, on every device that it can be for."""
     ops = SPELLINGS[seen.spelling].ops
-    return seen.where.state == ON and bool(seen.where.low) and all(each is Cast.LOW for each in seen.where.casts(ops))
+    return (
+        seen.autocast.state == Autocast.ON
+        and bool(seen.autocast.low)
+        and all(each is Cast.LOW for each in seen.autocast.casts(ops))
+    )
 
 
 def _serves_nothing_else(module: Module, cast: ir.Value, undone: set[int]) -> bool:
@@ -117,13 +121,13 @@ def _above(value: ir.Value) -> Iterator[ir.Value]:
 def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
     """Put the statement into an island."""
     statement = ir.statement_of(seen.node)
-    if len(seen.where.devices) != 1:
+    if len(seen.autocast.devices) != 1:
         return None, "which device the region is for is not in sight"
     if any(kind.what != FLOAT32 for _, kind in seen.tensors()) or not _is_all_written(module, seen):
         return None, "an operand is not known to be float32: outside autocast a product of two dtypes raises"
     if not isinstance(statement, (ir.Assign, ir.Expr, ir.Return)):
         return None, "it stands in the head of a compound statement"
-    header = switched_off(module, f'"{seen.where.devices[0]}"')
+    header = switched_off(module, f'"{seen.autocast.devices[0]}"')
     if header is None:
         return None, "torch is not imported by its name, or a release that the project admits has no `torch.autocast`"
     edits = wrapped(module, statement, header)

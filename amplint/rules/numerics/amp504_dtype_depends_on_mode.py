@@ -54,10 +54,10 @@ from amplint.model.inference.value_sets import decided, is_off
 from amplint.model.inference.values import Test
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.autocast_objects import opened_by, regions
+from amplint.model.objects.autocast_objects import regions
+from amplint.model.regions.regions_at import regions_at
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import block_leaves
-from amplint.model.syntax.nesting import upwards
 from amplint.model.syntax.queries import Nodes, is_false
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.module_casts import cast_to
@@ -176,12 +176,7 @@ def _has_half(module: Module) -> bool:
 
 def _is_switched_off(module: Module, node: ir.Node) -> bool:
     """Whether a node stands in a region that is switched off."""
-    return any(
-        is_false(region.enabled)
-        for each in upwards(ir.statement_of(node))
-        if isinstance(each, ir.With)
-        for region in opened_by(module, each)
-    )
+    return any(each.site is None and is_false(each.region.enabled) for each in regions_at(module, node))
 
 
 # --- casts ------------------------------------------------------------------------------------------------------------

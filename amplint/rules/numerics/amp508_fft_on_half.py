@@ -41,9 +41,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
-from amplint.model.half.eval_values import Given, Seen
+from amplint.model.half.autocast_context import Autocast
+from amplint.model.half.observations import Given, Seen
 from amplint.model.inference.tensor_types import HALF
-from amplint.model.regions.context_at import ON, SOMEWHERE
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
 from amplint.model.torch_facts.op_spellings import SPELLINGS
@@ -70,9 +70,15 @@ def check(module: Module) -> Iterator[Finding]:
     """Each Fourier transform of a half tensor."""
     done: set[int] = set()
     for seen in met(module, _TRANSFORMS):
-        casts = seen.where.casts(SPELLINGS[seen.spelling].ops) if seen.where.state == ON else []
+        casts = seen.autocast.casts(SPELLINGS[seen.spelling].ops) if seen.autocast.state == Autocast.ON else []
         value, kind = seen.operands[0] if seen.operands else (None, None)
-        if value is None or kind is None or kind.what != HALF or seen.where.state == SOMEWHERE or seen.node.id in done:
+        if (
+            value is None
+            or kind is None
+            or kind.what != HALF
+            or seen.autocast.state == Autocast.UNKNOWN
+            or seen.node.id in done
+        ):
             continue
         if any(each is Cast.FLOAT32 for each in casts) or _has_window(seen) or is_caught(module, seen.node):
             continue

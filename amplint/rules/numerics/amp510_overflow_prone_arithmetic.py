@@ -42,7 +42,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.base.findings import Finding, Severity
-from amplint.model.half.eval_values import Given, Seen
+from amplint.model.half.observations import Given, Seen
 from amplint.model.syntax import ir
 from amplint.registry.rule import Rule
 from amplint.rules.shared.half_ops import ZERO_FLOAT16, met, shown, up

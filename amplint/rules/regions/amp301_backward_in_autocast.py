@@ -49,7 +49,16 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
 from amplint.registry.rule import Rule
-from amplint.rules.shared.in_region import BACKWARD, bare_functions, cause, fix, has_island, inside, region_line, stale
+from amplint.rules.shared.in_region import (
+    BACKWARD,
+    bare_functions,
+    cause,
+    fix,
+    has_disabled_part,
+    inside,
+    region_line,
+    stale,
+)
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -64,7 +73,7 @@ def check(module: Module) -> Iterator[Finding]:
     """Each backward that a path reaches inside a region."""
     for found in inside(module, BACKWARD):
         offered, withheld = fix(module, found)
-        differs = has_island(module, found) or any(True for _ in bare_functions(module))
+        differs = has_disabled_part(module, found) or any(True for _ in bare_functions(module))
         again = stale(module, found.region)  # a step may be reported here, as of the same cause
         also = f", and {again.said(module)}" if again is not None else ""
         yield rule.finding(

@@ -49,10 +49,11 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Fix, Severity
 from amplint.fixes.region_end import Refused, extend_region
-from amplint.model.half.eval_values import Seen
+from amplint.model.half.autocast_context import Autocast
+from amplint.model.half.observations import Seen
 from amplint.model.inference.tensor_types import HALF, TENSOR, UNKNOWN
+from amplint.model.names.grad_mode import without_gradients
 from amplint.model.objects.amp_objects import objects
-from amplint.model.regions.context_at import OUTSIDE
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.op_spellings import LOSSES
 from amplint.registry.rule import Rule
@@ -73,7 +74,6 @@ _BY_INDEX = ("cross_entropy", "nll_loss", "multi_margin_loss")
 # Words of files whose targets may be probabilities, which are float32.
 _SOFT = ("mixup", "Mixup", "MixUp", "cutmix", "CutMix", "one_hot", "soft_target", "SoftTarget", "soft_label")
 _EVALUATES = re.compile(r"(?i)val|eval|test|infer|predict")
-_NO_GRAD = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}
 
 
 @rule.check
@@ -105,7 +105,7 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _is_half(module: Module, seen: Seen) -> bool:
     """Whether a loss outside of every region is half, and its input comes from one."""
-    if seen.where.state != OUTSIDE or not seen.operands:
+    if seen.autocast.state != Autocast.OUTSIDE or not seen.operands:
         return False
     given = seen.operands[0][1]
     if given.what != HALF or not given.region:
@@ -125,15 +125,7 @@ def _without_gradients(module: Module, seen: Seen) -> bool:
         values = ir.values_below(function.body)
         if not any(isinstance(each, ir.Attribute) and each.attr == "backward" for each in values):
             return True
-    up: ir.Node | None = seen.node
-    while up is not None:
-        contexts = [item.context for item in up.items] if isinstance(up, ir.With) else []
-        contexts += up.decorators if isinstance(up, ir.Function) else ()
-        for each in contexts:
-            if module.names.of(each.func if isinstance(each, ir.Call) else each) & _NO_GRAD:
-                return True
-        up = up.parent
-    return False
+    return without_gradients(module, seen.node)
 
 
 def _is_scaled(module: Module, seen: Seen) -> bool:

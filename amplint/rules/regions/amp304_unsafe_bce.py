@@ -53,7 +53,8 @@ from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.names.version_guards import tests_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.regions.cpu_training import does_nothing
-from amplint.model.regions.regions_at import Inside, around
+from amplint.model.regions.openers import Open
+from amplint.model.regions.regions_at import enabled_at
 from amplint.model.syntax import ir
 from amplint.model.syntax.queries import is_false
 from amplint.model.torch_facts.autocast_ops import OP_LISTS, Cast
@@ -108,7 +109,7 @@ def check(module: Module) -> Iterator[Finding]:
     for call in module.whole.near(*words, *words_of(module, keys_made_by(module, *_CLASSES))).calls:
         if len(call.args) < 2 or not _is_loss(module, call):
             continue
-        found = next((each for each in around(module).inside(call) if _raises(module, call, each)), None)
+        found = next((each for each in enabled_at(module, call) if _raises(module, call, each)), None)
         if found is None:
             continue
         fix, title, withheld = _fix(module, call, found)
@@ -140,7 +141,7 @@ def _is_made_by(module: Module, func: ir.Value, classes: set[str]) -> bool:
 # --- where it runs --------------------------------------------------------------------------------------------------
 
 
-def _raises(module: Module, call: ir.Call, found: Inside) -> bool:
+def _raises(module: Module, call: ir.Call, found: Open) -> bool:
     """Whether a way leads to the loss on a device that forbids it."""
     if not _forbidding(module, found) or _is_off_by_default(module, found.region.enabled):
         return False
@@ -156,7 +157,7 @@ def _is_off_by_default(module: Module, enabled: ir.Value | None) -> bool:
     return bool(shown) and all(is_false(each.value) for each in shown)
 
 
-def _forbidding(module: Module, found: Inside) -> set[str]:
+def _forbidding(module: Module, found: Open) -> set[str]:
     if does_nothing(module, found.region):
         return set()
     return {
@@ -186,7 +187,7 @@ def _is_on_cpu(value: ir.Value) -> bool:
 # --- the logits -----------------------------------------------------------------------------------------------------
 
 
-def _fix(module: Module, call: ir.Call, found: Inside) -> tuple[Fix | None, str, str | None]:
+def _fix(module: Module, call: ir.Call, found: Open) -> tuple[Fix | None, str, str | None]:
     """The fix, what to do in words, and why there is none."""
     edits = _with_logits(module, call)
     if edits is not None:
@@ -289,7 +290,7 @@ def _reads_the_same(module: Module, logits: ir.Value, made: ir.Value, value: ir.
 # --- the island -----------------------------------------------------------------------------------------------------
 
 
-def _in_island(module: Module, call: ir.Call, found: Inside) -> list[Edit] | None:
+def _in_island(module: Module, call: ir.Call, found: Open) -> list[Edit] | None:
     """The statement of the loss in an island, its inputs in float32."""
     statement = ir.statement_of(call)
     if not isinstance(statement, (ir.Assign, ir.AugAssign, ir.Expr, ir.Return)):

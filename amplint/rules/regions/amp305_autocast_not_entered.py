@@ -49,7 +49,7 @@ from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.statements import removed
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import region_of, regions
-from amplint.model.regions.regions_at import around
+from amplint.model.regions.regions_at import enabled_at
 from amplint.model.regions.training_regions import Trained, trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
@@ -127,7 +127,7 @@ def _alone(module: Module, statement: ir.Expr) -> Finding:
 def _regions_of(module: Module, loss: Trained) -> list[ir.Call]:
     """The regions that a loss comes out of: in its function, or round the calls that lead to it."""
     found = [each.region for each in loss.entered]
-    found += [each.region for each in around(module).inside(loss.event.call)]
+    found += [each.region for each in enabled_at(module, loss.event.call)]
     return [each.call for each in found if not is_false(each.enabled)]
 
 

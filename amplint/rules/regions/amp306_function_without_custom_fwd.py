@@ -68,7 +68,8 @@ from amplint.fixes.inherited_arguments import module_name
 from amplint.model.calls.external_calls import local_class
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.objects.autocast_objects import region_of
-from amplint.model.regions.regions_at import Inside, around
+from amplint.model.regions.openers import Open
+from amplint.model.regions.regions_at import enabled_at
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
 from amplint.model.syntax.queries import assigned
@@ -187,13 +188,13 @@ def _under_autocast(module: Module, function: _Function, applied: list[ir.Call])
             given = call.positional[index] if index < len(call.positional) else None
             if given is None or call.unpacks("*") or not _is_float32(module, given):
                 continue
-            found = next(around(module).inside(call), None)
+            found = next(iter(enabled_at(module, call)), None)
             if found is not None:
                 yield _finding(module, function, found, name)
                 return
 
 
-def _finding(module: Module, function: _Function, found: Inside, name: str) -> Finding:
+def _finding(module: Module, function: _Function, found: Open, name: str) -> Finding:
     fix, withheld = _fix(module, function)
     missing = "`custom_bwd` is" if function.fwd is not None else "`custom_fwd` and `custom_bwd` are"
     return rule.finding(

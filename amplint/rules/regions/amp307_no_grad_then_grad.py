@@ -56,15 +56,18 @@ from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.statements import line_behind, says_the_same
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import CLIPS, events
-from amplint.model.inference.formulas import contradict
+from amplint.model.inference.formulas import TRUE, contradict
 from amplint.model.inference.value_sets import decided
+from amplint.model.names.grad_mode import GradMode, grad_mode
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.autocast_objects import Region, opened_by, region_of
+from amplint.model.objects.autocast_objects import Region
+from amplint.model.regions.openers import may_switch, openers, opens
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import conditions_round
 from amplint.model.syntax.nesting import exclusive, loops_round, upwards
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
+from amplint.model.torch_facts.grad_modes import NO_GRAD
 from amplint.model.usage.frozen_models import frozen
 from amplint.model.usage.mentions_of import near_regions
 from amplint.registry.rule import Rule
@@ -81,8 +84,6 @@ rule = Rule(
 )
 
 _MENDED = "2.11"
-_WITHOUT = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode"}
-_EITHER = {"torch.set_grad_enabled", "torch.enable_grad", "torch.autograd.enable_grad"}
 _CLEAR = {"torch.clear_autocast_cache", "torch.set_autocast_cache_enabled"}
 _PLAIN = {"builtins.staticmethod", "builtins.classmethod"}
 _TRAINS = ("train", "zero_grad")
@@ -207,8 +208,7 @@ def _regions(module: Module) -> Iterator[tuple[ir.With | ir.Function, ir.Block]]
     """The outermost regions of each function that have a cache, gradients on: a `with`, or a decorated function."""
     for statement in near_regions(module).statements:
         if isinstance(statement, ir.Function):
-            made = [region_of(module, each) for each in statement.decorators if isinstance(each, ir.Call)]
-            if any(each is not None and _has_cache(each) for each in made) and not _is_without(module, statement):
+            if _is_region(module, statement) and not _is_without(module, statement):
                 yield statement, statement.body
         elif isinstance(statement, ir.With) and _opens(module, statement):
             around = [each for each in upwards(statement) if each is not statement and isinstance(each, ir.With)]
@@ -223,7 +223,7 @@ def _regions(module: Module) -> Iterator[tuple[ir.With | ir.Function, ir.Block]]
 
 def _opens(module: Module, statement: ir.With) -> bool:
     """Whether a `with` opens a region that can be on, and has a cache."""
-    return any(_has_cache(each) for each in opened_by(module, statement))
+    return any(_has_cache(each.region) for item in statement.items for each in opens(module, item.context).regions)
 
 
 def _has_cache(region: Region) -> bool:
@@ -233,25 +233,19 @@ def _has_cache(region: Region) -> bool:
 
 
 def _is_region(module: Module, function: ir.Function) -> bool:
-    return any(region_of(module, each) is not None for each in function.decorators if isinstance(each, ir.Call))
+    """Whether a function runs in a region that decorates it, one with a cache."""
+    return any(_has_cache(region) for each in openers(module).decorating(function) for region, _ in each.opens.regions)
 
 
 def _is_without(module: Module, function: ir.Function) -> bool:
     """Whether a function is decorated with `torch.no_grad()` or the like."""
-    return any(
-        module.names.of(each.func if isinstance(each, ir.Call) else each) & (_WITHOUT | _EITHER)
-        for each in function.decorators
-    )
+    return any(grad_mode(module, each) is not None for each in function.decorators)
 
 
 def _grad_mode(module: Module, statement: ir.With) -> str:
     """What a `with` says of gradients: "without", "either" or nothing."""
-    names = {
-        name
-        for item in statement.items
-        for name in module.names.of(item.context.func if isinstance(item.context, ir.Call) else item.context)
-    }
-    return "either" if names & _EITHER else "without" if names & _WITHOUT else ""
+    modes = {grad_mode(module, item.context) for item in statement.items} - {None}
+    return "" if not modes else "without" if modes == {GradMode.OFF} else "either"
 
 
 # --- models ---------------------------------------------------------------------------------------------------------
@@ -325,7 +319,7 @@ def _called_as(call: ir.Call) -> Iterator[tuple[ir.Value, str]]:
 def _runs_as_it_is(module: Module, function: ir.Function) -> bool:
     """Whether a call of a function runs its body, nothing else, and leaves autocast's cache alone."""
     plain = all(
-        module.names.of(each.func if isinstance(each, ir.Call) else each) <= _PLAIN | _WITHOUT
+        module.names.of(each.func if isinstance(each, ir.Call) else each) <= _PLAIN | NO_GRAD
         for each in function.decorators
     )
     return plain and not (function.is_generator or function.is_async or _clears(module, function.body))
@@ -355,12 +349,14 @@ def _outside(
 
 def _hides(module: Module, statement: ir.With) -> bool:
     """Whether a `with` in the region has something of its own to say of autocast."""
-    return any(
-        region is None or region.enabled is not None or region.cache_enabled is not None or region.opaque
-        for item in statement.items
-        if "autocast" in module.text(item.context)
-        for region in [region_of(module, item.context) if isinstance(item.context, ir.Call) else None]
-    )
+    for item in statement.items:
+        found = opens(module, item.context)
+        if any(map(may_switch, found.unseen)):
+            return True
+        for each, when in found.regions:
+            if when != TRUE or each.enabled is not None or each.cache_enabled is not None or each.opaque:
+                return True
+    return False
 
 
 def _trained(module: Module) -> set[str]:

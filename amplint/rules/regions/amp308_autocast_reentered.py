@@ -42,7 +42,8 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
 from amplint.model.calls.external_calls import local_class, local_function
-from amplint.model.objects.autocast_objects import region_of
+from amplint.model.objects.autocast_objects import Region
+from amplint.model.regions.openers import openers
 from amplint.model.syntax import ir
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.mentions_of import near_regions
@@ -64,20 +65,25 @@ rule = Rule(
 def check(module: Module) -> Iterator[Finding]:
     """Each decorator's region that its own function enters again."""
     for function in near_regions(module).functions:
+        # A manager makes a region for each call; what decorates by itself is one object for all.
         regions = [
-            value
-            for value in function.decorators
-            if isinstance(value, ir.Call) and region_of(module, value) is not None
+            each.context
+            for each in openers(module).decorating(function)
+            if not any(_is_a_generators(opening.region) for opening in each.opens.regions)
         ]
-        # The body of these runs outside the region.
-        if regions and not function.is_generator and not function.is_async:
+        if regions:
             if _calls_itself(module, function) or _runs_its_kind(module, function):
                 yield rule.finding(
-                    module.span(regions[0]),
+                    module.span(regions[-1]),
                     f"`{function.name}` enters this one region again while it is active, which leaves autocast as it "
                     "is inside; use `with` in the body",
                     withheld="the body has to move into a `with`",
                 )
+
+
+def _is_a_generators(region: Region) -> bool:
+    function = ir.function_of(region.call)
+    return function is not None and function.is_generator
 
 
 def _calls_itself(module: Module, function: ir.Function) -> bool:

@@ -47,13 +47,14 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Finding, Fix, Severity
 from amplint.fixes.region_end import Refused, begin_region_at, enclosing_with
 from amplint.model.half.analysis import half
-from amplint.model.half.eval_values import Seen, plain_weights
-from amplint.model.regions.context_at import ON, OUTSIDE
+from amplint.model.half.autocast_context import Autocast
+from amplint.model.half.layers import plain_weights
+from amplint.model.half.observations import Seen
 from amplint.model.syntax import ir
 from amplint.model.torch_facts.autocast_ops import Cast
-from amplint.model.torch_facts.op_spellings import LOSSES, SPELLINGS
+from amplint.model.torch_facts.op_spellings import LOSSES, PRODUCTS, SPELLINGS
 from amplint.registry.rule import Rule
-from amplint.rules.shared.half_ops import PRODUCTS, met, shown
+from amplint.rules.shared.half_ops import met, shown
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -80,7 +81,7 @@ def check(module: Module) -> Iterator[Finding]:
     done: set[int] = set()
     for seen in met(module, LOSSES):
         region = _region(module, seen)
-        if region is None or region.id in done or not _holds_nothing_else(module, region, seen.where.region):
+        if region is None or region.id in done or not _holds_nothing_else(module, region, seen.autocast.region):
             continue
         forward = _forward(module, region, seen)
         if forward is None:
@@ -100,9 +101,9 @@ def check(module: Module) -> Iterator[Finding]:
 
 def _region(module: Module, seen: Seen) -> ir.With | None:
     """The `with` of the region in which a loss is computed, in the same function."""
-    if seen.where.state != ON:
+    if seen.autocast.state != Autocast.ON:
         return None
-    found = enclosing_with(seen.node, lambda item: item.context.id == seen.where.region)
+    found = enclosing_with(seen.node, lambda item: item.context.id == seen.autocast.region)
     return found[0] if found is not None else None
 
 
@@ -110,9 +111,9 @@ def _holds_nothing_else(module: Module, region: ir.With, made: int) -> bool:
     """Whether all that the region computes is in sight, and none of it in half precision."""
     computed = {}
     for seen in half(module):
-        if seen.where.region == made:
+        if seen.autocast.region == made:
             ops = SPELLINGS[seen.spelling].ops if seen.spelling in SPELLINGS else ()
-            if Cast.LOW in seen.where.casts(ops):
+            if Cast.LOW in seen.autocast.casts(ops):
                 return False
             computed[seen.node.id] = seen
     return all(
@@ -155,7 +156,9 @@ def _is_view(call: ir.Call) -> bool:
 def _multiplies(module: Module, call: ir.Call) -> bool:
     """Whether a call's function or layer multiplies matrices outside of every region, and opens none."""
     inside = [each for each in half(module) if call.id in each.sites or each.node is call]
-    return any(each.spelling in PRODUCTS for each in inside) and all(each.where.state == OUTSIDE for each in inside)
+    return any(each.spelling in PRODUCTS for each in inside) and all(
+        each.autocast.state == Autocast.OUTSIDE for each in inside
+    )
 
 
 def _fix(module: Module, region: ir.With, forward: ir.Call) -> tuple[Fix | None, str | None]:

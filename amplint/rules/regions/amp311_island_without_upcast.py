@@ -47,12 +47,12 @@ from typing import TYPE_CHECKING
 
 from amplint.base.findings import Finding, Severity
 from amplint.model.half.analysis import half
-from amplint.model.half.eval_values import Seen
+from amplint.model.half.autocast_context import Autocast, is_listed
+from amplint.model.half.observations import Seen
 from amplint.model.inference.tensor_types import FLOAT32, HALF
-from amplint.model.regions.context_at import ISLAND, is_listed
-from amplint.model.torch_facts.op_spellings import SPELLINGS
+from amplint.model.torch_facts.op_spellings import PRODUCTS, SPELLINGS
 from amplint.registry.rule import Rule
-from amplint.rules.shared.half_ops import PRODUCTS, dtype_of, shown, up
+from amplint.rules.shared.half_ops import dtype_of, shown, up
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -72,7 +72,12 @@ def check(module: Module) -> Iterator[Finding]:
     done: set[int] = set()
     for seen in half(module):
         how = SPELLINGS.get(seen.spelling)
-        if seen.where.state != ISLAND or how is None or not is_listed(how.ops, "cuda") or seen.node.id in done:
+        if (
+            seen.autocast.state != Autocast.DISABLED
+            or how is None
+            or not is_listed(how.ops, "cuda")
+            or seen.node.id in done
+        ):
             continue
         halves = [(value, kind) for value, kind in seen.tensors() if kind.what == HALF and kind.region]
         if not halves or any(kind.what == HALF and not kind.region for _, kind in seen.tensors()):

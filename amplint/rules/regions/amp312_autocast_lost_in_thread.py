@@ -53,12 +53,15 @@ from amplint.base.findings import Finding, Severity
 from amplint.model.calls.external_calls import local_class, local_function
 from amplint.model.inference.devices import region_devices
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.autocast_objects import Region, opened_by, region_of
+from amplint.model.objects.autocast_objects import Region
+from amplint.model.regions.regions_at import regions_at
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.nesting import upwards
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import LOCAL
+from amplint.model.torch_facts.grad_modes import NO_GRAD, SET_GRAD
+from amplint.model.torch_facts.modules import RETURNS_ITSELF
 from amplint.model.usage.mentions_of import near_regions
 from amplint.registry.rule import Rule
 
@@ -85,11 +88,11 @@ _POOLS = {
     "multiprocessing.dummy.Pool",
 }
 _HANDS_ON = ("submit", "map", "apply", "apply_async", "map_async", "imap", "starmap")
-# Methods of a module that give the module itself.
-_SAME = ("to", "cuda", "train", "eval", "float", "requires_grad_", "xpu")
+# Methods that give the module itself, in float32 where it was.
+_SAME = {*RETURNS_ITSELF} - {"half", "bfloat16", "type"}
 _LIBRARIES = ("torch.nn.", "torchvision.models.", "timm.", "transformers.", "segmentation_models_pytorch.")
 # Contexts that have nothing to do with autocast.
-_CONTEXTS = ("torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled", "torch.cuda.")
+_CONTEXTS = (*NO_GRAD, *SET_GRAD, "torch.cuda.")
 _FOLLOW = 4
 
 
@@ -120,23 +123,10 @@ def check(module: Module) -> Iterator[Finding]:
 
 
 def _region_round(module: Module, node: ir.Node) -> Region | None:
-    """The innermost region round a node in its function, where it can be on and all its arguments are in sight."""
-    for statement in upwards(ir.statement_of(node)):
-        outer = statement.parent
-        if isinstance(outer, ir.With):
-            opened = opened_by(module, outer)
-            if opened:
-                return _if_on(opened[-1])
-    function = ir.function_of(node)
-    for value in function.decorators if function is not None else ():
-        found = region_of(module, value) if isinstance(value, ir.Call) else None
-        if found is not None:
-            return _if_on(found)
-    return None
-
-
-def _if_on(region: Region) -> Region | None:
-    return None if region.opaque or is_false(region.enabled) else region
+    """The region that surely is open and on round a node in its function, where all its arguments are in sight."""
+    found = [each for each in regions_at(module, node) if each.site is None]
+    first = found[0].region if found else None
+    return None if first is None or first.opaque or is_false(first.enabled) else first
 
 
 # --- what models are made of ----------------------------------------------------------------------------------------

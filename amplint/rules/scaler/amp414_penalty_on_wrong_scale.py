@@ -53,10 +53,10 @@ from amplint.model.inference.value_sets import decided
 from amplint.model.inference.values import values_of
 from amplint.model.names.reaching_definitions import reaching
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.autocast_objects import Region, opened_by
+from amplint.model.objects.autocast_objects import Region
+from amplint.model.regions.regions_at import regions_at
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
-from amplint.model.syntax.nesting import upwards
 from amplint.model.syntax.queries import is_false
 from amplint.registry.rule import Rule
 from amplint.rules.shared.clips import reads_scale
@@ -194,12 +194,8 @@ def _terms(module: Module, loss: ir.Value, seen: set[str]) -> set[str]:
 
 def _is_half(module: Module, value: ir.Value) -> bool:
     """Whether a value is computed in a region that is surely one of float16."""
-    for statement in upwards(ir.statement_of(value)):
-        if isinstance(statement.parent, ir.With):
-            opened = opened_by(module, statement.parent)
-            if opened:
-                return _is_float16(module, opened[0])
-    return False
+    found = [each.region for each in regions_at(module, value) if each.site is None]
+    return bool(found) and all(_is_float16(module, each) for each in found)
 
 
 def _is_float16(module: Module, region: Region) -> bool:

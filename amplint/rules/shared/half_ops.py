@@ -15,14 +15,12 @@ from amplint.model.syntax.ir import Assigned
 
 if TYPE_CHECKING:
     from amplint.model import Module
-    from amplint.model.half.eval_values import Seen
+    from amplint.model.half.observations import Seen
 
 # What half precision holds and what it doesn't (AMP facts measured with torch 2.13).
 LARGEST_FLOAT16 = 65504.0
 LARGEST_BFLOAT16 = 3.3895313892515355e38
 ZERO_FLOAT16 = 2.9802322387695312e-08  # this and less rounds to 0
-# Products of matrices, and what is computed as one: operands of two dtypes raise.
-PRODUCTS = ("linear", "matmul", "mm", "bmm", "conv1d", "conv2d", "conv3d", "einsum", "addmm", "baddbmm")
 _LONG = 40
 
 

@@ -12,13 +12,15 @@ from amplint.fixes.region_end import Refused, enclosing_with, end_region, top_st
 from amplint.model.flow.analysis import flows
 from amplint.model.flow.state import Opened
 from amplint.model.objects.amp_objects import objects
-from amplint.model.objects.autocast_objects import opened_by, region_of
+from amplint.model.objects.autocast_objects import region_of
 from amplint.model.objects.event import Event
+from amplint.model.regions.openers import opens
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Defined
 from amplint.model.syntax.nesting import exclusive, loops_round
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import UNKNOWN
+from amplint.model.torch_facts.op_spellings import PRODUCTS
 from amplint.rules.shared.loop_rounds import comes_later
 
 if TYPE_CHECKING:
@@ -36,9 +38,6 @@ _ELEMENTWISE = {
 _HOOKS = {
     "register_hook", "register_full_backward_hook", "register_full_backward_pre_hook", "register_backward_hook",
     "register_module_full_backward_hook", "register_multi_grad_hook", "register_post_accumulate_grad_hook",
-}  # fmt: skip
-_PRODUCTS = {
-    "matmul", "mm", "bmm", "mv", "addmm", "baddbmm", "einsum", "linear", "conv1d", "conv2d", "conv3d", "tensordot",
 }  # fmt: skip
 # What can be a model that is given, and what isn't one by its name.
 _HELD = (ir.Name, ir.Attribute)
@@ -241,7 +240,7 @@ def is_product(value: ir.Value) -> bool:
     if not isinstance(value, ir.Call):
         return False
     name = ir.last_name(value.func)
-    return name in _PRODUCTS
+    return name in PRODUCTS
 
 
 def bare_functions(module: Module) -> Iterator[ir.Class]:
@@ -261,14 +260,15 @@ def bare_functions(module: Module) -> Iterator[ir.Class]:
                 yield statement
 
 
-def has_island(module: Module, found: Inside) -> bool:
+def has_disabled_part(module: Module, found: Inside) -> bool:
     """Whether a part of the region is switched off, so that backward inside computes it in another dtype."""
     holder = enclosing_with(found.event.call, lambda item: item.context.id == found.region.at)
     if holder is None:
         return False
     return any(
-        is_false(region.enabled)
+        is_false(opening.region.enabled)
         for statement in ir.walk_statements(holder[0].body, into=False)
         if isinstance(statement, ir.With)
-        for region in opened_by(module, statement)
+        for item in statement.items
+        for opening in opens(module, item.context).regions
     )

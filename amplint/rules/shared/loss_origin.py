@@ -13,12 +13,12 @@ from amplint.model.objects.scaler_holders import holders
 from amplint.model.syntax import ir
 from amplint.model.syntax.control import taken_from
 from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.torch_facts.grad_modes import ENDS_GRADIENTS
 from amplint.rules.shared.scaler_order import Misuse, calls_of
 
 if TYPE_CHECKING:
     from amplint.model import Module
 
-_CUT = ("detach", "item", "data", "shape", "size")
 _MANY = 400
 
 
@@ -40,7 +40,7 @@ class Origin:
         if len(self.values) > _MANY:
             return False
         self.values.append(value)
-        if isinstance(value, ir.Attribute) and value.attr in _CUT:
+        if isinstance(value, ir.Attribute) and value.attr in ENDS_GRADIENTS:
             return True
         if isinstance(value, ir.Name):
             return self._variable(value)

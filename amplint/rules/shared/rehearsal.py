@@ -20,7 +20,7 @@ from amplint.model.syntax.scopes import owner_class
 
 if TYPE_CHECKING:
     from amplint.model import Module
-    from amplint.model.regions.training_regions import Entered
+    from amplint.model.regions.openers import Open
 
 _KEEPS = re.compile(r"(?i)save|checkpoint|state_dict|export|push_to_hub|dump")
 _RANDOM = re.compile(
@@ -82,7 +82,7 @@ def _parts(value: ir.Value | None) -> list[ir.Value | None]:
     return list(value.items) if isinstance(value, ir.Sequence) else [value]
 
 
-def _is_made_up(module: Module, entered: Entered) -> bool:
+def _is_made_up(module: Module, entered: Open) -> bool:
     """Whether all that a region computes with is random, or the same for ever."""
     if not isinstance(entered.at, ir.With):
         return False

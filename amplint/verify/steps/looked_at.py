@@ -10,11 +10,11 @@ from amplint.base.paths import seen_from
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.syntax import ir
+from amplint.model.torch_facts.grad_modes import NO_GRAD
 from amplint.verify.program.program import MAKES, OF_SCALER, STEPS, Code, Step
 from amplint.verify.program.unfollowed import KNOWN
 from amplint.verify.steps.looks import Kind, Look, Looked
 
-_NO_GRADIENTS = {"torch.no_grad", "torch.inference_mode"}
 # What a function is called that trains nothing.
 _INFERS = re.compile(
     r"(?i)eval|valid|test|infer|predict|sampl|generat|demo|encod|embed|extract|export|bench|visuali|render|score|transcrib"
@@ -437,7 +437,7 @@ def _is_inference(code: Code, function: ir.Function) -> bool:
         *(each for one in function.decorators for each in ir.walk_values(one)),
     ]
     return any(
-        bool(code.module.names.of(each) & _NO_GRADIENTS)
+        bool(code.module.names.of(each) & NO_GRAD)
         or (isinstance(each, ir.Call) and isinstance(each.func, ir.Attribute) and each.func.attr == "eval")
         for each in values
     )

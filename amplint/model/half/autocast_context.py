@@ -1,7 +1,8 @@
-"""Where code runs, as far as dtypes go: in no region, in one for these devices and dtypes, in an island, unknown."""
+"""The autocast context of code: no region, one for these devices and dtypes, one that is switched off, or unknown."""
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.inference.devices import region_devices
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from amplint.model import Module
     from amplint.model.flow.state import Opened
 
-OUTSIDE, ON, ISLAND, SOMEWHERE = "outside", "on", "island", "somewhere"
 _BY_BASE = {
     device: {op.partition(".")[0]: cast for op, cast in ops.items()}
     for device, ops in OP_LISTS.items()
@@ -24,14 +24,23 @@ _BY_BASE = {
 }
 
 
-class Where(NamedTuple):
-    """`state`: outside of every region, in one that is on or can be, in a part of one that is switched off, unknown.
+class Autocast(Enum):
+    """How autocast stands: no region is open, the innermost is or can be on, it is off within another, or unknown."""
+
+    OUTSIDE = auto()
+    ON = auto()
+    DISABLED = auto()
+    UNKNOWN = auto()
+
+
+class AutocastContext(NamedTuple):
+    """How autocast stands, and in which region: the value that is entered (0: none).
 
     `devices` and `low` are what the region can be for, and the half dtypes that it can run in (none: not known).
     """
 
-    state: str
-    region: int = 0  # the call that made it
+    state: Autocast
+    region: int = 0
     devices: tuple[str, ...] = ()
     low: frozenset[str] = frozenset()
 
@@ -45,27 +54,30 @@ def is_listed(ops: tuple[str, ...], *devices: str) -> bool:
     return any(op in _BY_BASE[device] for device in devices or _BY_BASE for op in ops)
 
 
-def where(module: Module, opened: tuple[Opened, ...]) -> Where:
-    """Where code runs inside these regions, the last of which is the innermost."""
+def autocast_context(module: Module, opened: tuple[Opened, ...]) -> AutocastContext:
+    """How autocast stands inside these regions, the last of which is the innermost."""
     if not opened:
-        return Where(OUTSIDE)
+        return AutocastContext(Autocast.OUTSIDE)
     last = opened[-1]
     made = module.value_of(last.call)
     region = region_of(module, made) if isinstance(made, ir.Call) else None
     if region is None or region.opaque or does_nothing(module, region):
-        return Where(SOMEWHERE)
+        return AutocastContext(Autocast.UNKNOWN)
     devices = _devices(module, last.call)
     if any(_devices(module, each.call) != devices for each in opened[:-1]):
-        return Where(SOMEWHERE)
+        return AutocastContext(Autocast.UNKNOWN)
     if last.enabled is False:
-        return Where(ISLAND if is_false(region.enabled) else SOMEWHERE, last.call, devices)
+        return AutocastContext(
+            Autocast.DISABLED if is_false(region.enabled) else Autocast.UNKNOWN, last.at or last.call, devices
+        )
     if last.enabled is None and len(opened) > 1 and not _is_on(region):
-        return Where(SOMEWHERE)  # a part that a flag can switch off: `autocast("cuda", enabled=not self.in_float32)`
+        # A part that a flag can switch off: `autocast("cuda", enabled=not self.in_float32)`.
+        return AutocastContext(Autocast.UNKNOWN)
     names = {each.name for each in region_dtypes(module, region)}
     if region.enabled is not None:
         names -= {"float32"}  # it is off there: `enabled=dtype != torch.float32`
     low = frozenset(each for each in names if each is not None) if names <= set(HALF) else frozenset()
-    return Where(ON if devices else SOMEWHERE, last.call, devices, low)
+    return AutocastContext(Autocast.ON if devices else Autocast.UNKNOWN, last.at or last.call, devices, low)
 
 
 def _is_on(region: Region) -> bool:

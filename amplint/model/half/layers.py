@@ -1,0 +1,88 @@
+"""The layers that a file makes: which calls construct one, what lists of them hold, and the dtype of their weights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from amplint.model.calls.external_calls import local_class
+from amplint.model.inference.constructions import constructions
+from amplint.model.inference.dtypes import dtypes
+from amplint.model.inference.tensor_types import FLOAT32, MODULE, UNKNOWN_KIND, Kind
+from amplint.model.syntax import ir
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_DEFAULTS = ("set_default_dtype", "set_default_tensor_type")
+_CASTS = ("half", "bfloat16", "to", "type")
+_LAYER = re.compile(r"torch\.nn\.(modules\.\w+\.)?[A-Z]\w*")
+
+
+def makes_layer(module: Module, call: ir.Call) -> bool:
+    """Whether a call constructs a layer of torch.nn's, or an object of a class of this file."""
+    name = module.names.only(call.func) or ""
+    return bool(_LAYER.fullmatch(name)) or local_class(module, call.func) is not None
+
+
+def plain_weights(module: Module) -> bool:
+    """Whether nothing in the file casts models to half, or changes the default dtype."""
+    return module.once(_plain_weights)
+
+
+def _plain_weights(module: Module) -> bool:
+    return not any(_casts_weights(module, each) for each in module.whole.called(*_DEFAULTS, *_CASTS))
+
+
+def _casts_weights(module: Module, call: ir.Call) -> bool:
+    func = call.func
+    if ir.last_name(func) in _DEFAULTS:
+        return True
+    if not isinstance(func, ir.Attribute):
+        return False
+    if func.attr in ("to", "type") and not any(_may_be_half(module, arg) for arg in call.args):
+        return False
+    if isinstance(func.base, ir.Name) and func.base.name == "self":
+        return True
+    return any(makes_layer(module, each) for each in constructions(module, func.base))
+
+
+def _may_be_half(module: Module, arg: ir.Arg) -> bool:
+    """Whether an argument of `.to` is a dtype other than float32, or one that isn't known."""
+    named = arg.keyword == "dtype" or "dtype" in ir.last_name(arg.value).lower()
+    return any(each.name != FLOAT32 and (named or each.kind == "dtype") for each in dtypes(module, arg.value))
+
+
+def listed_layers(module: Module, kind: Kind) -> Kind:
+    """What the lists of layers hold that a value can be."""
+    found: list[ir.Call] = []
+    for each in kind.made:
+        name = ir.last_name(each.func)
+        inner = _listed(module, each) if name in ("ModuleList", "Sequential") else None
+        if not inner:
+            return UNKNOWN_KIND
+        found += inner
+    return Kind(MODULE, made=tuple(dict.fromkeys(found)))
+
+
+def _listed(module: Module, call: ir.Call) -> list[ir.Call] | None:
+    """The layers that a ModuleList or Sequential is made of; None where one is not in sight."""
+    values = list(_items(call.positional if ir.last_name(call.func) == "Sequential" else _contents(call)))
+    found: list[ir.Call] = []
+    for value in values:
+        made = constructions(module, value)
+        if not made or not all(makes_layer(module, each) for each in made) or call.unpacks("*"):
+            return None
+        found += made
+    return found
+
+
+def _contents(call: ir.Call) -> Sequence[ir.Value]:
+    given = call.positional[0] if call.positional else None
+    return given.items if isinstance(given, ir.Sequence) else [given] if given is not None else ()
+
+
+def _items(values: Sequence[ir.Value]) -> Iterator[ir.Value]:
+    for value in values:
+        yield value.elements[0] if isinstance(value, ir.Comprehension) and len(value.elements) == 1 else value

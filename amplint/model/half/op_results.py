@@ -1,0 +1,96 @@
+"""What torch's operations give for operands of some kinds, in an autocast context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from amplint.model.half.autocast_context import Autocast, AutocastContext, is_listed
+from amplint.model.half.layers import plain_weights
+from amplint.model.half.observations import Given
+from amplint.model.inference.tensor_types import (
+    A_TENSOR,
+    COMPLEX,
+    FLOAT32,
+    FLOAT64,
+    HALF,
+    IN_FLOAT32,
+    INT,
+    LIST,
+    NUMBER,
+    TUPLE,
+    UNKNOWN,
+    UNKNOWN_KIND,
+    WHOLE,
+    Kind,
+    join,
+    promoted,
+    widest,
+)
+from amplint.model.torch_facts.autocast_ops import Cast
+from amplint.model.torch_facts.op_spellings import SPELLINGS, Gives, Spelling
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_FLOATING = (HALF, FLOAT32)
+
+
+def result_of(module: Module, spelling: str, operands: Sequence[Given], place: AutocastContext) -> Kind:
+    """What a spelling gives for its operands in an autocast context."""
+    how = SPELLINGS.get(spelling)
+    kinds = [kind for _, kind in operands]
+    if how is None or (not kinds and how.gives is not Gives.CREATED):
+        return UNKNOWN_KIND
+    if place.state == Autocast.UNKNOWN and is_listed(how.ops):
+        return A_TENSOR
+    if place.state == Autocast.ON:
+        found = [_cast(module, how, cast, kinds, place) for cast in place.casts(how.ops)]
+        result = found[0]
+        for each in found[1:]:
+            result = join(result, each)
+        return result
+    return _own(module, how, kinds)
+
+
+def _cast(module: Module, how: Spelling, cast: Cast | None, kinds: Sequence[Kind], place: AutocastContext) -> Kind:
+    """What autocast's treatment of an op gives."""
+    if cast is None or how.gives is Gives.COMPLEX:
+        return _own(module, how, kinds)
+    tensors = [each for each in kinds if each.what != NUMBER]
+    whats = {each.what for each in tensors}
+    if cast is Cast.LOW:
+        if whats & {FLOAT64, INT, COMPLEX} or not place.low:
+            return A_TENSOR
+        return Kind(HALF, place.low, place.region)
+    if cast is Cast.PROMOTE:
+        floating = [each for each in tensors if each.what != INT]
+        if any(each.what not in _FLOATING or (each.what == HALF and each.names != place.low) for each in floating):
+            return A_TENSOR
+        return widest(floating)
+    if cast is Cast.BANNED or not tensors or FLOAT64 in whats or COMPLEX in whats:
+        return A_TENSOR
+    deciding = tensors if cast is Cast.FLOAT32 else tensors[:1]
+    return IN_FLOAT32 if any(each.what in _FLOATING for each in deciding) else A_TENSOR
+
+
+def _own(module: Module, how: Spelling, kinds: Sequence[Kind]) -> Kind:
+    """What an op gives that no list names."""
+    first = kinds[0] if kinds else UNKNOWN_KIND
+    if how.gives is Gives.PROMOTED:
+        return promoted(kinds[1:] if how.ops == ("where",) else kinds)
+    if how.gives is Gives.NOTHING:
+        return A_TENSOR
+    if how.gives is Gives.WIDEST:
+        return widest(kinds)
+    if how.gives in (Gives.WHOLE, Gives.COMPLEX):
+        return WHOLE if how.gives is Gives.WHOLE else Kind(COMPLEX)
+    if how.gives is Gives.CREATED:
+        return IN_FLOAT32 if plain_weights(module) else A_TENSOR
+    if how.gives is Gives.PAIR:
+        return Kind(TUPLE, items=(first, WHOLE))
+    if how.gives is Gives.PIECES:
+        return Kind(LIST, items=(first if first.is_tensor else UNKNOWN_KIND,))
+    if how.gives is Gives.FLOATING and first.what not in (*_FLOATING, FLOAT64):
+        return A_TENSOR if first.what != UNKNOWN else UNKNOWN_KIND
+    return first if first.is_tensor else UNKNOWN_KIND

@@ -1,0 +1,432 @@
+"""What opens autocast regions: what a context can be, and what is entered round a node in its own function."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from amplint.model.calls.call_graph import CallGraph
+from amplint.model.calls.call_sites import passed
+from amplint.model.inference.formulas import FALSE, TRUE, Formula, both, contradict, either, negated, present
+from amplint.model.inference.value_sets import decided
+from amplint.model.names.reaching_definitions import reaching, returned
+from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.autocast_objects import Region, region_of
+from amplint.model.objects.call_context import CallContext, Callee
+from amplint.model.syntax import ir
+from amplint.model.syntax.ir import Assigned, Other
+
+if TYPE_CHECKING:
+    from amplint.model import Module
+
+_MANAGER = {"contextlib.contextmanager"}
+# Decorators of a function that gives a context which leave what it gives as it is.
+_SAME = {"builtins.staticmethod", "builtins.classmethod", "builtins.property"}
+# What surely is no region; and what one that can't be seen would be called.
+_PLAIN = ("torch.", "contextlib.", "builtins.", "tqdm", "warnings.", "time.")
+_WORDS = re.compile(r"(?i)amp(?![a-km-z])|cast|precision|ctx|context|half|16|32|accelerat|fabric")
+# What a context out of sight is called that may switch regions off.
+_SWITCHES = re.compile(r"(?i)autocast|amp(?![a-z])|fp32|float32|precision")
+_ENTERS = ("enter_context", "__enter__")
+_CLOSES = ("__exit__", "close", "pop_all")
+# Methods that open or close a region by hand.
+BY_HAND = (*_ENTERS, *_CLOSES)
+# Switches the state behind the regions' backs.
+_SETS = re.compile(r"torch\.set_autocast_(\w+_)?enabled")
+_FOLLOW = 8
+
+
+class Opening(NamedTuple):
+    """A region that a context can open, and what has to hold for it to be this one; None: that can't be told."""
+
+    region: Region
+    when: Formula | None
+
+
+class Opens(NamedTuple):
+    """What entering a context does: it opens one of `regions`, or none.
+
+    `unseen` is what else the context can be, as far as that isn't in sight.
+    """
+
+    regions: tuple[Opening, ...] = ()
+    unseen: tuple[ir.Value, ...] = ()
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether one of the regions is opened, whatever the conditions."""
+        told = [each.when for each in self.regions if each.when is not None]
+        whole = bool(told) and len(told) == len(self.regions) and not self.unseen
+        return whole and (TRUE in told or contradict(negated(either(*told))))
+
+
+class Entered(NamedTuple):
+    """A context that is entered round a node: by `at`, a `with`, a function that it decorates, or a call by hand.
+
+    `made` is what has to hold for that, where the node is run.
+    """
+
+    context: ir.Value
+    at: ir.Node
+    opens: Opens
+    made: Formula = TRUE
+
+
+class Openers:
+    """Reads the contexts of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._objects = objects(module)
+        self._calls = module.once(CallGraph)
+        self._decided = decided(module)
+        self._known: dict[int, Opens] = {}
+        self._active: set[int] = set()
+        self._by_hand = _calls_by_hand(module)
+
+    def opens(self, context: ir.Value) -> Opens:
+        """What a context opens where a `with` enters it, or a function is decorated with it."""
+        if context.id not in self._known:
+            with self._objects.within(CallContext()):  # the same for whoever asks
+                found = self._opens(context, _FOLLOW)
+            if self._active:
+                return found  # within a cycle the answer is not yet whole
+            self._known[context.id] = found
+        return self._known[context.id]
+
+    def _opens(self, value: ir.Value, depth: int) -> Opens:
+        if not depth or value.id in self._active:
+            return Opens(unseen=(value,))
+        self._active.add(value.id)
+        found = self._find(value, depth - 1)
+        self._active.discard(value.id)
+        return found
+
+    def _find(self, value: ir.Value, depth: int) -> Opens:
+        if isinstance(value, ir.Constant):
+            return Opens()
+        if isinstance(value, ir.Conditional):
+            test = self._decided.of(value.test)
+            arms = (value.then, test), (value.other, negated(test))
+            return _joined(_under(when, self._opens(arm, depth)) for arm, when in arms)
+        if isinstance(value, ir.Call):
+            region = region_of(self._module, value)
+            if region is not None:
+                return Opens((Opening(region, TRUE),))
+            callee = self._calls.find(value)
+            if callee is not None:
+                return self._called(value, callee, depth)
+        if isinstance(value, ir.Attribute) and (callee := self._calls.find_property(value)) is not None:
+            return self._returned(value, callee.function, depth)
+        if isinstance(value, ir.Name) and (inner := self._only(value)) is not None:
+            return self._opens(inner, depth)
+        found = self._decided.alternatives(value)
+        if len(found) > 1 or found[0].value is not value:
+            return _joined(_under(each.when, self._opens(each.value, depth)) for each in found)
+        return self._several(value, depth)
+
+    def _only(self, name: ir.Name) -> ir.Value | None:
+        """What a variable is assigned where it is read, if that is one thing."""
+        bindings = reaching(self._module.names, name)
+        only = bindings[0] if len(bindings) == 1 else None
+        plain = isinstance(only, Assigned) and isinstance(only.target.parent, (ir.Assign, ir.Walrus))
+        return only.value if plain and isinstance(only, Assigned) else None
+
+    def _several(self, value: ir.Value, depth: int) -> Opens:
+        """What a variable, attribute or parameter opens that is set to several things, each under tests untold."""
+        given: list[ir.Value | None] = [None]
+        if isinstance(value, (ir.Name, ir.Attribute)):
+            sources, bindings = self._objects.sources(value), []
+            if isinstance(value, ir.Name):
+                bindings = reaching(self._module.names, value)
+            only = bindings[0] if len(bindings) == 1 else None
+            if isinstance(only, Other) and isinstance(only.node, ir.Function) and isinstance(value, ir.Name):
+                given = passed(self._module, only.node, value.name) or given
+            elif sources:
+                bound = isinstance(value, ir.Attribute) or all(isinstance(each, Assigned) for each in bindings)
+                given = [*sources, *(() if bound else (None,))]
+        found = _joined(self._opens(each, depth) for each in given if each is not None)
+        unseen = () if None not in given else () if self.is_plain(value) else (value,)
+        untold = tuple(each._replace(when=None) for each in found.regions)
+        return Opens(untold, (*found.unseen, *unseen))
+
+    def is_plain(self, context: ir.Value) -> bool:
+        """Whether a context is one of torch's or Python's own, none of which is a region by another name."""
+        names = self._module.names.of(context.func if isinstance(context, ir.Call) else context)
+        return bool(names) and all(name.startswith(_PLAIN) and not _SETS.fullmatch(name) for name in names)
+
+    # --- functions that give or are a context ------------------------------------------------------------------------
+
+    def _called(self, call: ir.Call, callee: Callee, depth: int) -> Opens:
+        function = callee.function
+        found = Opens(unseen=(call,))
+        if function.name == "__init__" or function.is_async:
+            return found
+        names = [self._module.names.of(each) for each in function.decorators]
+        if function.is_generator and sum(each == _MANAGER for each in names) == 1:
+            others = [each for each in names if each != _MANAGER]
+            found = self._managed(function) if all(each <= _SAME for each in others) else found
+        elif not function.is_generator and all(each <= _SAME for each in names):
+            found = self._returned(call, function, depth)
+        return self._for_call(found, call, callee)
+
+    def _returned(self, value: ir.Value, function: ir.Function, depth: int) -> Opens:
+        """What a function returns."""
+        returns = returned(function)
+        if function.is_generator or not returns:
+            return Opens(unseen=(value,))
+        return _joined(
+            _under(self._decided.inside(each), self._opens(each.value, depth))
+            for each in returns
+            if each.value is not None
+        )
+
+    def _managed(self, function: ir.Function) -> Opens:
+        """What is open where a function that is a `@contextmanager` yields."""
+        suspended = [each for each in ir.values_below(function.body) if isinstance(each, ir.Suspend)]
+        found = []
+        for each in suspended:
+            opened, unseen, _ = self.deciding(each)
+            regions = tuple(Opening(inner.region, inner.when) for inner in opened)
+            found.append(_under(self._decided.inside(each), Opens(regions, unseen)))
+        return _joined(found)
+
+    def _for_call(self, found: Opens, call: ir.Call, callee: Callee) -> Opens:
+        """What a function gives to one call: its parameters are what that one gives for them."""
+        given = self._calls.arguments(call, callee)
+        if given is None:
+            return Opens(tuple(each._replace(when=None) for each in found.regions), found.unseen)
+        filled = (self._filled(each, callee.function, given) for each in found.regions)
+        return Opens(tuple(each for each in filled if each.when != FALSE), found.unseen)
+
+    def _filled(self, opening: Opening, function: ir.Function, given: dict[str, ir.Value | None]) -> Opening:
+        told = True
+
+        def filled(value: ir.Value | None, *, switch: bool = False) -> ir.Value | None:
+            nonlocal told
+            name = self._parameter(value, function)
+            if name is not None and given.get(name) is not None:
+                return given[name]
+            told = told and not (switch and value is not None and self._hangs_on_call(value, function))
+            return value
+
+        region = opening.region
+        region = region._replace(
+            device_type=filled(region.device_type),
+            dtype=filled(region.dtype),
+            enabled=filled(region.enabled, switch=True),
+            cache_enabled=filled(region.cache_enabled),
+        )
+        when = self._replaced(opening.when, function, given) if opening.when is not None else None
+        return Opening(region, when if told else None)
+
+    def _parameter(self, value: ir.Value | None, function: ir.Function) -> str | None:
+        """The name of the parameter that a value is."""
+        bindings = reaching(self._module.names, value) if isinstance(value, ir.Name) else []
+        only = bindings[0] if len(bindings) == 1 else None
+        is_one = isinstance(only, Other) and only.node is function
+        return value.name if is_one and isinstance(value, ir.Name) else None
+
+    def _hangs_on_call(self, value: ir.Value, function: ir.Function) -> bool:
+        """Whether a value is made of a parameter for which not all calls give one thing."""
+        for each in ir.walk_values(value):
+            if isinstance(each, ir.Name) and self._parameter(each, function) is not None:
+                if not self._decided.given(self._module.names.bindings(each)[0], each.name):
+                    return True
+        return False
+
+    def _replaced(self, formula: Formula, function: ir.Function, given: dict[str, ir.Value | None]) -> Formula | None:
+        """A condition in a function for one call; None where what the call gives doesn't decide it."""
+        by: dict[str, Formula] = {}
+        for name, value in given.items():
+            path = self._objects.raw_variable(function.scope, name)
+            for each in formula.facts() if path is not None else ():
+                if each == path and value is not None:
+                    by[each] = self._decided.of(value)
+                elif each == present(path).name and value is not None:
+                    by[each] = self._decided.present(value)
+                elif each.startswith(f"{path} == ") and isinstance(value, ir.Constant):
+                    by[each] = TRUE if each == f"{path} == {value.value!r}" else FALSE
+                elif path in re.findall(r"[\w:]+", each):
+                    return None
+        return _with_facts(formula, by) if by else formula
+
+    # --- what is entered round a node --------------------------------------------------------------------------------
+
+    def entered(self, node: ir.Node) -> list[Entered]:
+        """The contexts that are entered round a node in its function, from the innermost on."""
+        found = [*self._of_withs(node), *self._entered_by_hand(node)]
+        found.sort(key=lambda each: -each.context.id)
+        return [*found, *self._of_decorators(node)]
+
+    def _of_withs(self, node: ir.Node) -> Iterator[Entered]:
+        child, up = node, node.parent
+        while up is not None and not isinstance(up, ir.Function):
+            if isinstance(up, ir.With):
+                contexts = [item.context for item in up.items]
+                if isinstance(child, ir.Value):  # in the header: those before it are open
+                    contexts = contexts[: contexts.index(child)] if child in contexts else []
+                yield from (Entered(each, up, self.opens(each)) for each in contexts)
+            child, up = up, up.parent
+
+    def _of_decorators(self, node: ir.Node) -> Iterator[Entered]:
+        child, up = node, node.parent
+        while up is not None and not isinstance(up, ir.Function):
+            child, up = up, up.parent
+        if isinstance(up, ir.Function) and isinstance(child, ir.Statement):
+            yield from self.decorating(up)
+
+    def decorating(self, function: ir.Function) -> list[Entered]:
+        """The decorators of a function that are contexts, innermost first; generators and coroutines run outside."""
+        if function.is_generator or function.is_async:
+            return []
+        found = [Entered(each, function, self.opens(each)) for each in reversed(function.decorators)]
+        return [each for each in found if each.opens.regions]
+
+    def _entered_by_hand(self, node: ir.Node) -> Iterator[Entered]:
+        function = ir.function_of(node)
+        calls = self._by_hand.get(function.id if function is not None else 0, ())
+        before = [each for each in calls if each.id < node.id]
+        for call in before:
+            if self.sets(call):
+                yield Entered(call, call, Opens(unseen=(call,)))
+            elif isinstance(call.func, ir.Attribute) and call.func.attr in _ENTERS:
+                context = entered_by(call)
+                key = self._objects.key(call.func.base)
+                stack = self._with_of(call, key)
+                if context is None or (stack is not None and not _is_below(node, stack)):
+                    continue
+                ends = [each for each in before if call.id < each.id and self._closes(each, key)]
+                inside = self._decided.inside
+                made = both(inside(call), *(negated(inside(each)) for each in ends))
+                if made != FALSE:
+                    yield Entered(context, call, self.opens(context), made)
+
+    def _with_of(self, node: ir.Node, key: str | None) -> ir.With | None:
+        """The `with` round a node that binds the object with a key."""
+        up = node.parent if key is not None else None
+        while up is not None and not isinstance(up, ir.Function):
+            targets = [item.target for item in up.items] if isinstance(up, ir.With) else []
+            if any(each is not None and self._objects.key(each) == key for each in targets):
+                return up if isinstance(up, ir.With) else None
+            up = up.parent
+        return None
+
+    def _closes(self, call: ir.Call, key: str | None) -> bool:
+        func = call.func
+        return isinstance(func, ir.Attribute) and func.attr in _CLOSES and self._objects.key(func.base) == key
+
+    def sets(self, call: ir.Call) -> bool:
+        """Whether a call sets the state of autocast behind the regions' backs."""
+        return any(_SETS.fullmatch(name) for name in self._module.names.of(call.func))
+
+    def deciding(self, node: ir.Node) -> tuple[list[Open], tuple[ir.Value, ...], Formula]:
+        """The regions of which one decides whether autocast is on at a node, by its own function.
+
+        What may also decide but isn't in sight; and what has to hold for what is round the function to decide.
+        """
+        found: list[Open] = []
+        unseen: list[ir.Value] = []
+        left = TRUE
+        for each in self.entered(node):
+            told = []
+            for region, when in each.opens.regions:
+                if when is not None:
+                    told.append(both(each.made, when))
+                whole = both(left, told[-1]) if when is not None else None
+                if whole != FALSE:
+                    found.append(Open(region, each.context, each.at, whole))
+            left = both(left, negated(either(*told)))
+            unseen += each.opens.unseen
+            if left == FALSE or (each.made == TRUE and each.opens.is_sure) or any(map(may_switch, each.opens.unseen)):
+                return found, tuple(unseen), FALSE
+        return found, tuple(unseen), left
+
+
+class Open(NamedTuple):
+    """A region that is open at a node: what enters it, where, and what has to hold for it to be what decides.
+
+    `site` is the last of the calls that lead from the region to the node's function; None where it is that one's own.
+    """
+
+    region: Region
+    entered: ir.Value
+    at: ir.Node
+    when: Formula | None
+    site: ir.Call | None = None
+
+
+def openers(module: Module) -> Openers:
+    """The reader of a module's contexts."""
+    return module.once(Openers)
+
+
+def opens(module: Module, context: ir.Value) -> Opens:
+    """What a context opens where it is entered."""
+    return openers(module).opens(context)
+
+
+def entered_by(call: ir.Call) -> ir.Value | None:
+    """What a call enters: of `stack.enter_context(region)` its argument, of `region.__enter__()` the region."""
+    if not isinstance(call.func, ir.Attribute) or call.func.attr not in _ENTERS:
+        return None
+    if call.func.attr == "__enter__":
+        return call.func.base
+    return call.positional[0] if call.positional else None
+
+
+def may_switch(context: ir.Value) -> bool:
+    """Whether a context that can't be seen is about precision, going by its name: `with disable_autocast():`."""
+    return any(_SWITCHES.search(ir.last_name(each)) for each in ir.walk_values(context))
+
+
+def may_be_region(module: Module, context: ir.Value) -> bool:
+    """Whether a context that can't be followed may be an autocast region."""
+    if openers(module).is_plain(context):
+        return False
+    return any(_WORDS.search(ir.last_name(each)) for each in ir.walk_values(context))
+
+
+def _calls_by_hand(module: Module) -> dict[int, list[ir.Call]]:
+    """The calls that open or close a context by hand, or set autocast's state, by the ids of their functions."""
+    found: dict[int, list[ir.Call]] = {}
+    sets = ("set_autocast_enabled", "set_autocast_cpu_enabled", "set_autocast_xla_enabled")
+    for call in sorted(module.whole.called(*BY_HAND, *sets), key=lambda each: each.id):
+        function = ir.function_of(call)
+        found.setdefault(function.id if function is not None else 0, []).append(call)
+    return found
+
+
+def _is_below(node: ir.Node, top: ir.Node) -> bool:
+    up: ir.Node | None = node
+    while up is not None and up is not top:
+        up = up.parent
+    return up is top
+
+
+def _under(when: Formula, found: Opens) -> Opens:
+    """What a context opens under one more condition."""
+    if when == FALSE:
+        return Opens()
+    regions = tuple(each if each.when is None else each._replace(when=both(when, each.when)) for each in found.regions)
+    return Opens(tuple(each for each in regions if each.when != FALSE), found.unseen)
+
+
+def _joined(parts: Iterable[Opens]) -> Opens:
+    """What a context opens that is one of several."""
+    parts = list(parts)
+    return Opens(
+        tuple(region for each in parts for region in each.regions),
+        tuple(value for each in parts for value in each.unseen),
+    )
+
+
+def _with_facts(formula: Formula, by: dict[str, Formula]) -> Formula:
+    """A formula with others in the place of some of its facts."""
+    if formula.op == "fact":
+        return by.get(formula.name, formula)
+    parts = [_with_facts(each, by) for each in formula.parts]
+    if formula.op == "not":
+        return negated(parts[0])
+    return (both if formula.op == "and" else either)(*parts)
