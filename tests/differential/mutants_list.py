@@ -107,14 +107,14 @@ FAULTS = (
     Fault(
         "a step leaves no mark on the gradients",
         "flow/transfer.py",
-        '        if event.kind == "step":\n            held = held._replace(used=event.call.id)\n',
-        "",
+        "return state.with_gradients(optimizer, state.gradients_of(optimizer)._replace(used=event.call.id))",
+        "return state",
     ),
     Fault(
         "a direct step of scaled gradients passes",
         "flow/transfer.py",
-        "if held.kind in (GradientKind.SCALED, GradientKind.MIXED):\n            kind",
-        "if held.kind is GradientKind.MIXED:\n            kind",
+        "if held.kind in (GradientKind.SCALED, GradientKind.MIXED):\n        return",
+        "if held.kind is GradientKind.MIXED:\n        return",
     ),
     Fault(
         "a step alone divides nothing",
@@ -143,8 +143,8 @@ FAULTS = (
     Fault(
         "scaled gradients on top of unscaled ones pass the step",
         "flow/transfer.py",
-        "            state = self._over(event, [optimizer], state)\n            last_transition",
-        "            last_transition",
+        "            state = self._over(event, [optimizer], state)\n            state = self._use",
+        "            state = self._use",
     ),
     # --- state ---
     Fault(
