@@ -107,49 +107,59 @@ class Ownership:
         if isinstance(value, ir.Attribute) and value.attr in _CUT:
             return True
         if isinstance(value, ir.Call):
-            func = value.func
-            if isinstance(func, ir.Attribute) and func.attr in _CUT:
-                return True
-            held = state.returned(value)
-            if held is not None and (held.roots or held.whole):
-                roots |= held.roots
-                return held.whole
-            key = self._objects.key(func)
-            if self._calls_model(value, state, roots):
-                return False
-            if key is not None and (model := self._model(key, state)) is not None:
-                roots.add(model)
-                return self._collect_all([arg.value for arg in value.args], state, roots)
-            torchs = all(name.startswith(("torch.", "builtins.")) for name in self._module.names.of(func))
-            scales = isinstance(func, ir.Attribute) and self._objects.is_scaler(func.base) is not None
-            base = func.base if isinstance(func, ir.Attribute) and not torchs and not scales else None
-            parts = [arg.value for arg in value.args] + ([base] if base is not None else [])
-            found = self._collect_all(parts, state, roots)
-            known = torchs or scales or base is not None or self._is_torchs(func)
-            return found and (known or (self._follows and bool(_CRITERION.search(ir.last_name(func)))))
+            return self._collect_call(value, state, roots)
         if isinstance(value, (ir.Name, ir.Attribute)):
-            key = self._objects.key(value)
-            held = state.look_up(key)
-            if key is not None and (model := self._model(key, state)) is not None:
-                roots.add(model)
-                return False  # the model itself, not what it gives
-            if held is not None and (held.roots or held.whole):
-                roots |= held.roots
-                return held.whole
-            made = only_assignment(self._module.names, value) if self._follows and isinstance(value, ir.Name) else None
-            if made is not None:
-                return self._collect(made.value, state, roots)
-            return isinstance(value, ir.Name) and held is None and self._is_input(value)
-        if isinstance(value, ir.Comprehension):  # a penalty: `sum(p.square().sum() for p in model.parameters())`
-            models = {root for clause in value.clauses for root in self._objects.parameters_roots(clause.iter)}
-            roots |= {state.object_of(self._objects.call_context.translate(root)) for root in models - {UNKNOWN}}
-            return bool(models) and UNKNOWN not in models and self._collect_all(list(value.elements), state, roots)
+            return self._collect_variable(value, state, roots)
+        if isinstance(value, ir.Comprehension):
+            return self._collect_penalty(value, state, roots)
         item = self._item(value) if isinstance(value, ir.Subscript) else None
         if item is not None:
             return self._collect(item, state, roots)
         if isinstance(value, (ir.Binary, ir.Unary, ir.Subscript, ir.Sequence, ir.Starred)):
             return self._collect_all(list(value.children()), state, roots)
         return False
+
+    def _collect_call(self, call: ir.Call, state: State, roots: set[str]) -> bool:
+        func = call.func
+        if isinstance(func, ir.Attribute) and func.attr in _CUT:
+            return True
+        held = state.returned(call)
+        if held is not None and (held.roots or held.whole):
+            roots |= held.roots
+            return held.whole
+        key = self._objects.key(func)
+        if self._calls_model(call, state, roots):
+            return False
+        if key is not None and (model := self._model(key, state)) is not None:
+            roots.add(model)
+            return self._collect_all([arg.value for arg in call.args], state, roots)
+        torchs = all(name.startswith(("torch.", "builtins.")) for name in self._module.names.of(func))
+        scales = isinstance(func, ir.Attribute) and self._objects.is_scaler(func.base) is not None
+        base = func.base if isinstance(func, ir.Attribute) and not torchs and not scales else None
+        parts = [arg.value for arg in call.args] + ([base] if base is not None else [])
+        whole = self._collect_all(parts, state, roots)
+        known = torchs or scales or base is not None or self._is_torchs(func)
+        return whole and (known or (self._follows and bool(_CRITERION.search(ir.last_name(func)))))
+
+    def _collect_variable(self, value: ir.Name | ir.Attribute, state: State, roots: set[str]) -> bool:
+        key = self._objects.key(value)
+        held = state.look_up(key)
+        if key is not None and (model := self._model(key, state)) is not None:
+            roots.add(model)
+            return False  # the model itself, not what it gives
+        if held is not None and (held.roots or held.whole):
+            roots |= held.roots
+            return held.whole
+        made = only_assignment(self._module.names, value) if self._follows and isinstance(value, ir.Name) else None
+        if made is not None:
+            return self._collect(made.value, state, roots)
+        return isinstance(value, ir.Name) and held is None and self._is_input(value)
+
+    def _collect_penalty(self, value: ir.Comprehension, state: State, roots: set[str]) -> bool:
+        """A penalty is made of its model: `sum(p.square().sum() for p in model.parameters())`."""
+        models = {root for clause in value.clauses for root in self._objects.parameters_roots(clause.iter)}
+        roots |= {state.object_of(self._objects.call_context.translate(root)) for root in models - {UNKNOWN}}
+        return bool(models) and UNKNOWN not in models and self._collect_all(list(value.elements), state, roots)
 
     def _item(self, value: ir.Subscript) -> ir.Value | None:
         """What a display has under a literal: `losses["aux"]` of `losses = {"aux": ...}`."""
@@ -249,21 +259,25 @@ class Ownership:
         if self.is_alone(state) and (not owned or not optimizer):
             return True if self.is_optimizer(what) else None
         if self.is_optimizer(what):
-            mine = self._owned(what, state)
-            if not optimizer:
-                parts = f"{self._objects.original(what)}."  # `optimizer.first_step`
-                return None if any(each.startswith(parts) for each in self._objects.optimizers) else False
-            if not mine and self._objects.is_item(what):
-                return None  # one of a container's: which of them can't be told
-            if not mine or not owned:
-                return False  # two optimizers own different parameters, unless shown otherwise
-            return None if any(_overlap(one, other) for one in mine for other in owned if one != other) else False
+            return self._optimizer_clears(what, optimizer, owned, state)
         if not owned:
             return None
         what = state.object_of(what)
         if all(_contains(what, root) for root in owned):
             return True
         return None if any(_overlap(what, root) or UNKNOWN in root for root in owned) else False
+
+    def _optimizer_clears(self, what: str, optimizer: str, owned: set[str], state: State) -> bool | None:
+        """The same, of another optimizer; `owned`: what the one owns."""
+        mine = self._owned(what, state)
+        if not optimizer:
+            parts = f"{self._objects.original(what)}."  # `optimizer.first_step`
+            return None if any(each.startswith(parts) for each in self._objects.optimizers) else False
+        if not mine and self._objects.is_item(what):
+            return None  # one of a container's: which of them can't be told
+        if not mine or not owned:
+            return False  # two optimizers own different parameters, unless shown otherwise
+        return None if any(_overlap(one, other) for one in mine for other in owned if one != other) else False
 
     def is_alone(self, state: State) -> bool:
         """Whether there is one optimizer, as far as can be seen."""

@@ -32,7 +32,7 @@ from amplint.model.objects.event import Event
 from amplint.model.objects.terms import Op, path, present
 from amplint.model.syntax import ir
 from amplint.model.torch_facts import grad_scaler
-from amplint.model.torch_facts.grad_scaler import TABLE, Call, Error, Stage
+from amplint.model.torch_facts.grad_scaler import TABLE, Call, Error, Machine, Stage
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -390,9 +390,7 @@ class Transfer:
             return _with_use(event, optimizer, state)
         state = state.met(optimizer) if optimizer else state
         held = state.gradients_of(optimizer)
-        machine = state.machine(scaler)
-        if not optimizer:  # each may be another one: none is there yet
-            machine = machine._replace(per_optimizer=frozenset(each for each in machine.per_optimizer if each[0]))
+        machine = _machine_of(scaler, optimizer, state)
         stage = machine.optimizer_state(optimizer).stage
         is_none = held.kind is GradientKind.NONE and bool(optimizer)
         met = grad_scaler.Gradients.NONE if is_none else grad_scaler.Gradients.FLOAT
@@ -400,11 +398,7 @@ class Transfer:
         if error is not None:
             self._raises(event, scaler, optimizer, error, state)
             return self.switches.off(scaler, state)
-        if stage is Stage.READY and optimizer and (not held.reported or self._is_of_reported_clip(held)):
-            state = self._look_through(event, scaler, optimizer, held, state)
-        elif stage is Stage.UNSCALED:
-            state = self._over(event, [optimizer], state)
-            state = self._use_unscaled(event, scaler, optimizer, held, state)
+        state = self._use(event, scaler, optimizer, stage, state)
         state = state.with_machine(scaler, after).with_transition(scaler, optimizer, event.call.id)
         if not optimizer:
             return state.all_gradients(lambda _, before: before if before.is_empty() else _havoc(before))
@@ -415,6 +409,16 @@ class Transfer:
         if event.kind == "step":
             state = state.with_transition(scaler, ScalerCall.STEP, event.call.id)
         return _with_use(event, optimizer, state)
+
+    def _use(self, event: Event, scaler: str, optimizer: str, stage: Stage, state: State) -> State:
+        """What `unscale_` and `step` say of the gradients that they meet."""
+        held = state.gradients_of(optimizer)
+        if stage is Stage.READY and optimizer and (not held.reported or self._is_of_reported_clip(held)):
+            return self._look_through(event, scaler, optimizer, held, state)
+        if stage is Stage.UNSCALED:
+            state = self._over(event, [optimizer], state)
+            state = self._use_unscaled(event, scaler, optimizer, held, state)
+        return state
 
     def _use_unscaled(self, event: Event, scaler: str, optimizer: str, held: Gradients, state: State) -> State:
         """`step` with gradients that were unscaled before: what became of them since."""
@@ -664,3 +668,11 @@ def _with_use(event: Event, optimizer: str, state: State) -> State:
     if event.kind != "step":
         return state
     return state.with_gradients(optimizer, state.gradients_of(optimizer)._replace(used=event.call.id))
+
+
+def _machine_of(scaler: str, optimizer: str, state: State) -> Machine:
+    """The scaler as it meets an optimizer; of one that is not known each may be another: none is there yet."""
+    machine = state.machine(scaler)
+    if optimizer:
+        return machine
+    return machine._replace(per_optimizer=frozenset(each for each in machine.per_optimizer if each[0]))
