@@ -26,7 +26,7 @@ FAULTS = (
     Fault(
         "what breaks out of a loop is lost",
         "flow/eval_loops.py",
-        "paths.normal += inner.breaks\n            paths.exits += inner.exits",
+        "paths.normal += inner.breaks\n        paths.exits += inner.exits",
         "paths.exits += inner.exits",
     ),
     Fault(
