@@ -174,7 +174,7 @@ FAULTS = (
     Fault(
         "an object's other name is forgotten",
         "flow/state.py",
-        "return held + key[len(name) :]",
+        "return moved(key, name, held)",
         "return key",
     ),
     # --- gradients ---
@@ -285,8 +285,8 @@ FAULTS = (
     Fault(
         "clearing a whole model does not clear its parts",
         "flow/parameter_ownership.py",
-        "if all(_contains(what, root) for root in owned):\n            return True",
-        "if all(_contains(what, root) for root in owned):\n            return what in owned",
+        "if all(contains(what, root) for root in owned):\n            return True",
+        "if all(contains(what, root) for root in owned):\n            return what in owned",
     ),
     Fault(
         "a clip is never told whose gradients it takes",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.objects.access_paths import unnamed_id, unnamed_key, word_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
+from amplint.model.objects.key_parts import item_of
 from amplint.model.objects.terms import Term, literal
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
@@ -121,7 +122,7 @@ class Containers:
             return None
         for place, value in zip(places, held, strict=True):
             if (key := self._objects.key(value)) is not None:
-                self._objects.name_item(f"{base}[{place}]", key)
+                self._objects.name_item(item_of(base, place), key)
         return places
 
     def _is_optimizers(self, item: ir.Value) -> bool:
@@ -229,13 +230,13 @@ class Containers:
         base = self._objects.key(source)
         places = [name or str(number) for number, name in enumerate(names or [None] * len(keys))]
         found = [
-            key or (f"{base}[{place}]" if base is not None else None) for place, key in zip(places, keys, strict=True)
+            key or (item_of(base, place) if base is not None else None) for place, key in zip(places, keys, strict=True)
         ]
         return [each for each in found if each is not None] if None not in found else None
 
     def _some(self, source: ir.Value) -> list[str] | None:
         key = self._objects.key(source)
-        return [f"{key}[{number}]" for number in range(_SOME)] if key is not None else None
+        return [item_of(key, number) for number in range(_SOME)] if key is not None else None
 
     def _display(self, value: ir.Value) -> ir.Value:
         """The display that a variable or attribute is bound to, once, here or where it was passed from."""

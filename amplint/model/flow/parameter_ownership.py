@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import is_grad
-from amplint.model.flow.state import AbstractValue, State, ValueKind, is_part
+from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.names.reaching_definitions import only_assignment, returned
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.key_parts import contains, is_attribute, moved, overlap, owner_of, root_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Other
 from amplint.model.syntax.scopes import UNKNOWN
@@ -74,16 +75,16 @@ class Ownership:
 
     def is_owned(self, key: str) -> bool:
         """Whether an optimizer owns the parameters of an object, whatever its name is bound to."""
-        return any(_overlap(key, root) for root in self._roots)
+        return any(overlap(key, root) for root in self._roots)
 
     def _owned(self, optimizer: str, state: State) -> set[str]:
         known = self._objects
         found = known.owns.get(optimizer)
         if found is None:  # made by a constructor that was followed
             original = known.original(optimizer)
-            inside, instance = original.partition(".")[0], optimizer.rpartition(".")[0]
+            inside, instance = root_of(original), owner_of(optimizer)
             found = known.owns.get(original, set())
-            found = {each.replace(inside, instance, 1) if each.startswith(f"{inside}.") else each for each in found}
+            found = {moved(each, inside, instance) if is_attribute(each, inside) else each for each in found}
         return {state.object_of(known.call_context.translate(each)) for each in found}
 
     # --- what a loss is made of -------------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ class Ownership:
         """The model that a key is one of, or a part of one, as the path knows it."""
         found = state.object_of(key)
         roots = self._roots_in(state)
-        return found if any(_overlap(each, root) for each in {found, key} for root in roots) else None
+        return found if any(overlap(each, root) for each in {found, key} for root in roots) else None
 
     def _roots_in(self, state: State) -> set[str]:
         """The models whose parameters some optimizer owns, as the path knows them; it is asked many times in a row."""
@@ -225,7 +226,7 @@ class Ownership:
         if not owned or UNKNOWN in owned:
             return True if (self.is_alone(state) and not optimizer) or self._is_only_backward else None
         roots = reach.roots
-        if any(_overlap(one, other) for one in owned for other in roots):
+        if any(overlap(one, other) for one in owned for other in roots):
             return True
         return False if reach.whole and roots else None
 
@@ -251,7 +252,7 @@ class Ownership:
             return None
         if what == optimizer or (optimizer and self._wraps(what, optimizer)):
             return True
-        if optimizer.startswith(f"{what}."):
+        if is_attribute(optimizer, what):
             return None  # a part of it: `optimizer.first_step`
         owned = self._owned(optimizer, state) if optimizer else set()
         if self._objects.is_item(what) and not optimizer:
@@ -263,21 +264,21 @@ class Ownership:
         if not owned:
             return None
         what = state.object_of(what)
-        if all(_contains(what, root) for root in owned):
+        if all(contains(what, root) for root in owned):
             return True
-        return None if any(_overlap(what, root) or UNKNOWN in root for root in owned) else False
+        return None if any(overlap(what, root) or UNKNOWN in root for root in owned) else False
 
     def _optimizer_clears(self, what: str, optimizer: str, owned: set[str], state: State) -> bool | None:
         """The same, of another optimizer; `owned`: what the one owns."""
         mine = self._owned(what, state)
         if not optimizer:
-            parts = f"{self._objects.original(what)}."  # `optimizer.first_step`
-            return None if any(each.startswith(parts) for each in self._objects.optimizers) else False
+            original = self._objects.original(what)  # `optimizer.first_step`
+            return None if any(is_attribute(each, original) for each in self._objects.optimizers) else False
         if not mine and self._objects.is_item(what):
             return None  # one of a container's: which of them can't be told
         if not mine or not owned:
             return False  # two optimizers own different parameters, unless shown otherwise
-        return None if any(_overlap(one, other) for one in mine for other in owned if one != other) else False
+        return None if any(overlap(one, other) for one in mine for other in owned if one != other) else False
 
     def is_alone(self, state: State) -> bool:
         """Whether there is one optimizer, as far as can be seen."""
@@ -299,7 +300,7 @@ class Ownership:
     def share(self, optimizer: str, other: str, state: State) -> bool:
         """Whether two optimizers own some of the same parameters."""
         return self._wraps(optimizer, other) or any(
-            _overlap(one, its) for one in self._owned(optimizer, state) for its in self._owned(other, state)
+            overlap(one, its) for one in self._owned(optimizer, state) for its in self._owned(other, state)
         )
 
     def _roots_of(self, subject: ir.Value | None, state: State) -> set[str]:
@@ -329,15 +330,6 @@ class Ownership:
         found = [
             key
             for key in met
-            if (owned := self._owned(key, state)) and any(_overlap(one, other) for one in owned for other in roots)
+            if (owned := self._owned(key, state)) and any(overlap(one, other) for one in owned for other in roots)
         ]
         return (found, True) if found else (met or [""], False)
-
-
-def _overlap(one: str, other: str) -> bool:
-    """Whether two objects are one, or one is a part of the other, going by their keys."""
-    return _contains(one, other) or _contains(other, one)
-
-
-def _contains(whole: str, part: str) -> bool:
-    return part == whole or is_part(part, whole)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from amplint.model.calls.predicates import Predicates
 from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.key_parts import attribute_of, is_named
 from amplint.model.objects.terms import (
     ONE,
     ZERO,
@@ -363,12 +364,12 @@ def _next_to(condition: Term) -> Term | None:
 
 def _is_grad(value: Term) -> bool:
     """Whether a term is the gradient of something."""
-    return value.is_path and value.name.endswith(".grad")
+    return value.is_path and is_named(value.name, "grad")
 
 
 def enabling(scaler: str) -> str:
     """The key under which a path keeps the condition that switches a scaler on."""
-    return f"{scaler}.#enabled"
+    return attribute_of(scaler, "#enabled")
 
 
 def _bases(value: ir.Value) -> Iterator[ir.Value]:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
-from amplint.model.flow.state import is_part
+from amplint.model.objects.key_parts import is_part
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import ifs_round, loop_of, upwards
 from amplint.model.torch_facts.names import AUTOCAST, OLD_AUTOCAST, SCALER
