@@ -26,7 +26,7 @@ FAULTS = (
     Fault(
         "what breaks out of a loop is lost",
         "flow/eval_loops.py",
-        "paths.normal += inner.breaks\n            paths.exits += inner.exits",
+        "paths.normal += inner.breaks\n        paths.exits += inner.exits",
         "paths.exits += inner.exits",
     ),
     Fault(
@@ -107,14 +107,14 @@ FAULTS = (
     Fault(
         "a step leaves no mark on the gradients",
         "flow/transfer.py",
-        '        if event.kind == "step":\n            held = held._replace(used=event.call.id)\n',
-        "",
+        "return state.with_gradients(optimizer, state.gradients_of(optimizer)._replace(used=event.call.id))",
+        "return state",
     ),
     Fault(
         "a direct step of scaled gradients passes",
         "flow/transfer.py",
-        "if held.kind in (GradientKind.SCALED, GradientKind.MIXED):\n            kind",
-        "if held.kind is GradientKind.MIXED:\n            kind",
+        "if held.kind in (GradientKind.SCALED, GradientKind.MIXED):\n        return",
+        "if held.kind is GradientKind.MIXED:\n        return",
     ),
     Fault(
         "a step alone divides nothing",
@@ -143,8 +143,8 @@ FAULTS = (
     Fault(
         "scaled gradients on top of unscaled ones pass the step",
         "flow/transfer.py",
-        "            state = self._over(event, [optimizer], state)\n            last_transition",
-        "            last_transition",
+        "            state = self._over(event, [optimizer], state)\n            state = self._use",
+        "            state = self._use",
     ),
     # --- state ---
     Fault(
@@ -174,7 +174,7 @@ FAULTS = (
     Fault(
         "an object's other name is forgotten",
         "flow/state.py",
-        "return held + key[len(name) :]",
+        "return moved(key, name, held)",
         "return key",
     ),
     # --- gradients ---
@@ -285,8 +285,8 @@ FAULTS = (
     Fault(
         "clearing a whole model does not clear its parts",
         "flow/parameter_ownership.py",
-        "if all(_contains(what, root) for root in owned):\n            return True",
-        "if all(_contains(what, root) for root in owned):\n            return what in owned",
+        "if all(contains(what, root) for root in owned):\n            return True",
+        "if all(contains(what, root) for root in owned):\n            return what in owned",
     ),
     Fault(
         "a clip is never told whose gradients it takes",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.model.objects.access_paths import unnamed_id, unnamed_key, word_of
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext
+from amplint.model.objects.key_parts import item_of
 from amplint.model.objects.terms import Term, literal
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
@@ -54,13 +55,7 @@ class Containers:
 
         `body`: every value of the loop's body.
         """
-        if target.id not in self._in_loops:  # of a name only whether it is the target's matters
-            bound = {each.name: each for each in ir.walk_values(target) if isinstance(each, ir.Name)}
-            self._in_loops[target.id] = (
-                list(bound.values()),
-                [each for each in body if isinstance(each, ir.Name) and each.name in bound],
-            )
-        names, values = self._in_loops[target.id]
+        names, values = self._names_of(target, body)
         indexes = self._indexes(target, source, values)
         if indexes is not None:
             return [Round({}, places) for places in indexes]
@@ -68,6 +63,16 @@ class Containers:
         used = used or (self._in_sight(source) and any(self._is_passed_on(name, values) for name in names))
         aligned = self._aligned(target, source) if used and all(map(self._is_loops, names)) else None
         return [Round(keys, {}) for keys in aligned] if aligned is not None else None
+
+    def _names_of(self, target: ir.Value, body: Iterable[ir.Value]) -> tuple[list[ir.Name], list[ir.Name]]:
+        """The names of a loop's target, and where a loop's body has them."""
+        if target.id not in self._in_loops:  # of a name only whether it is the target's matters
+            bound = {each.name: each for each in ir.walk_values(target) if isinstance(each, ir.Name)}
+            self._in_loops[target.id] = (
+                list(bound.values()),
+                [each for each in body if isinstance(each, ir.Name) and each.name in bound],
+            )
+        return self._in_loops[target.id]
 
     def _is_loops(self, name: ir.Name) -> bool:
         """Whether a variable is bound by loops only."""
@@ -90,32 +95,35 @@ class Containers:
         `for i in range(len(optimizers)): scaler.step(optimizers[i])`.
         """
         asked = [each for each in values if not each.bound]
-        items = [each.parent for each in asked]
-        if not isinstance(target, ir.Name) or not asked or not self._is_loops(target):
-            return None
-        if not all(isinstance(up, ir.Subscript) and up.index is each for up, each in zip(items, asked, strict=True)):
+        items = [each.parent for each in asked if isinstance(each.parent, ir.Subscript) and each.parent.index is each]
+        if not isinstance(target, ir.Name) or not asked or len(items) != len(asked) or not self._is_loops(target):
             return None
         table = self._indexed(source)
         base = self._objects.key(table) if table is not None else None
-        used = (each for each in items if isinstance(each, ir.Subscript) and self._objects.key(each.base) == base)
+        used = (each for each in items if self._objects.key(each.base) == base)
         if table is None or base is None or not any(map(self._is_optimizers, used)):
             return None
-        display = self._display(table)
-        places = [literal(number) for number in range(_SOME)]
-        if isinstance(display, (ir.Sequence, ir.Mapping)) and 0 < len(display.items) <= _MANY:
-            if isinstance(display, ir.Mapping):
-                named = [self._objects.term(key) if key is not None else None for key, _ in display.items]
-                held = [value for _, value in display.items]
-            else:
-                named, held = [literal(number) for number in range(len(display.items))], list(display.items)
-            if None in named or any(isinstance(each, ir.Starred) for each in held):
-                return None
-            places = [each for each in named if each is not None]
-            for place, value in zip(places, held, strict=True):
-                if (key := self._objects.key(value)) is not None:
-                    self._objects.name_item(f"{base}[{place}]", key)
+        places = self._places(table, base)
         own = self._objects.raw_variable(target.scope, target.name)
-        return [{own: place} for place in places]
+        return [{own: place} for place in places] if places is not None else None
+
+    def _places(self, table: ir.Value, base: str) -> list[Term] | None:
+        """The indexes or keys of a container; its items are known by them from here on, where the file shows them."""
+        display = self._display(table)
+        if not isinstance(display, (ir.Sequence, ir.Mapping)) or not 0 < len(display.items) <= _MANY:
+            return [literal(number) for number in range(_SOME)]
+        if isinstance(display, ir.Mapping):
+            named = [self._objects.term(key) if key is not None else None for key, _ in display.items]
+            held = [value for _, value in display.items]
+        else:
+            named, held = [literal(number) for number in range(len(display.items))], list(display.items)
+        places = [each for each in named if each is not None]
+        if len(places) != len(held) or any(isinstance(each, ir.Starred) for each in held):
+            return None
+        for place, value in zip(places, held, strict=True):
+            if (key := self._objects.key(value)) is not None:
+                self._objects.name_item(item_of(base, place), key)
+        return places
 
     def _is_optimizers(self, item: ir.Value) -> bool:
         """Whether an item is used as a scaler or optimizer."""
@@ -164,35 +172,35 @@ class Containers:
         return [{own: key for column in columns for own, key in column[i].items()} for i in range(length)]
 
     def _columns(self, target: ir.Sequence, source: ir.Value) -> list[list[dict[str, str]]] | None:
+        """The names of a target of several, each with what it is round by round, as far as it is an object."""
         names = self._module.names.of(source.func) if isinstance(source, ir.Call) else set()
         if isinstance(source, ir.Call) and names == {"builtins.zip"} and len(source.positional) == len(target.items):
-            found = [self._aligned(one, other) for one, other in zip(target.items, source.positional, strict=True)]
-            known = [each for each in found if each is not None]
-            if not known:
-                return None
-            return known
+            aligned = [self._aligned(one, other) for one, other in zip(target.items, source.positional, strict=True)]
+            return [each for each in aligned if each is not None] or None
         if isinstance(source, ir.Call) and names == {"builtins.enumerate"} and len(target.items) == 2:
             inner = self._aligned(target.items[1], source.positional[0]) if source.positional else None
             return [inner] if inner is not None else None
         if isinstance(source, ir.Call) and isinstance(source.func, ir.Attribute) and source.func.attr == "items":
-            values = self._items(source)
-            last = target.items[-1]
+            values, last = self._items(source), target.items[-1]
             if values is None or not isinstance(last, ir.Name):
                 return None
             own = self._objects.raw_variable(last.scope, last.name)
             return [[{own: key} for key in values]]
         display = self._display(source)
-        if isinstance(display, ir.Sequence):  # pairs
-            rows = [each for each in display.items if isinstance(each, ir.Sequence)]
-            if rows and len(rows) == len(display.items) and all(len(row.items) == len(target.items) for row in rows):
-                return [
-                    [{own: key} for row in rows if (key := self._objects.key(row.items[i])) is not None]
-                    for i, item in enumerate(target.items)
-                    if isinstance(item, ir.Name)
-                    for own in (self._objects.raw_variable(item.scope, item.name),)
-                    if all(self._objects.key(row.items[i]) is not None for row in rows)
-                ] or None
-        return None
+        return self._columns_of_pairs(target, display) if isinstance(display, ir.Sequence) else None
+
+    def _columns_of_pairs(self, target: ir.Sequence, display: ir.Sequence) -> list[list[dict[str, str]]] | None:
+        """The same, of a loop over pairs that are written out."""
+        rows = [each for each in display.items if isinstance(each, ir.Sequence)]
+        if not rows or len(rows) != len(display.items) or any(len(row.items) != len(target.items) for row in rows):
+            return None
+        columns = []
+        for i, item in enumerate(target.items):
+            keys = [self._objects.key(row.items[i]) for row in rows] if isinstance(item, ir.Name) else []
+            if isinstance(item, ir.Name) and None not in keys:
+                own = self._objects.raw_variable(item.scope, item.name)
+                columns.append([{own: key} for key in keys if key is not None])
+        return columns or None
 
     def _items(self, source: ir.Value) -> list[str] | None:
         """The keys of what a loop over `source` takes, one after the other."""
@@ -222,13 +230,13 @@ class Containers:
         base = self._objects.key(source)
         places = [name or str(number) for number, name in enumerate(names or [None] * len(keys))]
         found = [
-            key or (f"{base}[{place}]" if base is not None else None) for place, key in zip(places, keys, strict=True)
+            key or (item_of(base, place) if base is not None else None) for place, key in zip(places, keys, strict=True)
         ]
         return [each for each in found if each is not None] if None not in found else None
 
     def _some(self, source: ir.Value) -> list[str] | None:
         key = self._objects.key(source)
-        return [f"{key}[{number}]" for number in range(_SOME)] if key is not None else None
+        return [item_of(key, number) for number in range(_SOME)] if key is not None else None
 
     def _display(self, value: ir.Value) -> ir.Value:
         """The display that a variable or attribute is bound to, once, here or where it was passed from."""

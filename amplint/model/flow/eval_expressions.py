@@ -26,6 +26,7 @@ from amplint.model.flow.transfer import Transfer
 from amplint.model.names.reaching_definitions import returned
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.call_context import CallContext, Callee
+from amplint.model.objects.key_parts import attribute_of
 from amplint.model.objects.terms import Fact, Op, Term, path, present
 from amplint.model.syntax import ir
 
@@ -390,11 +391,13 @@ class Expressions:
     def _kept(self, callee: Callee, aliases: dict[str, str], state: State) -> State:
         """What a constructor keeps in attributes is the caller's object still."""
         known = self._objects
-        for param in callee.function.params if callee.instance is not None else ():
+        if callee.instance is None:
+            return state
+        for param in callee.function.params:
             attr = known.kept(callee.function, param.name)
             key = aliases.get(known.raw_variable(callee.function.scope, param.name))
             if attr is not None and key is not None:
-                state = state.bind(f"{callee.instance}.{attr}", AbstractValue(ValueKind.OBJECT, key))
+                state = state.bind(attribute_of(callee.instance, attr), AbstractValue(ValueKind.OBJECT, key))
         return state
 
     def _passed(self, value: ir.Value, key: str | None, state: State) -> AbstractValue | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from amplint.model.calls.events import events
 from amplint.model.flow.containers import Containers, Round
@@ -23,6 +23,22 @@ MAX_ROUNDS = 6
 _Run: TypeAlias = Callable[[ir.Block, list[State]], Paths]
 
 
+class _Numbers(NamedTuple):
+    """What is known of a loop's numbers from one iteration to the next.
+
+    `counter` is at 0 in the first one; `advancing` is one more in each, and asked for behind the loop; `neighbour`
+    likewise, and multiples are asked for both of it and of the one behind it. `limits`: the tests that end the loop.
+    `unknown_first`, `unknown_next`: what an iteration computes anew, before the first one and between two.
+    """
+
+    counter: str | None
+    advancing: str | None
+    neighbour: str | None
+    limits: list[ir.Value]
+    unknown_first: list[str]
+    unknown_next: list[str]
+
+
 class Loops:
     """Runs the loops of one function, and of those that it calls."""
 
@@ -37,66 +53,95 @@ class Loops:
 
     def loop(self, loop: ir.For | ir.While, states: list[State]) -> Paths:
         """A loop until nothing new comes round; a for is taken to run at least once."""
-        paths = Paths()
-        # What is computed anew in each iteration would only keep paths apart; flags carry over.
-        assigned = self._objects.assigned_in(loop, flags=False)
-        done: list[State] = []
+        drives = False
         if isinstance(loop, ir.For):
             states = self._expressions.evaluate(loop.iter, states)
             rounds = self._containers.rounds(loop.target, loop.iter, ir.values_below(loop.body))
             picks = rounds is not None and self._picks(loop)
             if rounds is not None and not picks:
                 return self._over_objects(loop, rounds, states)
-        drives = isinstance(loop, ir.For) and (picks or self._drives(loop.iter))
+            drives = picks or self._drives(loop.iter)
         if drives:
             states = [state.havoc() for state in states]
-        seen: set[State] = set()
-        asked = self._asked_numbers(loop)
-        counter, advancing, counts = self._counter(loop, asked), self._advancing(loop), self._counts(loop)
-        counted = {key for key in counts if key in asked}  # what they are before the loop is so in its first iteration
-        limits = self._limits(loop, {*counts, advancing})
-        asked_behind = self._asked_behind(loop) if counts or advancing else set[str]()
-        kept = counts & asked_behind
-        before = advancing if self._module.once(_asks_for_neighbours) else None
-        advancing = advancing if advancing in asked_behind else None
-        todo = self._started(states, [key for key in assigned if key not in counted], counter, limits)
-        assigned = [key for key in assigned if key not in kept and key not in (advancing, before)]
+        return self._until_nothing_new(loop, states, drives)
+
+    def _until_nothing_new(self, loop: ir.For | ir.While, states: list[State], drives: bool) -> Paths:
+        """A loop's iterations; `drives`: each runs code that can't be followed."""
+        paths, numbers = Paths(), self._numbers(loop)
+        todo, seen = self._started(states, numbers), set[State]()
+        done: list[State] = []
         held_back: list[State] = []
         again, once = is_repeated(self._module, loop), runs_once(self._module, loop)
         for is_first in (True, *(False,) * (0 if once else MAX_ROUNDS - 1)):
             if isinstance(loop, ir.While):
-                outcomes = [each for state in todo for each in self._expressions.outcomes(loop.test, state)]
-                done += [each.state.behind_loop(loop.id) for each in outcomes if not each.holds]
-                todo = [each.state for each in outcomes if each.holds]
+                todo, ended = self._tested(loop, todo)
+                done += ended
             if any(state in seen for state in todo):  # another round changes nothing
                 done += held_back
             todo = [state for state in joined(todo) if state not in seen]
             if not todo:
                 break
             seen.update(todo)
-            inner = self._block(loop.body, todo)
-            paths.normal += inner.breaks
-            paths.exits += inner.exits
-            paths.raises += inner.raises
-            left = [*inner.normal, *inner.continues]
+            left = self._iteration(loop, todo, paths)
             if isinstance(loop, ir.For):  # behind it, what the last iteration has bound is still so
-                ends = [_advanced(state, advancing) for state in left] if limits else left
+                ends = [_advanced(state, numbers.advancing) for state in left] if numbers.limits else left
                 behind = [state.havoc() if drives else state.behind_loop(loop.id) for state in ends]
                 (held_back if is_first and again else done).extend(behind)
-            left = [_advanced(state, advancing or before) for state in left]
-            todo = [_at(state.forget(assigned).next_iteration(loop.id), counter, first=False) for state in left]
+            todo = self._next_iteration(loop, left, numbers)
             if drives:
                 todo = [state.havoc() for state in todo]
         paths.then(self._block, loop.orelse, joined([*done, *(_behind_its_round(loop, todo) if once else ())]))
         paths.normal = joined(paths.normal)
         return paths
 
-    def _started(
-        self, states: list[State], assigned: list[str], counter: str | None, limits: list[ir.Value]
-    ) -> list[State]:
+    def _numbers(self, loop: ir.For | ir.While) -> _Numbers:
+        """What is known of a loop's numbers from one iteration to the next."""
+        # What is computed anew in each iteration would only keep paths apart; flags carry over.
+        assigned = self._objects.assigned_in(loop, flags=False)
+        asked = self._asked_numbers(loop)
+        counter, advancing, counts = self._counter(loop, asked), self._advancing(loop), self._counts(loop)
+        limits = self._limits(loop, {*counts, advancing})
+        asked_behind = self._asked_behind(loop) if counts or advancing else set[str]()
+        neighbour = advancing if self._module.once(_asks_for_neighbours) else None
+        advancing = advancing if advancing in asked_behind else None
+        kept = {*(counts & asked_behind), advancing, neighbour}
+        return _Numbers(
+            counter=counter,
+            advancing=advancing,
+            neighbour=neighbour,
+            limits=limits,
+            # What a count is before the loop it is in its first iteration.
+            unknown_first=[key for key in assigned if key not in counts or key not in asked],
+            unknown_next=[key for key in assigned if key not in kept],
+        )
+
+    def _tested(self, loop: ir.While, states: list[State]) -> tuple[list[State], list[State]]:
+        """The states in which a loop's test lets an iteration start, and those in which it ends the loop."""
+        outcomes = [each for state in states for each in self._expressions.outcomes(loop.test, state)]
+        ended = [each.state.behind_loop(loop.id) for each in outcomes if not each.holds]
+        return [each.state for each in outcomes if each.holds], ended
+
+    def _iteration(self, loop: ir.For | ir.While, states: list[State], paths: Paths) -> list[State]:
+        """The states at the end of an iteration; the other ways in which its suite is left are added to the loop's."""
+        inner = self._block(loop.body, states)
+        paths.normal += inner.breaks
+        paths.exits += inner.exits
+        paths.raises += inner.raises
+        return [*inner.normal, *inner.continues]
+
+    @staticmethod
+    def _next_iteration(loop: ir.For | ir.While, states: list[State], numbers: _Numbers) -> list[State]:
+        """The states in which a loop's next iteration starts."""
+        states = [_advanced(state, numbers.advancing or numbers.neighbour) for state in states]
+        return [
+            _at(state.forget(numbers.unknown_next).next_iteration(loop.id), numbers.counter, first=False)
+            for state in states
+        ]
+
+    def _started(self, states: list[State], numbers: _Numbers) -> list[State]:
         """The states in which a loop's first iteration starts: its limits let it through."""
-        states = [_at(state.forget(assigned), counter, first=True) for state in states]
-        for limit in limits:
+        states = [_at(state.forget(numbers.unknown_first), numbers.counter, first=True) for state in states]
+        for limit in numbers.limits:
             states = [self._expressions.conditions.assume(limit, False, state) for state in states]
         return states
 

@@ -97,17 +97,24 @@ def after_scaled(before: Gradients, scaler: str, call: int, sure: bool) -> Gradi
         return before._replace(used=0)
     if kind is GradientKind.PLAIN:
         return before._replace(kind=GradientKind.MIXED, scaler=scaler, used=0) if sure and before.sure else UNKNOWN
-    if kind is GradientKind.SCALED and before.scaler != scaler and before.sure is sure:
-        return Gradients(GradientKind.MIXED, scaler, reported=before.reported)
-    if kind is GradientKind.SCALED and before.scaler != scaler and not sure:
-        return before  # it may be another optimizer's loss that the other scaler scales
+    if kind is GradientKind.SCALED:
+        return _after_scaled_again(before, scaler, call, sure)
     if kind is GradientKind.UNSCALED:
         if not sure or not before.by:
             return UNKNOWN._replace(reported=before.reported)
         return before._replace(kind=GradientKind.OVER, scaler=scaler, origin=call, updated=0)
-    kept = before.updated if kind is GradientKind.SCALED and before.sure and before.scaler == scaler else 0
-    sure = sure or (kind is GradientKind.SCALED and before.sure)
-    return Gradients(GradientKind.SCALED, scaler, call, updated=kept, reported=_reported_of(before), sure=sure)
+    return Gradients(GradientKind.SCALED, scaler, call, reported=_reported_of(before), sure=sure)
+
+
+def _after_scaled_again(before: Gradients, scaler: str, call: int, sure: bool) -> Gradients:
+    """After a backward of a loss times the scale, on top of gradients that are scaled."""
+    if before.scaler != scaler and before.sure is sure:
+        return Gradients(GradientKind.MIXED, scaler, reported=before.reported)
+    if before.scaler != scaler and not sure:
+        return before  # it may be another optimizer's loss that the other scaler scales
+    kept = before.updated if before.sure and before.scaler == scaler else 0
+    sure = sure or before.sure
+    return Gradients(GradientKind.SCALED, scaler, call, updated=kept, reported=before.reported, sure=sure)
 
 
 def _reported_of(before: Gradients) -> int:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.events import is_grad
-from amplint.model.flow.state import AbstractValue, State, ValueKind, is_part
+from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.names.reaching_definitions import only_assignment, returned
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.key_parts import contains, is_attribute, moved, overlap, owner_of, root_of
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Other
 from amplint.model.syntax.scopes import UNKNOWN
@@ -74,16 +75,16 @@ class Ownership:
 
     def is_owned(self, key: str) -> bool:
         """Whether an optimizer owns the parameters of an object, whatever its name is bound to."""
-        return any(_overlap(key, root) for root in self._roots)
+        return any(overlap(key, root) for root in self._roots)
 
     def _owned(self, optimizer: str, state: State) -> set[str]:
         known = self._objects
         found = known.owns.get(optimizer)
         if found is None:  # made by a constructor that was followed
             original = known.original(optimizer)
-            inside, instance = original.partition(".")[0], optimizer.rpartition(".")[0]
+            inside, instance = root_of(original), owner_of(optimizer)
             found = known.owns.get(original, set())
-            found = {each.replace(inside, instance, 1) if each.startswith(f"{inside}.") else each for each in found}
+            found = {moved(each, inside, instance) if is_attribute(each, inside) else each for each in found}
         return {state.object_of(known.call_context.translate(each)) for each in found}
 
     # --- what a loss is made of -------------------------------------------------------------------------------------
@@ -107,49 +108,59 @@ class Ownership:
         if isinstance(value, ir.Attribute) and value.attr in _CUT:
             return True
         if isinstance(value, ir.Call):
-            func = value.func
-            if isinstance(func, ir.Attribute) and func.attr in _CUT:
-                return True
-            held = state.returned(value)
-            if held is not None and (held.roots or held.whole):
-                roots |= held.roots
-                return held.whole
-            key = self._objects.key(func)
-            if self._calls_model(value, state, roots):
-                return False
-            if key is not None and (model := self._model(key, state)) is not None:
-                roots.add(model)
-                return self._collect_all([arg.value for arg in value.args], state, roots)
-            torchs = all(name.startswith(("torch.", "builtins.")) for name in self._module.names.of(func))
-            scales = isinstance(func, ir.Attribute) and self._objects.is_scaler(func.base) is not None
-            base = func.base if isinstance(func, ir.Attribute) and not torchs and not scales else None
-            parts = [arg.value for arg in value.args] + ([base] if base is not None else [])
-            found = self._collect_all(parts, state, roots)
-            known = torchs or scales or base is not None or self._is_torchs(func)
-            return found and (known or (self._follows and bool(_CRITERION.search(ir.last_name(func)))))
+            return self._collect_call(value, state, roots)
         if isinstance(value, (ir.Name, ir.Attribute)):
-            key = self._objects.key(value)
-            held = state.look_up(key)
-            if key is not None and (model := self._model(key, state)) is not None:
-                roots.add(model)
-                return False  # the model itself, not what it gives
-            if held is not None and (held.roots or held.whole):
-                roots |= held.roots
-                return held.whole
-            made = only_assignment(self._module.names, value) if self._follows and isinstance(value, ir.Name) else None
-            if made is not None:
-                return self._collect(made.value, state, roots)
-            return isinstance(value, ir.Name) and held is None and self._is_input(value)
-        if isinstance(value, ir.Comprehension):  # a penalty: `sum(p.square().sum() for p in model.parameters())`
-            models = {root for clause in value.clauses for root in self._objects.parameters_roots(clause.iter)}
-            roots |= {state.object_of(self._objects.call_context.translate(root)) for root in models - {UNKNOWN}}
-            return bool(models) and UNKNOWN not in models and self._collect_all(list(value.elements), state, roots)
+            return self._collect_variable(value, state, roots)
+        if isinstance(value, ir.Comprehension):
+            return self._collect_penalty(value, state, roots)
         item = self._item(value) if isinstance(value, ir.Subscript) else None
         if item is not None:
             return self._collect(item, state, roots)
         if isinstance(value, (ir.Binary, ir.Unary, ir.Subscript, ir.Sequence, ir.Starred)):
             return self._collect_all(list(value.children()), state, roots)
         return False
+
+    def _collect_call(self, call: ir.Call, state: State, roots: set[str]) -> bool:
+        func = call.func
+        if isinstance(func, ir.Attribute) and func.attr in _CUT:
+            return True
+        held = state.returned(call)
+        if held is not None and (held.roots or held.whole):
+            roots |= held.roots
+            return held.whole
+        key = self._objects.key(func)
+        if self._calls_model(call, state, roots):
+            return False
+        if key is not None and (model := self._model(key, state)) is not None:
+            roots.add(model)
+            return self._collect_all([arg.value for arg in call.args], state, roots)
+        torchs = all(name.startswith(("torch.", "builtins.")) for name in self._module.names.of(func))
+        scales = isinstance(func, ir.Attribute) and self._objects.is_scaler(func.base) is not None
+        base = func.base if isinstance(func, ir.Attribute) and not torchs and not scales else None
+        parts = [arg.value for arg in call.args] + ([base] if base is not None else [])
+        whole = self._collect_all(parts, state, roots)
+        known = torchs or scales or base is not None or self._is_torchs(func)
+        return whole and (known or (self._follows and bool(_CRITERION.search(ir.last_name(func)))))
+
+    def _collect_variable(self, value: ir.Name | ir.Attribute, state: State, roots: set[str]) -> bool:
+        key = self._objects.key(value)
+        held = state.look_up(key)
+        if key is not None and (model := self._model(key, state)) is not None:
+            roots.add(model)
+            return False  # the model itself, not what it gives
+        if held is not None and (held.roots or held.whole):
+            roots |= held.roots
+            return held.whole
+        made = only_assignment(self._module.names, value) if self._follows and isinstance(value, ir.Name) else None
+        if made is not None:
+            return self._collect(made.value, state, roots)
+        return isinstance(value, ir.Name) and held is None and self._is_input(value)
+
+    def _collect_penalty(self, value: ir.Comprehension, state: State, roots: set[str]) -> bool:
+        """A penalty is made of its model: `sum(p.square().sum() for p in model.parameters())`."""
+        models = {root for clause in value.clauses for root in self._objects.parameters_roots(clause.iter)}
+        roots |= {state.object_of(self._objects.call_context.translate(root)) for root in models - {UNKNOWN}}
+        return bool(models) and UNKNOWN not in models and self._collect_all(list(value.elements), state, roots)
 
     def _item(self, value: ir.Subscript) -> ir.Value | None:
         """What a display has under a literal: `losses["aux"]` of `losses = {"aux": ...}`."""
@@ -184,7 +195,7 @@ class Ownership:
         """The model that a key is one of, or a part of one, as the path knows it."""
         found = state.object_of(key)
         roots = self._roots_in(state)
-        return found if any(_overlap(each, root) for each in {found, key} for root in roots) else None
+        return found if any(overlap(each, root) for each in {found, key} for root in roots) else None
 
     def _roots_in(self, state: State) -> set[str]:
         """The models whose parameters some optimizer owns, as the path knows them; it is asked many times in a row."""
@@ -215,7 +226,7 @@ class Ownership:
         if not owned or UNKNOWN in owned:
             return True if (self.is_alone(state) and not optimizer) or self._is_only_backward else None
         roots = reach.roots
-        if any(_overlap(one, other) for one in owned for other in roots):
+        if any(overlap(one, other) for one in owned for other in roots):
             return True
         return False if reach.whole and roots else None
 
@@ -241,7 +252,7 @@ class Ownership:
             return None
         if what == optimizer or (optimizer and self._wraps(what, optimizer)):
             return True
-        if optimizer.startswith(f"{what}."):
+        if is_attribute(optimizer, what):
             return None  # a part of it: `optimizer.first_step`
         owned = self._owned(optimizer, state) if optimizer else set()
         if self._objects.is_item(what) and not optimizer:
@@ -249,21 +260,25 @@ class Ownership:
         if self.is_alone(state) and (not owned or not optimizer):
             return True if self.is_optimizer(what) else None
         if self.is_optimizer(what):
-            mine = self._owned(what, state)
-            if not optimizer:
-                parts = f"{self._objects.original(what)}."  # `optimizer.first_step`
-                return None if any(each.startswith(parts) for each in self._objects.optimizers) else False
-            if not mine and self._objects.is_item(what):
-                return None  # one of a container's: which of them can't be told
-            if not mine or not owned:
-                return False  # two optimizers own different parameters, unless shown otherwise
-            return None if any(_overlap(one, other) for one in mine for other in owned if one != other) else False
+            return self._optimizer_clears(what, optimizer, owned, state)
         if not owned:
             return None
         what = state.object_of(what)
-        if all(_contains(what, root) for root in owned):
+        if all(contains(what, root) for root in owned):
             return True
-        return None if any(_overlap(what, root) or UNKNOWN in root for root in owned) else False
+        return None if any(overlap(what, root) or UNKNOWN in root for root in owned) else False
+
+    def _optimizer_clears(self, what: str, optimizer: str, owned: set[str], state: State) -> bool | None:
+        """The same, of another optimizer; `owned`: what the one owns."""
+        mine = self._owned(what, state)
+        if not optimizer:
+            original = self._objects.original(what)  # `optimizer.first_step`
+            return None if any(is_attribute(each, original) for each in self._objects.optimizers) else False
+        if not mine and self._objects.is_item(what):
+            return None  # one of a container's: which of them can't be told
+        if not mine or not owned:
+            return False  # two optimizers own different parameters, unless shown otherwise
+        return None if any(overlap(one, other) for one in mine for other in owned if one != other) else False
 
     def is_alone(self, state: State) -> bool:
         """Whether there is one optimizer, as far as can be seen."""
@@ -285,7 +300,7 @@ class Ownership:
     def share(self, optimizer: str, other: str, state: State) -> bool:
         """Whether two optimizers own some of the same parameters."""
         return self._wraps(optimizer, other) or any(
-            _overlap(one, its) for one in self._owned(optimizer, state) for its in self._owned(other, state)
+            overlap(one, its) for one in self._owned(optimizer, state) for its in self._owned(other, state)
         )
 
     def _roots_of(self, subject: ir.Value | None, state: State) -> set[str]:
@@ -315,15 +330,6 @@ class Ownership:
         found = [
             key
             for key in met
-            if (owned := self._owned(key, state)) and any(_overlap(one, other) for one in owned for other in roots)
+            if (owned := self._owned(key, state)) and any(overlap(one, other) for one in owned for other in roots)
         ]
         return (found, True) if found else (met or [""], False)
-
-
-def _overlap(one: str, other: str) -> bool:
-    """Whether two objects are one, or one is a part of the other, going by their keys."""
-    return _contains(one, other) or _contains(other, one)
-
-
-def _contains(whole: str, part: str) -> bool:
-    return part == whole or is_part(part, whole)

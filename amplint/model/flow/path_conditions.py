@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from amplint.model.calls.predicates import Predicates
 from amplint.model.flow.state import AbstractValue, State, ValueKind
 from amplint.model.objects.amp_objects import objects
+from amplint.model.objects.key_parts import attribute_of, is_named
 from amplint.model.objects.terms import (
     ONE,
     ZERO,
@@ -137,19 +138,23 @@ class Conditions:
         if isinstance(value, ir.Constant):
             return value.value if type(value.value) is int else None
         if isinstance(value, ir.Binary) and value.op in COMPUTES:
-            left, right = self._number(value.left, state), self._number(value.right, state)
-            if left == 0 and right is None and value.op == "Modulo":
-                return 0
-            if left is None or right is None or (value.op == "Modulo" and right < 1):
-                return None
-            found: int = COMPUTES[value.op](left, right)
-            return found
+            return self._computed_number(value, state)
         term = self._objects.term(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
         if term is None:
             return None
         if term.op == Op.LITERAL:
             return int(term.name) if term.name.isdigit() else None  # one that was passed
         return next((number for number in (0, 1) if state.known(equal(term, literal(number)))), None)
+
+    def _computed_number(self, value: ir.Binary, state: State) -> int | None:
+        """What arithmetic gives, where its operands are known, or 0 is divided."""
+        left, right = self._number(value.left, state), self._number(value.right, state)
+        if left == 0 and right is None and value.op == "Modulo":
+            return 0
+        if left is None or right is None or (value.op == "Modulo" and right < 1):
+            return None
+        number: int = COMPUTES[value.op](left, right)
+        return number
 
     def divides_by_zero(self, test: ir.Value, state: State) -> bool:
         """Whether the path knows that a period is 0, or None: `if k:` came out false, and `(i + 1) % k` is asked."""
@@ -177,12 +182,7 @@ class Conditions:
         if isinstance(test, ir.Compare) and len(test.ops) == 1:
             return self._comparison(test, test.ops[0], test.rights[0], state)
         if isinstance(test, ir.Call):
-            func = test.func
-            scaler = self._objects.is_scaler(func.base) if isinstance(func, ir.Attribute) else None
-            if scaler is None or not isinstance(func, ir.Attribute) or func.attr != "is_enabled":
-                return None
-            flag = state.look_up(enabling(scaler))  # what it was made with
-            return (flag.fact if flag is not None else None) or Fact(enabled(scaler), holds=True)
+            return self._fact_of_call(test, state)
         if isinstance(test, ir.Name):
             held = state.look_up(self._objects.key(test))
             if held is not None and held.fact is not None:
@@ -195,6 +195,15 @@ class Conditions:
         if self._is_object(condition):
             return Fact(present(condition), holds=True)
         return Fact(condition, holds=True)
+
+    def _fact_of_call(self, call: ir.Call, state: State) -> Fact | None:
+        """What `scaler.is_enabled()` asks for."""
+        func = call.func
+        scaler = self._objects.is_scaler(func.base) if isinstance(func, ir.Attribute) else None
+        if scaler is None or not isinstance(func, ir.Attribute) or func.attr != "is_enabled":
+            return None
+        flag = state.look_up(enabling(scaler))  # what it was made with
+        return (flag.fact if flag is not None else None) or Fact(enabled(scaler), holds=True)
 
     def _is_object(self, term: Term) -> bool:
         """Whether a term is a scaler or an optimizer."""
@@ -355,12 +364,12 @@ def _next_to(condition: Term) -> Term | None:
 
 def _is_grad(value: Term) -> bool:
     """Whether a term is the gradient of something."""
-    return value.is_path and value.name.endswith(".grad")
+    return value.is_path and is_named(value.name, "grad")
 
 
 def enabling(scaler: str) -> str:
     """The key under which a path keeps the condition that switches a scaler on."""
-    return f"{scaler}.#enabled"
+    return attribute_of(scaler, "#enabled")
 
 
 def _bases(value: ir.Value) -> Iterator[ir.Value]:

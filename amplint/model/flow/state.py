@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.flow.gradients import ENTRY, UNKNOWN, GradientKind, Gradients
+from amplint.model.objects.key_parts import contains, is_attribute, moved, owner_of
 from amplint.model.objects.terms import (
     Fact,
     Op,
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from amplint.model.syntax import ir
-
-
-def is_part(key: str, whole: str) -> bool:
-    """Whether an object is an attribute or item of another one, or of what that has, by their keys."""
-    return key.startswith((f"{whole}.", f"{whole}["))
 
 
 class ValueKind(str, Enum):
@@ -282,8 +278,8 @@ class State(NamedTuple):
     def object_of(self, key: str) -> str:
         """The object that a variable stands for on this path, or the part of it."""
         for name, held in _objects_held(self.env):
-            if name == key or is_part(key, name):
-                return held + key[len(name) :]
+            if contains(name, key):
+                return moved(key, name, held)
         return key
 
     def returned(self, call: ir.Value) -> AbstractValue | None:
@@ -320,7 +316,7 @@ class State(NamedTuple):
     def _facts_without(self, keys: list[str]) -> frozenset[Fact]:
         """What the path knows of conditions, but for those that some variables have a part in."""
         # A method may read what is stored in its object.
-        owners = {owner for owner, dot, _ in (key.rpartition(".") for key in keys) if dot}
+        owners = set(filter(None, map(owner_of, keys)))
         return frozenset(
             fact
             for fact in self.facts
@@ -516,4 +512,4 @@ def _names_scaling(scalers: frozenset[tuple[str, Machine]]) -> str:
 
 def _is_about(name: str, held: AbstractValue, keys: list[str]) -> bool:
     """Whether a variable is one of some keys, an attribute of one, or holds something that has to do with one."""
-    return any((key in name and (name == key or name.startswith(f"{key}."))) or held.reads(key) for key in keys)
+    return any((key in name and (name == key or is_attribute(name, key))) or held.reads(key) for key in keys)

@@ -32,7 +32,7 @@ from amplint.model.objects.event import Event
 from amplint.model.objects.terms import Op, path, present
 from amplint.model.syntax import ir
 from amplint.model.torch_facts import grad_scaler
-from amplint.model.torch_facts.grad_scaler import TABLE, Call, Error, Stage
+from amplint.model.torch_facts.grad_scaler import TABLE, Call, Error, Machine, Stage
 
 if TYPE_CHECKING:
     from amplint.model import Module
@@ -50,6 +50,7 @@ _OF_AN_OPTIMIZER = ("unscale_", "step", "optimizer_step")
 _NO_CHECKS = "No inf checks were recorded"
 
 
+_SCALERS_OWN = ("scale", "unscale_", "step", "update")
 # What raises where the optimizer is None.
 _NEEDS_ONE = {"unscale_", "step", "optimizer_step", "zero_grad"}
 
@@ -115,6 +116,10 @@ class Transfer:
                 return None  # None has no such method, and no parameters: it raises
             if self._is_asked_for(event):
                 state = state.with_fact(there, True)
+        return self._after_scalers_own(event, state) if event.kind in _SCALERS_OWN else self._after_others(event, state)
+
+    def _after_others(self, event: Event, state: State) -> State:
+        """The state after an event that is no method of a scaler."""
         if event.kind == "backward":
             return self._after_backward(event, state)
         if event.kind == "opaque":
@@ -125,18 +130,18 @@ class Transfer:
             return self._after_read(event, state)
         if event.kind == "clip":
             return self._after_clip(event, state)
-        if event.kind == "optimizer_step":
-            return self._after_direct_step(event, state)
+        return self._after_direct_step(event, state) if event.kind == "optimizer_step" else state
+
+    def _after_scalers_own(self, event: Event, state: State) -> State | None:
+        """The state after a scaler's method; None where it raises."""
         if event.scaler is None:
             return state
         if event.kind in ("unscale_", "step"):
             return self._after_use(event, event.scaler, event.optimizer or "", state)
         if event.kind == "update":
             return self._after_update(event, event.scaler, state)
-        if event.kind == "scale":
-            machine, _ = state.machine(event.scaler).after(Call("scale"))
-            return state.with_machine(event.scaler, machine)
-        return state
+        machine, _ = state.machine(event.scaler).after(Call("scale"))
+        return state.with_machine(event.scaler, machine)
 
     def _is_asked_for(self, event: Event) -> bool:
         """Whether the code asks somewhere whether there is such an optimizer: else no paths are told apart by it."""
@@ -226,44 +231,13 @@ class Transfer:
         clipped, certain = self.ownership.among(event.subject, state)
         self.event_states[call].clipped.update(clipped if certain else ())
         held = {each: state.gradients_of(each) for each in clipped}
-        pending = {each.clip for each in state.pending}
-        scaled = [
-            each
-            for each, its in held.items()
-            if (
-                its.kind is GradientKind.SCALED
-                or (its.kind is GradientKind.MIXED and its.origin and (certain or len(state.groups) <= 1))
-            )
-            and (
-                not its.reported
-                or its.reported in pending
-                or (self._is_of_reported_clip(its) and self._is_anothers(its, state))
-            )
-            and not self._is_off(its.scaler, state)
-        ]
-        first = held[clipped[0]]
-        if not certain and any(condition.op == Op.ENABLED and not on for condition, on in state.facts):
-            scaled = [each for each in scaled if held[each].sure]  # by another scaler than the one that is off
+        scaled = self._scaled_ones(held, certain, state)
         if scaled and (certain or not state.touched() or self._is_anothers(held[scaled[0]], state)):
-            its = held[scaled[0]]
-            # A second clip of the same gradients is reported only if the first turns out to be right.
-            if its.reported in pending - {call}:
-                violation = Violation(
-                    ViolationKind.CLIP_OF_SCALED_AGAIN, call, its.reported, call, its.scaler, scaled[0]
-                )
-            else:
-                violation = Violation(
-                    ViolationKind.CLIP_OF_SCALED, call, its.origin, call, its.scaler, scaled[0], gradients=its.kind
-                )
-            self._report(violation, state)
-            for each in scaled:
-                reported = held[each]._replace(reported=held[each].reported or call)
-                state = state.with_gradients(each, reported) if each else state.replace(rest=reported)
+            state = self._after_clip_of_scaled(call, scaled, state)
         elif all(its.kind is GradientKind.ENTRY for its in held.values()) and not state.touched():
             self._report(Violation(ViolationKind.CLIP_OF_CALLERS_GRADIENTS, call, 0, call, "", clipped[0]), state)
-        elif all(
-            its.kind in _USED and self._is_used(its) and not self._is_of_reported_clip(its) for its in held.values()
-        ) and not self.switches.disabled(first.scaler, state):
+        elif all(map(self._is_used_up, held.values())) and not self.switches.disabled(held[clipped[0]].scaler, state):
+            first = held[clipped[0]]
             self._report(
                 Violation(
                     ViolationKind.CLIP_AFTER_STEP, call, first.used, call, first.scaler, clipped[0], site=self.site
@@ -274,6 +248,49 @@ class Transfer:
         return (self._over(event, clipped, state) if alone else state).replace(
             pending=state.pending | {Clipped(call, self.site)}
         )
+
+    def _scaled_ones(self, held: dict[str, Gradients], certain: bool, state: State) -> list[str]:
+        """The optimizers, of those whose gradients are clipped, whose are scaled, and not reported for something else.
+
+        `certain`: it is known that these are clipped.
+        """
+        pending = {each.clip for each in state.pending}
+
+        def is_scaled(its: Gradients) -> bool:
+            apart = certain or len(state.groups) <= 1
+            mixed = its.kind is GradientKind.MIXED and bool(its.origin) and apart
+            return its.kind is GradientKind.SCALED or mixed
+
+        def is_new(its: Gradients) -> bool:
+            if not its.reported or its.reported in pending:
+                return True
+            return self._is_of_reported_clip(its) and self._is_anothers(its, state)
+
+        scaled = [
+            optimizer
+            for optimizer, its in held.items()
+            if is_scaled(its) and is_new(its) and not self._is_off(its.scaler, state)
+        ]
+        if not certain and any(condition.op == Op.ENABLED and not on for condition, on in state.facts):
+            return [each for each in scaled if held[each].sure]  # by another scaler than the one that is off
+        return scaled
+
+    def _after_clip_of_scaled(self, call: int, scaled: list[str], state: State) -> State:
+        """A clip of gradients that are scaled, for some optimizers, is reported."""
+        its = state.gradients_of(scaled[0])
+        # A second clip of the same gradients is reported only if the first turns out to be right.
+        if its.reported in {each.clip for each in state.pending} - {call}:
+            violation = Violation(ViolationKind.CLIP_OF_SCALED_AGAIN, call, its.reported, call, its.scaler, scaled[0])
+        else:
+            violation = Violation(
+                ViolationKind.CLIP_OF_SCALED, call, its.origin, call, its.scaler, scaled[0], gradients=its.kind
+            )
+        self._report(violation, state)
+        for optimizer in scaled:
+            before = state.gradients_of(optimizer)
+            reported = before._replace(reported=before.reported or call)
+            state = state.with_gradients(optimizer, reported) if optimizer else state.replace(rest=reported)
+        return state
 
     def _is_off(self, scaler: str, state: State) -> bool:
         """Whether a scaler is off on this path, or one is absent that may be the same, as what a helper was given."""
@@ -296,6 +313,10 @@ class Transfer:
     def _is_of_reported_clip(self, held: Gradients) -> bool:
         found = self.event_states.get(held.reported)
         return held.reported < 0 or (found is not None and found.event.kind == "clip")
+
+    def _is_used_up(self, held: Gradients) -> bool:
+        """Whether gradients have had their step, and no clip of them was reported."""
+        return held.kind in _USED and self._is_used(held) and not self._is_of_reported_clip(held)
 
     def _is_used(self, held: Gradients) -> bool:
         """Whether the scaler has stepped with gradients that it unscaled."""
@@ -336,32 +357,28 @@ class Transfer:
     # --- steps past the scaler --------------------------------------------------------------------------------------
 
     def _after_direct_step(self, event: Event, state: State) -> State:
-        optimizer = event.optimizer or ""
-        held = state.gradients_of(optimizer)
-        for clip, site, _ in () if held.is_empty() else state.pending:
-            self.event_states[clip].followed.add(Followed(optimizer, state.facts, site))
-            if (
-                held.kind not in (GradientKind.PLAIN, GradientKind.NONE, GradientKind.ZEROS, GradientKind.MAYBE)
-                and event.call not in self.event_states[clip].bypasses
-            ):
-                self.event_states[clip].bypasses.append(event.call)
+        optimizer, call = event.optimizer or "", event.call.id
+        self._note_direct_step(event, state.gradients_of(optimizer), state)
         state = self._over(event, [optimizer], state)
         held = state.gradients_of(optimizer)
-        kind: ViolationKind | None = None
-        if held.kind in (GradientKind.SCALED, GradientKind.MIXED):
-            kind = ViolationKind.DIRECT_STEP_OF_SCALED
-        elif held.kind is GradientKind.UNSCALED and held.by:
-            kind = ViolationKind.DIRECT_STEP_AGAIN if held.used else ViolationKind.DIRECT_STEP_UNCHECKED
+        kind = _wrong_with_direct_step(held)
         reported = held.reported and not self._is_of_reported_clip(held)
         if kind is None or reported or not held.scaler or self._is_off(held.scaler, state):
-            return state.with_gradients(optimizer, held._replace(used=event.call.id)) if optimizer else state
+            return state.with_gradients(optimizer, held._replace(used=call)) if optimizer else state
         gradients = held.kind if kind is ViolationKind.DIRECT_STEP_OF_SCALED else None
-        self._report(
-            Violation(kind, event.call.id, held.origin, event.call.id, held.scaler, optimizer, gradients), state
-        )
+        self._report(Violation(kind, call, held.origin, call, held.scaler, optimizer, gradients), state)
         # Of a step without a look for inf only what overflows is wrong.
-        known = held.reported if kind is ViolationKind.DIRECT_STEP_UNCHECKED else event.call.id
-        return state.with_gradients(optimizer, held._replace(reported=known, used=event.call.id))
+        known = held.reported if kind is ViolationKind.DIRECT_STEP_UNCHECKED else call
+        return state.with_gradients(optimizer, held._replace(reported=known, used=call))
+
+    def _note_direct_step(self, event: Event, held: Gradients, state: State) -> None:
+        """What a step past the scaler says of the clips before it."""
+        for clip, site, _ in () if held.is_empty() else state.pending:
+            clipped = self.event_states[clip]
+            clipped.followed.add(Followed(event.optimizer or "", state.facts, site))
+            harmless = held.kind in (GradientKind.PLAIN, GradientKind.MAYBE)
+            if not harmless and event.call not in clipped.bypasses:
+                clipped.bypasses.append(event.call)
 
     # --- the scaler's own methods -----------------------------------------------------------------------------------
 
@@ -370,77 +387,63 @@ class Transfer:
         if event.kind == "step":
             state = self._note_step(event, optimizer, state)
         if self.switches.disabled(scaler, state):
-            held = state.gradients_of(optimizer)
-            return state.with_gradients(optimizer, held._replace(used=event.call.id)) if event.kind == "step" else state
+            return _with_use(event, optimizer, state)
         state = state.met(optimizer) if optimizer else state
         held = state.gradients_of(optimizer)
-        machine = state.machine(scaler)
-        if not optimizer:  # each may be another one: none is there yet
-            machine = machine._replace(per_optimizer=frozenset(each for each in machine.per_optimizer if each[0]))
+        machine = _machine_of(scaler, optimizer, state)
         stage = machine.optimizer_state(optimizer).stage
-        empty = (
-            grad_scaler.Gradients.NONE if held.kind is GradientKind.NONE and optimizer else grad_scaler.Gradients.FLOAT
-        )
-        after, error = machine.after(Call(event.kind, optimizer, empty))
+        is_none = held.kind is GradientKind.NONE and bool(optimizer)
+        met = grad_scaler.Gradients.NONE if is_none else grad_scaler.Gradients.FLOAT
+        after, error = machine.after(Call(event.kind, optimizer, met))
         if error is not None:
             self._raises(event, scaler, optimizer, error, state)
             return self.switches.off(scaler, state)
-        if stage is Stage.READY and optimizer and (not held.reported or self._is_of_reported_clip(held)):
-            state = self._look_through(event, scaler, optimizer, held, state)
-        elif stage is Stage.UNSCALED:
-            state = self._over(event, [optimizer], state)
-            last_transition = state.last_transition(scaler, optimizer)
-            if held.is_empty() and held.origin and not held.reported and event.kind == "step":
-                self._report(
-                    Violation(
-                        ViolationKind.STEP_OF_LOST_GRADIENTS,
-                        event.call.id,
-                        held.cleared,
-                        event.call.id,
-                        scaler,
-                        optimizer,
-                    ),
-                    state,
-                )
-                state = state.with_gradients(optimizer, held._replace(reported=event.call.id))
-            if (
-                held.kind in (GradientKind.SCALED, GradientKind.MIXED)
-                and held.sure
-                and last_transition
-                and not held.reported
-            ):
-                # They came behind the unscale_: nothing divides them any more.
-                self._report(
-                    Violation(
-                        ViolationKind.BACKWARD_BEHIND_UNSCALE,
-                        last_transition,
-                        held.origin,
-                        event.call.id,
-                        scaler,
-                        optimizer,
-                    ),
-                    state,
-                )
-                state = state.with_gradients(optimizer, held._replace(reported=event.call.id))
+        state = self._use(event, scaler, optimizer, stage, state)
         state = state.with_machine(scaler, after).with_transition(scaler, optimizer, event.call.id)
         if not optimizer:
-            return state.all_gradients(
-                lambda _, before: (
-                    before if before.is_empty() else Gradients(GradientKind.UNKNOWN, reported=before.reported)
-                )
-            )
+            return state.all_gradients(lambda _, before: before if before.is_empty() else _havoc(before))
+        state = self._havoc_shared(optimizer, state)
+        if stage is Stage.READY:
+            held = after_unscale(state.gradients_of(optimizer), scaler, event.call.id)
+            state = state.with_gradients(optimizer, held)
+        if event.kind == "step":
+            state = state.with_transition(scaler, ScalerCall.STEP, event.call.id)
+        return _with_use(event, optimizer, state)
+
+    def _use(self, event: Event, scaler: str, optimizer: str, stage: Stage, state: State) -> State:
+        """What `unscale_` and `step` say of the gradients that they meet."""
+        held = state.gradients_of(optimizer)
+        if stage is Stage.READY and optimizer and (not held.reported or self._is_of_reported_clip(held)):
+            return self._look_through(event, scaler, optimizer, held, state)
+        if stage is Stage.UNSCALED:
+            state = self._over(event, [optimizer], state)
+            state = self._use_unscaled(event, scaler, optimizer, held, state)
+        return state
+
+    def _use_unscaled(self, event: Event, scaler: str, optimizer: str, held: Gradients, state: State) -> State:
+        """`step` with gradients that were unscaled before: what became of them since."""
+        call, unscaled = event.call.id, state.last_transition(scaler, optimizer)
+        violation: Violation | None = None
+        if held.reported:
+            return state
+        if held.is_empty() and held.origin and event.kind == "step":
+            violation = Violation(ViolationKind.STEP_OF_LOST_GRADIENTS, call, held.cleared, call, scaler, optimizer)
+        if held.kind in (GradientKind.SCALED, GradientKind.MIXED) and held.sure and unscaled:
+            # They came behind the unscale_: nothing divides them any more.
+            violation = Violation(ViolationKind.BACKWARD_BEHIND_UNSCALE, unscaled, held.origin, call, scaler, optimizer)
+        if violation is None:
+            return state
+        self._report(violation, state)
+        return state.with_gradients(optimizer, held._replace(reported=call))
+
+    def _havoc_shared(self, optimizer: str, state: State) -> State:
+        """The state where a scaler has had an optimizer's gradients, which others may have as well."""
         for other, its in state.groups:
             if other != optimizer and (
                 self.ownership.share(optimizer, other, state) or self._objects.may_be_one(optimizer, other)
             ):
-                state = state.with_gradients(other, Gradients(GradientKind.UNKNOWN, reported=its.reported))
-        held = state.gradients_of(optimizer)
-        if stage is Stage.READY:
-            held = after_unscale(held, scaler, event.call.id)
-        if event.kind == "step":
-            held = held._replace(used=event.call.id)
-            state = state.with_transition(scaler, ScalerCall.STEP, event.call.id)
-        return state.with_gradients(optimizer, held)
+                state = state.with_gradients(other, _havoc(its))
+        return state
 
     def _raises(self, event: Event, scaler: str, optimizer: str, error: Error, state: State) -> None:
         """The scaler raises: what to say of it."""
@@ -474,38 +477,43 @@ class Transfer:
     def _look_through(self, event: Event, scaler: str, optimizer: str, held: Gradients, state: State) -> State:
         """The scaler divides gradients, and looks for inf: what is wrong with them."""
         call = event.call.id
-        found: list[Violation] = []
         if held.scaler != scaler:
             held = held._replace(updated=0)  # by another scaler, whose scale this one doesn't divide by
-        if held.kind is GradientKind.ENTRY:
-            if event.kind == "unscale_":
-                self._came_scaled(call, scaler, optimizer, state)
-        if held.is_empty():
-            if held.kind is GradientKind.NONE or held.origin:
-                found.append(
-                    Violation(ViolationKind.USE_OF_NO_GRADIENTS, call, held.cleared, call, scaler, optimizer, held.kind)
-                )
-        elif held.kind in (GradientKind.PLAIN, GradientKind.MIXED):
-            found += self._plain(held, call, scaler, optimizer)
-            if held.updated and held.sure:
-                found.append(self._updated_early(held, call, scaler, optimizer))
-        elif held.kind is GradientKind.OVER:
-            found.append(Violation(ViolationKind.BACKWARD_ON_UNSCALED, held.by, held.origin, call, scaler, optimizer))
-        elif held.updated and held.sure:
-            if held.kind is GradientKind.UNSCALED and event.kind == "unscale_" and held.used:
-                found.append(
-                    Violation(ViolationKind.UNSCALE_AFTER_STEP_AND_UPDATE, call, held.used, call, scaler, optimizer)
-                )
-            else:
-                found.append(self._updated_early(held, call, scaler, optimizer))
-        elif held.updated and held.kind is GradientKind.SCALED:
+        if held.kind is GradientKind.ENTRY and event.kind == "unscale_":
+            self._came_scaled(call, scaler, optimizer, state)
+        if held.kind is GradientKind.SCALED and held.updated and not held.sure:
             self._report(self._updated_early(held, call, scaler, optimizer), state)
-        elif held.updated and not held.used and event.kind == "step":
+            return state
+        violations = self._wrong_with(held, event, scaler, optimizer)
+        for violation in violations:
+            self._report(violation, state)
+        return state.with_gradients(optimizer, held._replace(reported=call)) if violations else state
+
+    def _wrong_with(self, held: Gradients, event: Event, scaler: str, optimizer: str) -> list[Violation]:
+        """What is wrong with gradients that the scaler divides."""
+        call = event.call.id
+        if held.is_empty():
+            none = Violation(ViolationKind.USE_OF_NO_GRADIENTS, call, held.cleared, call, scaler, optimizer, held.kind)
+            return [none] if held.kind is GradientKind.NONE or held.origin else []
+        if held.kind in (GradientKind.PLAIN, GradientKind.MIXED):
+            early = held.updated and held.sure
+            updated = [self._updated_early(held, call, scaler, optimizer)] if early else []
+            return [*self._plain(held, call, scaler, optimizer), *updated]
+        if held.kind is GradientKind.OVER:
+            return [Violation(ViolationKind.BACKWARD_ON_UNSCALED, held.by, held.origin, call, scaler, optimizer)]
+        return self._wrong_with_updated(held, event, scaler, optimizer) if held.updated else []
+
+    def _wrong_with_updated(self, held: Gradients, event: Event, scaler: str, optimizer: str) -> list[Violation]:
+        """What is wrong with gradients that an update has come behind, before the scaler divides them."""
+        call = event.call.id
+        if not held.sure:
             # Unscaled, whatever they were before: no backward has come since.
-            found.append(self._updated_early(held._replace(sure=True), call, scaler, optimizer))
-        for each in found:
-            self._report(each, state)
-        return state.with_gradients(optimizer, held._replace(reported=call)) if found else state
+            unscaled = not held.used and event.kind == "step"
+            return [self._updated_early(held._replace(sure=True), call, scaler, optimizer)] if unscaled else []
+        if held.kind is GradientKind.UNSCALED and event.kind == "unscale_" and held.used:
+            kind = ViolationKind.UNSCALE_AFTER_STEP_AND_UPDATE
+            return [Violation(kind, call, held.used, call, scaler, optimizer)]
+        return [self._updated_early(held, call, scaler, optimizer)]
 
     def _came_scaled(self, call: int, scaler: str, optimizer: str, state: State) -> None:
         """What `unscale_` says of the clips before it of gradients that the caller left: they were scaled, or it
@@ -555,23 +563,8 @@ class Transfer:
         given = "float" if event.call.args else ""
         machine, error = state.machine(scaler).after(Call("update", argument=given))
         if error is not None and (scaler in state.in_sight or not machine.scaled):
-            call = event.call.id
-            plain = [] if machine.scaled else self._unscaled(state, call, scaler)
-            held = (state.rest, *(each for _, each in state.groups))
-            mine = [each for each in held if each.scaler in (scaler, "")]
-            reported = any(
-                each.reported and not self._is_used_by_scaler(each) and not self._is_of_reported_clip(each)
-                for each in mine
-            )
-            if not machine.scaled:
-                found = [*plain, Violation(ViolationKind.CALL_BEFORE_SCALE, call, 0, call, scaler, "")]
-            else:
-                before = state.last_transition(scaler, ScalerCall.UPDATE)
-                found = (
-                    [] if reported else [Violation(ViolationKind.UPDATE_WITHOUT_CHECK, call, before, call, scaler, "")]
-                )
-            for each in found:
-                self._report(each, state)
+            for violation in self._wrong_with_update(event, scaler, state):
+                self._report(violation, state)
             return self.switches.off(scaler, state)
 
         def updated(_: str, before: Gradients) -> Gradients:
@@ -586,6 +579,21 @@ class Transfer:
             .replace(in_sight=state.in_sight | {scaler}, pending=frozenset())
             .with_transition(scaler, ScalerCall.UPDATE, event.call.id)
         )
+
+    def _wrong_with_update(self, event: Event, scaler: str, state: State) -> list[Violation]:
+        """Why an update raises."""
+        call = event.call.id
+        if not state.machine(scaler).scaled:
+            early = Violation(ViolationKind.CALL_BEFORE_SCALE, call, 0, call, scaler, "")
+            return [*self._unscaled(state, call, scaler), early]
+        before = state.last_transition(scaler, ScalerCall.UPDATE)
+        reported = any(
+            held.reported and not self._is_used_by_scaler(held) and not self._is_of_reported_clip(held)
+            for held in (state.rest, *(each for _, each in state.groups))
+            if held.scaler in (scaler, "")
+        )
+        unchecked = Violation(ViolationKind.UPDATE_WITHOUT_CHECK, call, before, call, scaler, "")
+        return [] if reported else [unchecked]
 
     def _note_step(self, event: Event, optimizer: str, state: State) -> State:
         """What a step says of the clips before it; the state in which those of its optimizer have had their step."""
@@ -639,3 +647,32 @@ def _is_tested(value: ir.Value) -> bool:
     if isinstance(up, ir.Compare):
         return up.ops in (("Is",), ("IsNot",))
     return isinstance(up, (ir.If, ir.Bool, ir.Unary)) or (isinstance(up, ir.Conditional) and up.test is value)
+
+
+def _wrong_with_direct_step(held: Gradients) -> ViolationKind | None:
+    """What is wrong with an optimizer's own step with some gradients, if the scaler may be on."""
+    if held.kind in (GradientKind.SCALED, GradientKind.MIXED):
+        return ViolationKind.DIRECT_STEP_OF_SCALED
+    if held.kind is not GradientKind.UNSCALED or not held.by:
+        return None
+    return ViolationKind.DIRECT_STEP_AGAIN if held.used else ViolationKind.DIRECT_STEP_UNCHECKED
+
+
+def _havoc(held: Gradients) -> Gradients:
+    """Gradients of which nothing is known any more but that something was reported of them."""
+    return Gradients(GradientKind.UNKNOWN, reported=held.reported)
+
+
+def _with_use(event: Event, optimizer: str, state: State) -> State:
+    """The state where a step has used an optimizer's gradients; after anything else the same."""
+    if event.kind != "step":
+        return state
+    return state.with_gradients(optimizer, state.gradients_of(optimizer)._replace(used=event.call.id))
+
+
+def _machine_of(scaler: str, optimizer: str, state: State) -> Machine:
+    """The scaler as it meets an optimizer; of one that is not known each may be another: none is there yet."""
+    machine = state.machine(scaler)
+    if optimizer:
+        return machine
+    return machine._replace(per_optimizer=frozenset(each for each in machine.per_optimizer if each[0]))

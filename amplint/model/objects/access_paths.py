@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from amplint.model.names.tables import item_at
 from amplint.model.objects.call_context import CallContext, Recognised
 from amplint.model.objects.kept_arguments import Kept, kept_parameters
+from amplint.model.objects.key_parts import attribute_of, attribute_of_self, item_of
 from amplint.model.objects.terms import Op, Term, literal, path
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Binding, Imported, Other, Scope
@@ -106,13 +107,13 @@ class Keys:
             base = self._kept_objects.of_self(cls) if cls is not None else self._raw(value.base, depth)
             owner = cls if cls is not None or not isinstance(value.base, ir.Name) else self._class_of(value.base)
             attr = self._property(owner, value.attr) if owner is not None else value.attr
-            return self._kept_objects.resolved(f"{base}.{attr}") if base is not None else None
+            return self._kept_objects.resolved(attribute_of(base, attr)) if base is not None else None
         if isinstance(value, ir.Subscript):
             item = item_at(self._module, value) if depth else None
             if isinstance(item, (ir.Name, ir.Attribute)) and (key := self._raw(item, depth - 1)) is not None:
                 return key
             base, index = self._raw(value.base, depth), self._rendered(value.index)
-            return f"{base}[{index}]" if base is not None and index is not None else None
+            return item_of(base, index) if base is not None and index is not None else None
         if (
             isinstance(value, ir.Call)
             and self._module.names.of(value.func) == {"builtins.getattr"}
@@ -156,7 +157,7 @@ class Keys:
     def kept(self, function: ir.Function, name: str) -> str | None:
         """The attribute's name in which a constructor keeps a parameter."""
         key = self._kept(function.scope, name)
-        return key.partition(".")[2] if key is not None else None
+        return attribute_of_self(key) if key is not None else None
 
     def _kept(self, scope: Scope, name: str) -> str | None:
         """The key of the attribute in which a constructor keeps a parameter as it is."""
@@ -220,7 +221,7 @@ class Keys:
         elif isinstance(display, ir.Sequence) and not any(isinstance(each, ir.Starred) for each in display.items):
             index = str(display.items.index(value))
         if isinstance(display, ir.Value) and index is not None:
-            yield from (f"{key}[{index}]" for key in self.stored_as(display))
+            yield from (item_of(key, index) for key in self.stored_as(display))
 
     def assigned_in(self, statement: ir.Statement, flags: bool = True) -> list[str]:
         """The keys of the variables and attributes that a compound statement assigns, nested functions left out.

@@ -12,6 +12,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.objects.access_paths import Keys, word_of
+from amplint.model.objects.key_parts import is_item, last_name, name_in_scope
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other, node_of
 from amplint.model.syntax.scopes import NOTHING, UNKNOWN
@@ -127,7 +128,7 @@ class Objects(Keys):
 
     def is_optimizers(self, key: str) -> bool:
         """Whether a key is one of an optimizer, by how it is made, stepped or called."""
-        last = re.split(r"[.:\[]", key)[-1]
+        last = last_name(key)
         named = bool(_OPTIMIZER_NAME.search(last)) and "sched" not in last.lower()
         return named or key in self.optimizers or self.original(key) in self.optimizers
 
@@ -136,7 +137,7 @@ class Objects(Keys):
         bound = self._bound_as(optimizer), self._bound_as(other)
         if _Bound.CHOICE in bound:
             # Two items of one container, by literals, are two; what comes from two containers can't be told.
-            return not (optimizer.endswith("]") and other.endswith("]"))
+            return not (is_item(optimizer) and is_item(other))
         if _Bound.CALL in bound:
             return _Bound.MADE in bound
         outer = {"." in key for key in (optimizer, other)}
@@ -146,7 +147,7 @@ class Objects(Keys):
         """Whether a key is one of an item, or of what a loop takes from its variable: in each round another object."""
         own = self.original(key)
         if own not in self._items:  # `group.optimizer`, `opt = group.get("optimizer")`
-            self._items[own] = own.endswith("]") or any(map(self._is_of_a_loop, self._reads(own)))
+            self._items[own] = is_item(own) or any(map(self._is_of_a_loop, self._reads(own)))
         return self._items[own]
 
     def _reads(self, key: str) -> Iterator[ir.Value]:
@@ -177,7 +178,7 @@ class Objects(Keys):
     def _find_bound(self, key: str) -> _Bound:
         if key in self.constructed:
             return _Bound.MADE
-        if key.endswith("]"):
+        if is_item(key):
             return _Bound.CHOICE
         word, found = word_of(key), _Bound.GIVEN
         for piece in self._module.whole.near(word).pieces:
@@ -288,7 +289,7 @@ class Objects(Keys):
     def function(self, key: str) -> ir.Function | None:
         """The function of this file that a key stands for, where nothing else is bound to the name."""
         if key not in self._functions:
-            name = key.partition(":")[2]
+            name = name_in_scope(key)
             self._functions[key] = next(
                 (
                     each

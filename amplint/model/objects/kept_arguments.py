@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import libcst as cst
 
 from amplint.model.objects.call_context import CallContext
+from amplint.model.objects.key_parts import attribute_of, attribute_of_self
 from amplint.model.syntax import ir
 from amplint.model.syntax.arguments import given_to
 from amplint.model.syntax.ir import Assigned, Scope
@@ -84,7 +85,7 @@ class Kept:
             # A variable of the constructor in which an attribute is made is no object of who reads it later.
             if given is not None and (given.startswith("self") or not owner.startswith("self")):
                 return given
-        return f"{owner}.{attr}"
+        return attribute_of(owner, attr)
 
     def _given(self, making: _Making, owner: str) -> dict[str, str]:
         """The attributes of an object that are what it was made with, and the keys of that."""
@@ -95,7 +96,7 @@ class Kept:
         return {
             attr: arguments[name]
             for name, key in kept_parameters(constructor, making.cls).items()
-            if name in arguments and not self._is_changed(making.cls, attr := key.partition(".")[2])
+            if name in arguments and not self._is_changed(making.cls, attr := attribute_of_self(key))
         }
 
     def _arguments(self, making: _Making) -> dict[str, str]:

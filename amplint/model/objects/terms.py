@@ -7,6 +7,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
+from amplint.model.objects.key_parts import is_attribute
+
 _MANY = 4096  # of as many it is remembered what they name
 
 
@@ -147,7 +149,7 @@ def has_calls(term: Term) -> bool:
 
 def calls_of(term: Term, owner: str) -> bool:
     """Whether a term depends on what a method of an object returns."""
-    return any(each.op == Op.CALL and each.name.startswith(f"{owner}.") for each in term.walk())
+    return any(each.op == Op.CALL and is_attribute(each.name, owner) for each in term.walk())
 
 
 def reads(term: Term, key: str) -> bool:

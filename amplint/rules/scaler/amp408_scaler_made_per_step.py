@@ -52,9 +52,9 @@ from amplint.fixes.statements import removed, stands_alone, text_with_comment
 from amplint.model.calls.events import events
 from amplint.model.calls.external_calls import function_named, local_function
 from amplint.model.flow.analysis import flows
-from amplint.model.flow.state import is_part
 from amplint.model.objects.amp_objects import Made, objects
 from amplint.model.objects.event import Event
+from amplint.model.objects.key_parts import is_part
 from amplint.model.syntax import ir
 from amplint.model.syntax.nesting import conditions, loop_of, loops_round, upwards
 from amplint.model.syntax.queries import is_false

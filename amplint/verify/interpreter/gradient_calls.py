@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from amplint.model.flow.state import is_part
+from amplint.model.objects.key_parts import is_part
 from amplint.verify.interpreter.amp_events import AmpEvents
 from amplint.verify.interpreter.roles import Roles
 from amplint.verify.interpreter.run_record import RunRecord

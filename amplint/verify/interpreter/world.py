@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from amplint.model.flow.state import is_part
+from amplint.model.objects.key_parts import is_part
 from amplint.model.syntax import ir
 from amplint.verify.bench.bench import seed
 from amplint.verify.bench.instrument import open_regions
