@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from amplint.model import Module
 
 
-def island(module: Module, statement: ir.Statement, region: Region) -> list[Edit] | None:
+def in_disabled_region(module: Module, statement: ir.Statement, region: Region) -> list[Edit] | None:
     """Put a statement into a part of `region` that is switched off; None where that can't be written there."""
     header = _header(module, statement, region)
     return wrapped(module, statement, header) if header is not None else None
@@ -51,7 +51,7 @@ def _header(module: Module, statement: ir.Statement, region: Region) -> str | No
 
 
 def switched_off(module: Module, device: str) -> str | None:
-    """The line that opens an island for a device, which is source text; None where torch isn't imported by its name."""
+    """The line that switches autocast off for a device, which is source text; None without torch by its name."""
     torch = module_name(module, "torch")
     made = autocast_for(module.target, device, off=True, torch=torch) if torch is not None else None
     return f"with {made}:" if made is not None else None

@@ -43,7 +43,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
-from amplint.fixes.disabled_region import island
+from amplint.fixes.disabled_region import in_disabled_region
 from amplint.fixes.edits import written
 from amplint.fixes.inherited_arguments import module_name
 from amplint.fixes.statements import says_the_same
@@ -300,7 +300,7 @@ def _in_island(module: Module, call: ir.Call, found: Open) -> list[Edit] | None:
         return None
     if _other_call(module, call) is not None:
         return None
-    edits = island(module, statement, found.region)
+    edits = in_disabled_region(module, statement, found.region)
     if edits is None:
         return None
     for each in values:
