@@ -37,9 +37,9 @@ _MAKES = {f"builtins.{name}" for name in ("int", "float", "len", "round")}
 _SIZES = ("Linear", "Conv1d", "Conv2d", "Conv3d", "LayerNorm", "Embedding", "BatchNorm1d", "BatchNorm2d", "GroupNorm")
 
 
-def number(module: Module, value: ir.Value) -> Kind | None:
-    """The number that a value is, going by what binds its names; None where it may be anything else."""
-    return asked(module, _number, value, None)
+def number(module: Module, value: ir.Value | None) -> Kind | None:
+    """The number that a value is, going by what binds its names; None where it may be anything else, or isn't there."""
+    return asked(module, _number, value, None) if value is not None else None
 
 
 def _number(module: Module, value: ir.Value) -> Kind | None:

@@ -119,7 +119,8 @@ def _pairs(module: Module, call: ir.Call) -> Iterator[Finding]:
         message = (
             f"`{one}` and `{other}` are both on, and TrainingArguments raises ValueError{when}; choose one of them"
         )
-        if not when or not _is_false(module, first.value):
+        # An attribute is a setting, whatever it is set to here.
+        if not when or isinstance(first.value, ir.Attribute) or not _is_false(module, first.value):
             yield rule.finding(module.layout.span(max(first, second, key=lambda arg: arg.value.id)), message)
 
 
