@@ -12,7 +12,7 @@ import pytest
 from amplint.explain.messages import known
 from amplint.guide import RULES
 from amplint.guide.rule_pages import as_text
-from amplint.registry import all_rules
+from amplint.registry import FORMER_NAMES, all_rules
 from amplint.registry.rule import OURS
 from tests.conftest import Ran
 
@@ -24,7 +24,7 @@ OWN = [rule for code, rule in all_rules().items() if code.startswith(OURS)]
 
 def test_it_has_what_the_command_prints() -> None:
     text = RULES.read_text("utf-8")
-    bodies = re.split(r'^<a id="amp\d+"></a><a id="[\w-]+"></a>\n\n', text, flags=re.MULTILINE)[1:]
+    bodies = re.split(r'^<a id="amp\d+"></a>(?:<a id="[\w-]+"></a>)+\n\n', text, flags=re.MULTILINE)[1:]
     assert len(bodies) == len(OWN)
     for rule, body in zip(OWN, bodies, strict=True):
         assert body.replace("#", "").strip() == as_text([rule]).replace("#", "").strip()
@@ -46,6 +46,14 @@ def test_a_message_stands_on_the_pages_of_its_rules(message: object) -> None:
         assert "\n## Messages\n" in page
         assert page.index("\n## Messages\n") < page.index("\n## References\n")
         assert message.title.replace("`", "") in page  # type: ignore[attr-defined]
+
+
+def test_a_rule_is_found_by_a_name_that_it_had_before(project: Write, amplint: Run) -> None:
+    project({})
+    for name, code in FORMER_NAMES.items():
+        assert amplint("rule", name).out == amplint("rule", code).out
+        assert f'<a id="{name}"></a>' in RULES.read_text("utf-8")
+        assert name not in {rule.name for rule in all_rules().values()}
 
 
 def test_rule_takes_names_and_several(project: Write, amplint: Run) -> None:

@@ -58,9 +58,10 @@ def _rule(arguments: list[str]) -> int:
     if bool(options.rules) == options.all:
         parser.error("give the code of a rule, or --all")
     from amplint.guide.rule_pages import as_json, as_text  # noqa: PLC0415 - no other command needs it
-    from amplint.registry import all_rules, known  # noqa: PLC0415
+    from amplint.registry import FORMER_NAMES, all_rules, known  # noqa: PLC0415
 
-    named = {rule.name: [code] for code, rule in all_rules().items()}
+    named = {name: [code] for name, code in FORMER_NAMES.items()}
+    named |= {rule.name: [code] for code, rule in all_rules().items()}
     wanted = [code for each in options.rules for code in named.get(each.lower()) or codes_of(_as_code(each))]
     rules = [all_rules()[code] for code in (all_rules() if options.all else dict.fromkeys(wanted))]
     as_list = options.all or len(rules) != 1

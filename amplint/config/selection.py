@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from amplint.registry import all_rules, known
+from amplint.registry import FORMER_NAMES, all_rules, known
 from amplint.registry.rule import OURS
 
 # A file that can't be read as Python, or a rule that failed, is no matter of taste: `select` leaves these on.
@@ -46,7 +46,7 @@ def _suggestion(selector: str) -> str:
         wanted = int(numbered[2].replace("O", "0")[:3].ljust(3, "0"))
         same = [code for code in rules if code.startswith(numbered[1])]
         return f"; the nearest is {min(same, key=lambda code: abs(int(code[3:]) - wanted))}"
-    names = {rule.name: code for code, rule in rules.items()}
+    names = {**FORMER_NAMES, **{rule.name: code for code, rule in rules.items()}}
     near = nearest(selector, [*rules, "ALL", *names])
     if re.fullmatch(r"[A-Z]{3}\d{0,3}", selector) and selector[:3] not in known().prefixes:
         meant = f"did you mean {near}, or is" if near else "is"

@@ -10,6 +10,7 @@ from typing import Any
 
 from amplint.base.about import SCHEMA_VERSION
 from amplint.explain.messages import leading_to, plain
+from amplint.registry import FORMER_NAMES
 from amplint.registry.rule import Rule
 
 # What `amplint verify` found of the rules' fixtures: by rule, a list of objects (`python -m tests.generate` writes it).
@@ -44,7 +45,8 @@ def as_document(rules: Sequence[Rule]) -> str:
 
 def _below(rule: Rule) -> str:
     """A rule's page under a heading of the file's, which its own are below."""
-    anchors = f'<a id="{rule.code.lower()}"></a><a id="{rule.name}"></a>'
+    former = [name for name, code in FORMER_NAMES.items() if code == rule.code]
+    anchors = "".join(f'<a id="{name}"></a>' for name in (rule.code.lower(), rule.name, *former))
     lines = _page(rule).splitlines()
     in_code = False
     for at, line in enumerate(lines):

@@ -22,6 +22,10 @@ _RULES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "rules")
 _INSTALLED = ("site-packages", "dist-packages")
 
 
+# Names that rules had before, which are still understood, and the codes of the rules.
+FORMER_NAMES = {"island-without-upcast": "AMP311", "arms-disagree": "AMP420"}
+
+
 def all_rules() -> dict[str, Rule]:
     """Every rule by its code, in the order of the codes."""
     return known().rules

@@ -119,7 +119,7 @@ def _above(value: ir.Value) -> Iterator[ir.Value]:
 
 
 def _fix(module: Module, seen: Seen) -> tuple[Fix | None, str | None]:
-    """Put the statement into an island."""
+    """Put the statement into a region that is off."""
     statement = ir.statement_of(seen.node)
     if len(seen.autocast.devices) != 1:
         return None, "which device the region is for is not in sight"

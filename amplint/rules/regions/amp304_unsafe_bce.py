@@ -25,8 +25,8 @@ with torch.autocast("cuda"):
 
 ## Fix safety
 Unsafe. Where the sigmoid is in sight the loss takes the logits instead: the same number, computed in a stable way.
-Elsewhere the loss goes into an `enabled=False` island with its inputs cast to float32; a sigmoid that ran in half
-before has lost its small differences from 1 by then.
+Elsewhere the loss goes into a nested region with `enabled=False`, its inputs cast to float32; a sigmoid that ran in
+half before has lost its small differences from 1 by then.
 
 ## Proof
 The fixtures raise under (simulated) cuda and xpu before, and train after.
@@ -194,14 +194,18 @@ def _fix(module: Module, call: ir.Call, found: Open) -> tuple[Fix | None, str, s
         what = "pass the logits to the loss that takes them"
         return Fix(Applicability.UNSAFE, "Take the logits, without the sigmoid", tuple(sorted(edits))), what, None
     what = "compute it in float32 in an `enabled=False` region, or take the logits"
-    edits = _in_island(module, call, found)
+    edits = _in_disabled_region(module, call, found)
     if edits is not None:
         title = "Compute it in float32, in a region that is switched off"
         return Fix(Applicability.UNSAFE, title, tuple(sorted(edits))), what, None
     other = _other_call(module, call)
     if other is not None:
-        return None, what, f"`{module.on_one_line(other.func)}` in the same statement would run in the island as well"
-    return None, what, "an island can't be written there"
+        return (
+            None,
+            what,
+            f"`{module.on_one_line(other.func)}` in the same statement would run with autocast off as well",
+        )
+    return None, what, "a nested region with `enabled=False` can't be written there"
 
 
 def _with_logits(module: Module, call: ir.Call) -> list[Edit] | None:
@@ -287,11 +291,11 @@ def _reads_the_same(module: Module, logits: ir.Value, made: ir.Value, value: ir.
     return isinstance(logits, (ir.Name, ir.Attribute)) and says_the_same(module, logits, made, value)
 
 
-# --- the island -----------------------------------------------------------------------------------------------------
+# --- the nested region that is off -----------------------------------------------------------------------------------
 
 
-def _in_island(module: Module, call: ir.Call, found: Open) -> list[Edit] | None:
-    """The statement of the loss in an island, its inputs in float32."""
+def _in_disabled_region(module: Module, call: ir.Call, found: Open) -> list[Edit] | None:
+    """The statement of the loss in a nested region that is off, its inputs in float32."""
     statement = ir.statement_of(call)
     if not isinstance(statement, (ir.Assign, ir.AugAssign, ir.Expr, ir.Return)):
         return None
@@ -311,13 +315,13 @@ def _in_island(module: Module, call: ir.Call, found: Open) -> list[Edit] | None:
 
 
 def _other_call(module: Module, call: ir.Call) -> ir.Call | None:
-    """A call in the statement of the loss that an island would change."""
+    """A call in the statement of the loss that autocast changes."""
     values = (value for root in ir.statement_of(call).values() for value in ir.walk_values(root))
     return next((each for each in values if isinstance(each, ir.Call) and not _may_be_inside(module, each)), None)
 
 
 def _may_be_inside(module: Module, call: ir.Call) -> bool:
-    """Whether a call does not mind being in an island: the loss itself, methods of tensors that compute little."""
+    """Whether a call does not mind if autocast is off: the loss itself, methods of tensors that compute little."""
     name = ir.last_name(call.func)
     known = isinstance(call.func, ir.Attribute) and name in _SHAPES | _ASIDE
     return known or _is_loss(module, call) or _logits(module, call) is not None

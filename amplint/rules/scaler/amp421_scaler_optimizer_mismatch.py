@@ -10,8 +10,9 @@ another backward comes in between, and where it can't be seen that the two are t
 optimizer may give the same one back.
 
 ## Why is this bad?
-A scaler keeps its books by object. It doesn't know that the gradients of `b` were unscaled for `a`, and divides them
-again: the update is 65,536 times too small. A second scaler divides again as well, and by a scale of its own.
+A scaler has a state for each optimizer object. It doesn't know that the gradients of `b` were unscaled for `a`, and
+divides them again: the update is 65,536 times too small. A second scaler divides again as well, and by a scale of its
+own.
 
 ## Example
 ```python

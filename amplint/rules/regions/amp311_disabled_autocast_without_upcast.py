@@ -68,7 +68,7 @@ rule = Rule(
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
-    """Each op of an island that computes with half tensors from the region round it."""
+    """Each op in a nested region that is off, and gets half tensors from the region round it."""
     done: set[int] = set()
     for seen in half(module):
         how = SPELLINGS.get(seen.spelling)
