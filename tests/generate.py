@@ -25,11 +25,11 @@ from amplint.guide import RULES
 from amplint.guide.rule_pages import PROOFS, as_document, proofs
 from amplint.registry import all_rules
 from amplint.registry.rule import OURS, Rule
+from tests import ROOT
 from tests.field import rounds
 from tests.field.packages import read_packages
 from tests.proofs import proofs_table, run_again, without_the_gone
 
-ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 SCHEMA = Path(schema.__file__).with_name("schema.json")
 _VERDICTS = ROOT / "tests" / "field" / "verdicts.csv"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from amplint.registry import all_rules
 from amplint.registry.rule import DOC_HEADINGS, OURS
+from tests import ROOT
 
-ROOT = Path(__file__).parents[1]
-# A prompt starts with this; a test asks that no rule is left with one (tests/test_registry.py).
+# A prompt starts with this; a test asks that no rule is left with one (tests/registry/test_registry.py).
 PROMPT = "TODO:"
 _VARIANT, _SILENT = "loop", "right"
 
@@ -102,7 +102,7 @@ Next:
 4. Try it:              pytest tests/test_fixtures.py -k {code}
 5. Accept what it says: pytest tests/test_fixtures.py -k "fixer_makes and {code}" --snapshot-update
 6. Make what follows:   python -m tests.generate
-7. Test the rest:       pytest tests/test_registry.py tests/test_generated.py tests/test_rule_pages.py
+7. Test the rest:       pytest tests/registry/test_registry.py tests/test_generated.py tests/guide/test_rule_pages.py
 Nothing else has to be touched. CONTRIBUTING.md has more, and the line in CHANGELOG.md is yours to write.
 """
 

@@ -11,7 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from tests import ROOT
+
 PICTURE = ROOT / ".github" / "terminal.svg"
 COMMANDS = ("amplint train.py", "amplint --diff --quiet train.py")
 PROGRAM = """\

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from radon.complexity import cc_visit
 from radon.visitors import Class, Function
 
-from tests.test_import_graph import ROOT, imports, modules
+from tests import ROOT
+from tests.test_import_graph import imports, modules
 
 # The cyclomatic complexity above which a function counts as hard to follow.
 BOUND = 15

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests import ROOT
+
 # A package imports what stands before it, and its own modules. A module directly in `amplint` is named by itself.
 ORDER = (
     "base",

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.new_rule import PROMPT, files_of
 
-ROOT = Path(__file__).parents[1]
 COPIED = ("amplint", "fixtures", "tests", ".github", "README.md", "pyproject.toml")
 CODE, NAME = "AMP399", "update-by-hand"
 MODULE = f"amplint/rules/regions/{CODE.lower()}_update_by_hand.py"
@@ -95,7 +95,7 @@ def test_a_rule_is_its_own_files_and_what_is_made_of_them(tmp_path: Path) -> Non
     assert f"{bad}:{row}:9: {CODE} " in found
     ran = tree.run(*pytest_, "tests/test_fixtures.py", "-k", f"{CODE} or each_rule_has_a_folder")
     assert re.search(r"\b[5-9] passed", ran)
-    tree.run(*pytest_, "tests/test_registry.py", "tests/test_generated.py", "tests/test_rule_pages.py")
+    tree.run(*pytest_, "tests/registry/test_registry.py", "tests/test_generated.py", "tests/guide/test_rule_pages.py")
 
 
 @pytest.mark.parametrize(

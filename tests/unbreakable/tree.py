@@ -12,8 +12,8 @@ from typing import NamedTuple
 from amplint.config.settings import Settings
 from amplint.engine.file import fix_bytes
 from amplint.registry import all_rules
+from tests import ROOT
 
-ROOT = Path(__file__).parents[2]
 DEFAULT = Settings(frozenset(code for code, rule in all_rules().items() if rule.default), isolated=True)
 COMMAND = [sys.executable, "-c", "import sys; from amplint.cli import main; sys.exit(main())", "--isolated", "--fix"]
 _LITTER = re.compile(r"\.amplint-\w{8}\.tmp")

@@ -3,8 +3,8 @@
 A spelling is a function's name in torch, torch.nn.functional or one of torch's namespaces ("fft_fft2" is
 `torch.fft.fft2`), or the method of that name. It goes through the ops that autocast may list for a device
 (`amplint.model.torch_facts.autocast_ops`, by their base names): the first of them that is listed decides, else the
-spelling's own way of giving a dtype. Source: torch 2.13; tests/test_half_table.py runs every spelling on every device.
-What surprises of it: docs/amp-facts.md, "Op lists".
+spelling's own way of giving a dtype. Source: torch 2.13; tests/model/half/test_half_table.py runs every spelling on
+every device. What surprises of it: docs/amp-facts.md, "Op lists".
 """
 
 from __future__ import annotations

@@ -1,0 +1,185 @@
+"""The table of messages is held against torch: its sources, and what it prints when programs do wrong."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from amplint.explain.log_reader import place_of
+from amplint.explain.messages import Text, known, leading_to, plain
+from amplint.explain.patterns import literals
+from amplint.explain.search import find
+from amplint.guide.rule_pages import proofs
+from amplint.registry import all_rules
+from tests import ROOT
+from tests.explaining import ids, registry
+from tests.explaining.programs import PROGRAMS, programs_of_dtypes, programs_of_regions
+from tests.explaining.sources import LIBRARIES, in_binary, prints, torch_file
+
+# What a program on a CPU can't show: symptoms, other libraries, and CUDA.
+NOT_SHOWN = {
+    "loss-nan-at-once",
+    "loss-nan-later",
+    "nan-in-evaluation",
+    "scale-collapses",
+    "scale-at-minimum",
+    "overflow-skipped",
+    "does-not-learn",
+    "worse-than-float32",
+    "slower-with-amp",
+    "worse-after-resume",
+    "transformers-fp16-and-bf16",
+    "transformers-removed-arguments",
+    "fp16-needs-an-accelerator",
+    "lightning-precision",
+    "lightning-bf16-with-scaler",
+    "clipping-with-fused-optimizer",
+    "prepared-model-pickled",
+    "cuda-without-bfloat16",
+    "unscale-without-kernel",
+}
+
+
+@pytest.fixture(scope="module")
+def printed() -> dict[str, str]:
+    """What the programs print, by their names."""
+    command = [sys.executable, "-m", "tests.explaining.programs"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    texts: dict[str, str] = json.loads(done.stdout)
+    return texts
+
+
+class TestTheTable:
+    def test_ids_are_unique_and_rules_exist(self) -> None:
+        names = [each.id for each in known()]
+        assert len(names) == len(set(names)) > 60
+        for message in known():
+            assert message.causes, message.id
+            assert message.says or message.asked, message.id
+            assert set(message.codes) <= all_rules().keys(), message.id
+
+    def test_no_wording_stands_twice(self) -> None:
+        texts = [text.text for message in known() for text in message.says]
+        assert len(texts) == len(set(texts))
+
+    @pytest.mark.parametrize("message", known(), ids=lambda each: each.id)
+    def test_changes_are_programs_before_and_after(self, message: Any) -> None:
+        for cause in message.causes:
+            assert all(line[:1] in (" ", "-", "+") for line in cause.change.split("\n") if line)
+            for code in (cause.before, cause.after):
+                ast.parse(textwrap.dedent(_whole(code)))
+            assert not cause.change or cause.before != cause.after
+
+    def test_every_origin_is_known(self) -> None:
+        origins = {text.origin for message in known() for text in message.says if not text.origin.startswith("torch/")}
+        assert origins <= {"libtorch", "cuda", "python", "earlier", "apex", "scripts", *LIBRARIES}
+
+    def test_what_torch_prints_is_in_torch(self, printed: dict[str, str]) -> None:
+        """Each wording of this release's is in its sources, or a program has made it print it."""
+        shown = {each for text in printed.values() for hit in find(text).hits if (each := hit.text)}
+        for text in (each for message in known() for each in message.says):
+            if text.origin.startswith("torch/"):
+                assert text in shown or prints(text.text, torch_file(text.origin)), text
+            elif text.origin == "libtorch":
+                assert text in shown or all(map(in_binary, literals(text.text))), text
+
+    def test_what_only_earlier_releases_print_is_not_in_torch(self) -> None:
+        files = ["torch/amp/grad_scaler.py", "torch/amp/autocast_mode.py", "torch/cuda/amp/autocast_mode.py"]
+        texts = [each for file in files for each in torch_file(file)]
+        for text in (each for message in known() for each in message.says if each.origin == "earlier"):
+            assert not prints(text.text, texts), text
+            assert any(number.isdigit() for number in text.releases.split("torch ")[1]), text
+
+    def test_every_message_that_a_cpu_can_show_has_a_program(self) -> None:
+        assert {each.id for each in known()} - {message for message, _ in PROGRAMS} == NOT_SHOWN
+
+
+def _whole(code: str) -> str:
+    """Code as a program: a statement that ends in a colon gets a body."""
+    return f"{code}\n{' ' * 99}..." if code.rstrip().endswith(":") else code
+
+
+# A message that is only printed has no traceback, and in that of a simulated device there are amplint's own frames.
+_WITH_A_PLACE = [
+    each for _, each in PROGRAMS if each not in (programs_of_dtypes.loss_nan, programs_of_regions.bce_on_cuda)
+]
+
+
+class TestWhatTorchPrints:
+    @pytest.mark.parametrize(("message", "program"), PROGRAMS, ids=lambda each: getattr(each, "__name__", each))
+    def test_leads_to_its_message_and_to_no_other(
+        self, printed: dict[str, str], message: str, program: Callable[[], object]
+    ) -> None:
+        assert ids(printed[program.__name__]) == [message]
+
+    @pytest.mark.parametrize("program", _WITH_A_PLACE)
+    def test_comes_from_the_programs_own_line(self, printed: dict[str, str], program: Callable[[], object]) -> None:
+        first = program.__code__.co_firstlineno
+        step = registry.Step.backward.__code__.co_filename
+        (hit,) = find(printed[program.__name__]).hits
+        place = place_of(list(hit.stack))
+        assert place is not None
+        assert place.path in (program.__code__.co_filename, step)
+        # `Step.backward` raises for some of them.
+        assert first < place.row < first + 25 or place.source == "self.scaler.scale(loss).backward()"
+
+    @pytest.mark.parametrize(("message", "program"), PROGRAMS, ids=lambda each: getattr(each, "__name__", each))
+    @pytest.mark.parametrize("width", [40, 79])
+    def test_wrapped_anywhere(
+        self, printed: dict[str, str], message: str, program: Callable[[], object], width: int
+    ) -> None:
+        lines = printed[program.__name__].splitlines()
+        cut = [line[at : at + width] for line in lines for at in range(0, max(len(line), 1), width)]
+        assert ids("\n".join(cut)) == [message]
+
+    @pytest.mark.parametrize(("message", "program"), PROGRAMS, ids=lambda each: getattr(each, "__name__", each))
+    def test_alone(self, printed: dict[str, str], message: str, program: Callable[[], object]) -> None:
+        """The last line, as one pastes it; for a warning, the line that has the message."""
+        lines = printed[program.__name__].splitlines()
+        said = [line for line in lines if re.match(r"(\S+:\d+: )?\w+(Error|Warning): |Loss", line)]
+        assert message in ids(said[-1])
+
+    # What fixtures say themselves, and what is said of many other things too.
+    NOT_OURS = (
+        "diverge",
+        "gradient is not finite",
+        "gradients are not finite",
+        "gradients explode",
+        "exploding gradients",
+        "gradients exploded",
+        "bad gradient",
+        "different weights",
+        "it does not learn",
+        "name 'clip_grad' is not defined",
+        "state_dict to be dict-like",
+        "Can't call numpy() on Tensor that requires grad",
+        "'forward'",
+        "cannot convert float NaN to integer",
+        "evaluation gives NaN",
+    )
+
+    @pytest.mark.parametrize("code", proofs())
+    def test_what_the_fixtures_raise_leads_to_their_rule(self, code: str) -> None:
+        for proof in proofs()[code]:
+            kind, _, said = proof["before"].partition(": ")
+            if said and kind.endswith(("Error", "Warning")) and not any(each in said for each in self.NOT_OURS):
+                hits = find(proof["before"]).hits
+                assert any(code in hit.message.codes for hit in hits), proof["before"]
+
+
+def test_rules_know_their_messages() -> None:
+    assert [each.id for each in leading_to("AMP405")] == ["unscale-twice"]
+    assert [each.id for each in leading_to("AMP304")] == ["unsafe-bce"]
+
+
+def test_plain_wordings() -> None:
+    assert plain("{start}a {} b '{n}'{end}") == "a ... b '...'"
+    assert Text("a", "python", "all").text == "a"

@@ -1,0 +1,186 @@
+"""Which tensors the half-precision reader follows: through variables, branches, calls, layers, regions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amplint.model.half.analysis import half
+from amplint.model.half.observations import Seen
+from amplint.sources.source import Source
+from amplint.verify.program.files import lowered
+from tests.model.half.test_half_table import agrees, computed, read, tensors
+
+HEAD = """
+import math
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+class Net(nn.Module):
+    def __init__(self, width, heads=2, scale=None):
+        super().__init__()
+        self.scale = scale or (width // heads) ** -0.5
+        self.fc = nn.Linear(width, width)
+        self.norm = nn.LayerNorm(width)
+        self.stack = nn.Sequential(nn.Linear(width, 4), nn.ReLU())
+        self.layers = nn.ModuleList([nn.Linear(width, width) for _ in range(3)])
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x, mask=None):
+        {}
+
+def helper(a, b=1.0):
+    return a * b
+
+def train(x, y, flag, size: int, net=None):
+    model = Net(8).cuda()
+    with torch.autocast("cuda", dtype=torch.float16):
+        {}
+    {}
+"""
+
+
+def probed(forward: str = "return self.fc(x)", inside: str = "pass", behind: str = "pass") -> list[str]:
+    """What is known of each operand of `torch.abs` in a program: its kind, and of half ones the dtypes."""
+    texts = [part.replace("\n", "\n" + " " * (4 if part is behind else 8)) for part in (forward, inside, behind)]
+    return [said(each) for each in half(lowered(Source("t.py", HEAD.format(*texts)))) if each.spelling == "abs"]
+
+
+def said(seen: Seen) -> str:
+    kind = seen.operands[0][1]
+    return " ".join([kind.what, *sorted(kind.names)])
+
+
+HALF = "half float16"
+
+
+@pytest.mark.parametrize(
+    ("forward", "expected"),
+    [
+        ("torch.abs(self.fc(x))", HALF),
+        ("torch.abs(self.norm(self.fc(x)))", "float32"),
+        ("torch.abs(self.norm(x))", "tensor"),
+        ("torch.abs(self.stack(x))", HALF),
+        ("torch.abs(self.fc(x) * self.scale)", HALF),
+        ("torch.abs(self.fc(x) * self.weight)", "tensor"),
+        ("torch.abs(self.fc.weight)", "float32"),
+        ("torch.abs(self.fc(x) / math.sqrt(x.size(-1)))", HALF),
+        ("torch.abs(self.fc(x) * x)", "tensor"),
+        ("torch.abs(x)", "unknown"),
+        ("torch.abs(x @ x.transpose(0, 1))", HALF),
+        ("for layer in self.layers:\n    x = layer(x)\ntorch.abs(x)", HALF),
+        ("for _ in range(3):\n    x = self.fc(x)\ntorch.abs(x)", "unknown"),
+        ("x = self.fc(x)\nfor _ in range(3):\n    x = self.fc(x)\ntorch.abs(x)", HALF),
+        ("x = self.fc(x)\nwhile mask:\n    x = x.float()\ntorch.abs(x)", "tensor"),
+        ("if mask is not None:\n    x = self.fc(x)\nelse:\n    x = self.fc(x).relu()\ntorch.abs(x)", HALF),
+        ("if mask is not None:\n    x = self.fc(x)\ntorch.abs(x)", "unknown"),
+        ("x = self.fc(x)\nif x.dtype == torch.float16:\n    torch.abs(x)", "unknown"),
+        ("x = self.fc(x)\nif mask is None:\n    return x\ntorch.abs(x)", HALF),
+        ("x = self.fc(x)\ntry:\n    x = x.float()\nexcept RuntimeError:\n    pass\ntorch.abs(x)", "unknown"),
+        ("q, k = self.fc(x).chunk(2)\ntorch.abs(k)", HALF),
+        ("q, k = self.fc(x), x.float()\ntorch.abs(k)", "float32"),
+        ("x = self.fc(x)\nx += 1\nx *= x.float()\ntorch.abs(x)", HALF),
+        ("x = [self.fc(each) for each in x]\ntorch.abs(torch.cat(x))", HALF),
+        ("x = (y := self.fc(x)).float()\ntorch.abs(y)", HALF),
+        ("self.kept = self.fc(x)\ntorch.abs(self.kept)", HALF),
+        ("with torch.autocast('cuda', enabled=False):\n    torch.abs(self.fc(x.float()))", "float32"),
+        ("with torch.autocast('cuda', dtype=torch.bfloat16):\n    torch.abs(self.fc(x))", "half bfloat16"),
+        ("with torch.autocast('cpu', dtype=torch.bfloat16):\n    torch.abs(self.fc(x))", "tensor"),
+        ("with no_autocast():\n    torch.abs(self.fc(x))", "tensor"),
+        ("with torch.no_grad():\n    torch.abs(self.fc(x))", HALF),
+        ("torch.abs(self.fc(x).to(x.dtype))", "tensor"),
+        ("torch.abs(self.fc(x).cpu())", "unknown"),
+        ("torch.abs(self.fc(x).to('cuda'))", HALF),
+        ("torch.abs(self.fc(x).to(self.device, torch.float32))", "float32"),
+        ("torch.abs(self.fc(x).double())", "float64"),
+        ("torch.abs(F.dropout(self.fc(x), self.rate, self.training))", HALF),
+        ("torch.abs(helper(self.fc(x)))", HALF),
+        ("torch.abs(helper(self.fc(x), x))", "tensor"),
+        ("torch.abs(self.other(x))", "unknown"),
+        ("torch.abs(torch.utils.checkpoint.checkpoint(self.fc, x))", HALF),
+    ],
+)
+def test_in_a_forward_that_the_region_calls(forward: str, expected: str) -> None:
+    assert probed(forward, "model(x)")[-1] == expected  # one with a region of its own is met by itself, too
+
+
+@pytest.mark.parametrize(
+    ("inside", "behind", "expected"),
+    [
+        ("out = model(x)", "torch.abs(out)", [HALF]),
+        ("out = model(x)", "torch.abs(torch.softmax(out, 1))", [HALF]),
+        ("out = torch.softmax(model(x), 1)", "torch.abs(out)", ["float32"]),
+        ("out = net(x)", "torch.abs(out)", ["unknown"]),
+        ("out = model(x) if flag else None", "torch.abs(out)", ["unknown"]),
+        ("pass", "torch.abs(model(x))", ["unknown"]),
+        ("pass", "with torch.autocast('cuda', dtype=dtypes[0]):\n    torch.abs(model(x))", ["tensor"]),
+        ("pass", "with torch.autocast('cuda', dtype=torch.float32):\n    torch.abs(model(x))", ["tensor"]),
+        ("pass", "with torch.autocast('cuda', enabled=flag):\n    torch.abs(model(x))", [HALF]),
+        ("pass", "with torch.autocast(x.device.type):\n    torch.abs(model(x))", ["tensor"]),
+        ("pass", "with torch.autocast(x.device.type, torch.bfloat16):\n    torch.abs(model(x))", ["half bfloat16"]),
+        ("pass", "with torch.autocast(x.device.type, torch.bfloat16):\n    torch.abs(model(x).exp())", ["tensor"]),
+        ("pass", "with torch.autocast('cpu', torch.bfloat16):\n    torch.abs(model(x).exp())", ["half bfloat16"]),
+        ("pass", "with torch.autocast('cuda' if flag else 'cpu'):\n    torch.abs(model(x))", ["half bfloat16 float16"]),
+        ("pass", "with torch.autocast('npu', torch.float16):\n    torch.abs(model(x))", ["tensor"]),
+        ("model.half()\nout = torch.abs(nn.Embedding(4, 4)(x))", "pass", ["tensor"]),
+        ("out = torch.abs(nn.Embedding(4, 4)(x))", "pass", ["float32"]),
+    ],
+)
+def test_in_and_behind_a_region(inside: str, behind: str, expected: list[str]) -> None:
+    assert probed(inside=inside, behind=behind) == expected
+
+
+def test_nothing_is_read_where_no_region_is() -> None:
+    assert half(lowered(Source("t.py", "import torch\nx = torch.ones(2).half() * 2\n"))) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = nn.Sequential(x, nn.ReLU())\nx(x)",
+        "def f(a):\n    return f(a)\nf(1)",
+        "def f(a):\n    return g(a)\ndef g(a):\n    return f(a)\nf(1)",
+        "a, *b = [a for a in a]\nprint(*b, **b)",
+        "lambda q: q\nx[1:2, ...] = y = {1: 2, **z}\nassert x, y\ndel x",
+        "match x:\n    case [a, b]:\n        x = a\n    case _:\n        pass",
+        "x = x if x else x or x and not x\nx **= x\nwhile True:\n    break",
+        "eps = 10 ** 10 ** 10\nz = (-eps) ** 0.5 / 0\ntorch.add(z)\nz.clamp()\nz.masked_fill()\ntorch.where()",
+    ],
+)
+def test_any_code_can_be_read(text: str) -> None:
+    body = "\n".join("    " + line for line in text.split("\n"))
+    source = f"import torch\nfrom torch import nn\nwith torch.autocast('cuda'):\n{body}\n"
+    half(lowered(Source("t.py", source)))
+
+
+# Ops that may follow each other: of one tensor, and of two.
+UNARY = ["torch.relu({})", "{}.softmax(-1)", "{}.exp()", "{} * 2", "{}.float()", "{}.t()", "1 / {}", "{} ** 2",
+         "{}.half()", "{}.sum(0, keepdim=True).expand(4, 4)", "F.layer_norm({}, [4])",
+         "{}.mean(1)[:, None].expand(4, 4)", "torch.where(b, {}, 0.0)",
+         "{}.clamp(min=0)", "{}.sigmoid()", "-{}", "{}.chunk(1)[0]"]  # fmt: skip
+BINARY = ["{} + {}", "{} @ {}", "{} * {}", "torch.cat([{}, {}])[:4]", "torch.einsum('ij,kj->ik', {}, {})",
+          "torch.maximum({}, {})", "F.linear({}, {})", "{}.type_as({})", "torch.cdist({}, {})"]  # fmt: skip
+EXPRESSION: st.SearchStrategy[str] = st.recursive(
+    st.sampled_from(["h", "x"]),
+    lambda inner: (
+        st.builds(lambda op, a: f"({op.format(a)})", st.sampled_from(UNARY), inner)
+        | st.builds(lambda op, a, b: f"({op.format(a, b)})", st.sampled_from(BINARY), inner, inner)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(EXPRESSION, min_size=4, max_size=12), st.sampled_from(["float16", "bfloat16"]))
+def test_whatever_is_composed_is_what_torch_gives(texts: list[str], low: str) -> None:
+    (kinds,) = read(texts, low, f"torch.autocast('cpu', dtype=torch.{low})")
+    names: dict[str, Any] = tensors("cpu", low)
+    with torch.autocast("cpu", getattr(torch, low)), torch.no_grad():
+        for text, kind in zip(texts, kinds, strict=True):
+            dtype = computed(text, names)
+            assert dtype is None or agrees(kind, dtype), text
