@@ -511,6 +511,7 @@ class Follower:
             if prop is not None:
                 return self._results(prop.function, None)
             return self._of_body(cls, value.attr, by_name=False) or self._field(value, cls)
+        stored = [*stored, *self._stored_by_heirs(cls, value.attr)]
         known = [each for each in stored if each is not None]
         unknown = (Leaf(value, is_open=True),) if len(known) < len(stored) else ()
         if len({id(ir.function_of(each)) for each in known}) == 1:
@@ -519,6 +520,18 @@ class Follower:
         # Which of several methods runs last can't be told.
         sources = tuple(Leaf(each, doubt=Doubt.REPLACED) for each in known)
         return Step((*unknown, *sources), whole=False)
+
+    def _stored_by_heirs(self, cls: ir.Class, attr: str) -> Iterator[ir.Value | None]:
+        """What classes that inherit a class store in an attribute of their objects."""
+        for other in self._module.whole.near(attr).statements:
+            if isinstance(other, ir.Class) and other is not cls and self._inherits(other, cls):
+                yield from other.stored(attr)
+
+    def _inherits(self, cls: ir.Class, of: ir.Class, depth: int = _DEEP) -> bool:
+        bases = [self._module.names.definition(base.value) for base in cls.bases]
+        return of in bases or any(
+            self._inherits(base, of, depth - 1) for base in bases if isinstance(base, ir.Class) and depth
+        )
 
     def _of_body(self, cls: ir.Class, attr: str, *, by_name: bool) -> Step | None:
         """What a class's body sets an attribute to, where that is one thing and no field of a dataclass.
