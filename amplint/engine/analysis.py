@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def given_up(module: Module) -> tuple[str, ...]:
     """What could not be analysed in a module, a line each; nothing is found there."""
-    from amplint.model.flow.analysis import given_up as functions  # noqa: PLC0415 - see above
+    from amplint.model.flow.analysis import given_up as functions  # noqa: PLC0415 - it imports libcst
 
     return tuple(functions(module))
 
@@ -46,7 +46,7 @@ def doubts(rules: list[Rule], module: Module) -> Counter[str]:
     Raises:
         UnfoldableError: the module has to be read without folding.
     """
-    from amplint.model import CannotRead  # noqa: PLC0415 - see above
+    from amplint.model import CannotRead  # noqa: PLC0415 - it imports libcst
 
     try:
         return Counter(each for rule in rules if not rule.plugin and rule.doubts for each in rule.doubts(module))
@@ -56,8 +56,8 @@ def doubts(rules: list[Rule], module: Module) -> Counter[str]:
 
 def _ask(rule: Rule, module: Module) -> tuple[list[Finding], BaseException | None]:
     """What a rule finds, and why not more where it fails."""
-    from amplint.engine.cross_file import at_home  # noqa: PLC0415 - see above
-    from amplint.model import CannotRead  # noqa: PLC0415 - see above
+    from amplint.engine.cross_file import at_home  # noqa: PLC0415 - it imports libcst
+    from amplint.model import CannotRead  # noqa: PLC0415 - it imports libcst
 
     findings: list[Finding] = []
     try:

@@ -51,7 +51,7 @@ class UnfoldableError(Exception):
 def forget() -> None:
     """Forget the syntax trees of what was read last, at which Python's garbage collector would look again and again."""
     if "amplint.model.syntax.lazy_lowering" in sys.modules:
-        from amplint.model.syntax.lazy_lowering import forget_trees  # noqa: PLC0415 - see below
+        from amplint.model.syntax.lazy_lowering import forget_trees  # noqa: PLC0415 - it imports libcst
 
         forget_trees()
 
@@ -82,8 +82,8 @@ def read(
     module = read_alone(source, target, frameworks=frameworks, tree=tree, fold=fold)
     module.device = device
     try:
-        from amplint.model.project.link import link  # noqa: PLC0415 - see below
-        from amplint.model.project.resolve_import import look_in  # noqa: PLC0415 - see below
+        from amplint.model.project.link import link  # noqa: PLC0415 - it imports libcst
+        from amplint.model.project.resolve_import import look_in  # noqa: PLC0415 - it imports libcst
 
         look_in(src, start)  # rules may ask for other files whether or not imports are followed
         if follow:
@@ -121,7 +121,7 @@ def read_alone(
 
 def _failed(source: Source, error: Exception, fold: bool) -> Exception:
     """What to raise when a text can't be read."""
-    from amplint.model import CannotRead  # noqa: PLC0415 - see above
+    from amplint.model import CannotRead  # noqa: PLC0415 - it imports libcst
 
     if not isinstance(error, CannotRead):
         return UnreadableError(internal_error(source, "the model", error))

@@ -1,4 +1,4 @@
-"""Reader 1: runs a function's events through its branches, loops and calls, along every path.
+"""Runs a function's events through its branches, loops and calls, along every path.
 
 An abstract interpreter over the IR. What it yields are *event states*, each event with the states in which paths
 reach it, and *violations*, the misuse that a path shows. Rules read these; nothing here knows a rule's message or fix.

@@ -1,4 +1,4 @@
-"""Reader 4: which tensors are half at a line. A forward dataflow over a function's variables, region by region.
+"""Which tensors are half at a line. A forward dataflow over a function's variables, region by region.
 
 It starts in the functions that open a region, and follows their calls into functions, methods and modules of the file,
 so that a `forward` counts as under autocast where the file shows that it is. What can't be told is unknown. Each

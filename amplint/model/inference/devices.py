@@ -1,4 +1,4 @@
-"""Reader 3: on which device the code trains, and what an autocast region is made of.
+"""Which devices a value can be, and the devices that an autocast region can be for.
 
 Only what the code shows counts: a device that comes from elsewhere is unknown, and unknown is an answer.
 """

@@ -1,4 +1,4 @@
-"""Reader 3, dtypes: what a dtype-like value can be, and in which dtype an autocast region runs.
+"""What a dtype-like value can be, and in which dtype an autocast region runs.
 
 Values decide, never names: literals, variables, tables of dtypes, choices, `getattr(torch, "bfloat16")`, defaults. What
 comes from elsewhere is unknown, and unknown is an answer.

@@ -1,4 +1,4 @@
-"""Reader 2: which values are scalers and optimizers, and what an optimizer owns.
+"""Which values are scalers and optimizers, and what an optimizer owns.
 
 An object is known by its key (`amplint.model.objects.access_paths`).
 """
