@@ -4,10 +4,6 @@ from __future__ import annotations
 
 # One module each, of the same name, with a function `render`.
 FORMATS = ("full", "concise", "grouped", "json", "json-lines", "github", "gitlab", "junit", "pylint", "rdjson", "sarif")
-
-
 FOR_PEOPLE = ("full", "concise", "grouped")
-
-
 # What counts by rule can be printed as.
 STATISTICS = (*FOR_PEOPLE, "json", "json-lines")

@@ -7,8 +7,6 @@ import re
 from amplint.registry import known
 
 UNUSED = "AMP002"
-
-
 # As people write it: a search without regard to case is slow.
 _NOQA = (b"noqa", b"NOQA", b"NoQA")
 

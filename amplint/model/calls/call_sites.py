@@ -238,9 +238,14 @@ def _callers(module: Module, function: ir.Function) -> list[ir.Call]:
 
 def passed(module: Module, function: ir.Function, name: str) -> list[ir.Value | None]:
     """What each of the file's calls of a function gives for a parameter, or its default; None: that can't be told."""
-    calls, found = module.once(CallGraph), list[ir.Value | None]()
+    return [value for _, value in passed_by(module, function, name)]
+
+
+def passed_by(module: Module, function: ir.Function, name: str) -> list[tuple[ir.Call, ir.Value | None]]:
+    """The file's calls of a function, with what each gives for a parameter, as `passed` has it."""
+    calls, found = module.once(CallGraph), list[tuple[ir.Call, ir.Value | None]]()
     for call in callers(module, function):
         callee = calls.find(call)
         given = calls.arguments(call, callee) if callee is not None else None
-        found.append(given.get(name) if given is not None else None)
+        found.append((call, given.get(name) if given is not None else None))
     return found

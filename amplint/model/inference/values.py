@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from amplint.model.calls.call_graph import CallGraph
-from amplint.model.calls.call_sites import callers
+from amplint.model.calls.call_sites import passed_by
 from amplint.model.inference.argparse_options import Option, is_settings, option_named
 from amplint.model.inference.declared_settings import declared_flag, decorated_default, field_of, given_default
 from amplint.model.names.reaching_definitions import reaching, returned
@@ -293,12 +293,13 @@ class Follower:
     def _either(self, value: ir.Bool, frame: Frame | None) -> Step:
         """`a or b`, `a and b`: what is no result, since the other operand is, is left out."""
         decides = value.op == "or"
+        found = [(each, self._is_true(each.value)) for each in self._follow(value.left, frame, 4)]
         left = [
             each.under(Leaf(each.value, (Test(value.left, decides),)))
-            for each in self._follow(value.left, frame, 4)
-            if self._is_true(each.value) in (None, decides)
+            for each, truth in found
+            if truth in (None, decides)
         ]
-        goes_on = any(self._is_true(each.value) is not decides for each in self._follow(value.left, frame, 4))
+        goes_on = any(truth is not decides for _, truth in found)
         right = [Leaf(value.right, (Test(value.left, not decides),))] if goes_on else []
         return Step((*left, *right), frame=frame)
 
@@ -473,14 +474,9 @@ class Follower:
         return not any(each.is_open for each in self._follow(value, None, 6))
 
     def _given(self, function: ir.Function, name: str) -> list[tuple[ir.Call, ir.Value | None]]:
-        """The file's calls of a function, and what each gives for a parameter; None: that can't be told."""
-        found: list[tuple[ir.Call, ir.Value | None]] = []
-        for call in callers(self._module, function):
-            callee = self._calls.find(call)
-            given = self._calls.arguments(call, callee) if callee is not None else None
-            if ir.function_of(call) is not function:
-                found.append((call, given.get(name) if given is not None else None))
-        return found
+        """What the file's calls of a function give for a parameter, but those in the function itself."""
+        given = passed_by(self._module, function, name)
+        return [(call, value) for call, value in given if ir.function_of(call) is not function]
 
     # --- attributes --------------------------------------------------------------------------------------------------
 

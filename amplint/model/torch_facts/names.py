@@ -6,17 +6,9 @@ See docs/amp-facts.md, "Arguments (AMP201 to AMP215)".
 from __future__ import annotations
 
 AUTOCAST = "torch.amp.autocast"
-
-
 OLD_AUTOCAST = {"torch.cuda.amp.autocast": "cuda", "torch.cpu.amp.autocast": "cpu"}
-
-
 SCALER = "torch.amp.GradScaler"
-
-
 OLD_SCALER = {"torch.cuda.amp.GradScaler": "cuda", "torch.cpu.amp.GradScaler": "cpu"}
-
-
 # autocast's dtype where none is given (torch/amp/autocast_mode.py of torch 2.13).
 DEFAULT_DTYPE = {
     "cuda": "float16",
@@ -26,6 +18,4 @@ DEFAULT_DTYPE = {
     "hpu": "bfloat16",
     "xla": "bfloat16",
 }
-
-
 SCALERS = {SCALER, *OLD_SCALER, "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"}
