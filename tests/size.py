@@ -1,4 +1,4 @@
-"""How large the package is: lines of code, the files behind a rule, the functions that are hard to follow.
+"""How large the package is: lines of code by package, the modules behind a rule, the functions that are hard to follow.
 
 `python -m tests.size` prints it; `--functions` lists the functions of which the complexity is over the bound.
 """
@@ -17,7 +17,7 @@ from radon.complexity import cc_visit
 from radon.visitors import Class, Function
 
 from tests import ROOT
-from tests.test_import_graph import imports, modules
+from tests.test_import_graph import imports, modules, package_of
 
 # The cyclomatic complexity above which a function counts as hard to follow.
 BOUND = 15
@@ -60,7 +60,11 @@ def _docstrings(tree: ast.Module) -> Iterator[int]:
 
 
 def closure(module: str) -> set[str]:
-    """The modules that a module needs, itself included, by the imports anywhere in them."""
+    """The modules that a module needs, itself included: what it imports, what that imports, and so on.
+
+    Every import counts, wherever it stands: at a module's top, in a function that may never run, or for type checkers
+    alone. It is what a reader may have to look at, and more than what Python loads.
+    """
     graph, needed, todo = imports(), {module}, [module]
     while todo:
         new = graph.get(todo.pop(), set()) - needed
@@ -74,7 +78,7 @@ def complex_functions() -> list[Complex]:
     over = []
     for path in modules().values():
         for block in _functions(cc_visit(path.read_text("utf-8"))):
-            own = block.complexity - sum(each.complexity for each in block.closures)
+            own = block.complexity - sum(inner.complexity for inner in block.closures)
             if own > BOUND:
                 over.append(Complex(own, path.relative_to(ROOT).as_posix(), block.lineno, block.fullname))
     return sorted(over, reverse=True)
@@ -97,15 +101,27 @@ def main() -> None:
     parser.add_argument("--functions", action="store_true", help="list the functions over the bound")
     options = parser.parse_args()
     sizes = {name: lines_of_code(path.read_text("utf-8")) for name, path in modules().items()}
-    rules = {name: closure(name) for name in modules() if ".amp" in name}
-    needed = mean(len(each) for each in rules.values())
-    lines = mean(sum(sizes[module] for module in each) for each in rules.values())
+    behind = [closure(name) for name in modules() if ".amp" in name]
+    needed = mean(map(len, behind))
+    lines = mean(sum(sizes[module] for module in closed) for closed in behind)
     over = complex_functions()
+    for package, (count, size) in sorted(_by_package(sizes).items(), key=lambda row: -row[1][1]):
+        print(f"{size:7,} lines in {count:3} modules  {package}")
     print(f"{len(sizes)} modules, {sum(sizes.values()):,} lines of code")
     print(f"behind a rule: {needed:.0f} modules, {lines:,.0f} lines of code on average")
     print(f"{len(over)} functions with a complexity above {BOUND}")
-    for each in over if options.functions else ():
-        print(f"{each.complexity:4} {each.path}:{each.line} {each.name}")
+    for function in over if options.functions else ():
+        print(f"{function.complexity:4} {function.path}:{function.line} {function.name}")
+
+
+def _by_package(sizes: dict[str, int]) -> dict[str, tuple[int, int]]:
+    """How many modules a package has, and how many lines of code."""
+    found: dict[str, tuple[int, int]] = {}
+    for module, size in sizes.items():
+        package = package_of(module) or "(the package itself)"
+        count, lines = found.get(package, (0, 0))
+        found[package] = (count + 1, lines + size)
+    return found
 
 
 if __name__ == "__main__":

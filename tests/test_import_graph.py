@@ -97,6 +97,7 @@ def package_of(module: str) -> str:
     return module if is_package or "." not in module else module.rpartition(".")[0]
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """Which modules a module imports. The facade of the package, which nothing may import, is left out."""
     return {name: set(imported(path)) - {name} for name, path in modules().items() if name not in {"", "__main__"}}
