@@ -42,7 +42,7 @@ OURS = "AMP"  # what the codes of this package start with
 # What a rule's module defines beyond its header.
 _DEFINED = ("doc", "severity", "trial", "shows", "about_absence", "run", "doubts")
 # Where the header starts and ends in the module's text.
-_HEADER, _END = "\nrule = Rule(", ")\n"
+_HEADER, _END, _END_WITH_COMMENT = "\nrule = Rule(", ")\n", ")  #"
 
 
 class PluginError(Exception):
@@ -219,8 +219,8 @@ class Rule:
 
 
 def header_of(text: str) -> str:
-    """The arguments of `rule = Rule(...)` in a module's text, as far as they end with a line."""
-    return text.partition(_HEADER)[2].partition(_END)[0]
+    """The arguments of `rule = Rule(...)` in a module's text, as far as they end with a line, or before its comment."""
+    return text.partition(_HEADER)[2].partition(_END)[0].partition(_END_WITH_COMMENT)[0]
 
 
 def reason(error: BaseException) -> str:

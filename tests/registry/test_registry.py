@@ -16,7 +16,7 @@ from tests.new_rule import PROMPT
 HEADERS = """\
 \"\"\"Doc, with triggers=("no",) and default=False.\"\"\"
 
-rule = Rule({header})
+rule = Rule({header}){end}
 
 OTHER = dict(triggers=("not this",), default=False)
 """
@@ -54,8 +54,9 @@ def test_no_prompt_is_left(code: str) -> None:
         ),
     ],
 )
-def test_headers(header: str, triggers: tuple[tuple[bytes, ...], ...], default: bool) -> None:
-    rule = Rule.from_text("amplint.registry.amp999_some_rule", HEADERS.format(header=header))
+@pytest.mark.parametrize("end", ["", "  # fmt: skip"])
+def test_headers(header: str, triggers: tuple[tuple[bytes, ...], ...], default: bool, end: str) -> None:
+    rule = Rule.from_text("amplint.registry.amp999_some_rule", HEADERS.format(header=header, end=end))
     assert (rule.code, rule.name) == ("AMP999", "some-rule")
     assert rule.triggers == triggers
     assert rule.default is default

@@ -202,6 +202,52 @@ def test_306(changes: dict[str, str], findings: int) -> None:
     assert count("AMP306", FUNCTION.format(**(PLAIN | changes))) == findings
 
 
+LAYER = """class Net(nn.Module):
+    def __init__(self):
+        self.w = nn.Parameter(torch.randn(2, 8))
+    def forward(self, x):
+        return P.apply(x, self.w)
+class Around(nn.Module):
+    def __init__(self):
+        self.net = Net()
+class Other(nn.Module):
+    def __init__(self):
+        self.layer = nn.Linear(2, 8)
+class Timer:
+    def half(self):
+        return self
+def half():
+    pass
+first = Net()
+with torch.autocast("cuda"):
+    first(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("cast", "findings"),
+    [
+        ("", 1),
+        ("half()", 1),
+        ("timer = Timer()\ntimer.half()", 1),
+        ("Other().half()", 1),
+        ("other = Other().cuda()\nother.to(torch.bfloat16)", 1),
+        ("nn.Sequential(nn.Linear(2, 8), Other()).half()", 1),
+        ("torch.randn(2, 8).half()", 1),
+        ("Net().half()", 0),
+        ("net = Net().cuda()\nnet.to(torch.bfloat16)", 0),
+        ("Around().half()", 0),
+        ("nn.Sequential(nn.Linear(2, 8), Around()).half()", 0),
+        ("nn.Sequential(*layers).half()", 0),
+        ("make(Net).half()", 0),
+        ("model.half()", 0),
+    ],
+)
+def test_306_only_what_may_hold_the_parameter_casts_it(cast: str, findings: int) -> None:
+    text = FUNCTION.format(**(PLAIN | {"applied": "pass"})) + LAYER + cast + "\n"
+    assert count("AMP306", text) == findings
+
+
 def test_306_without_a_device_in_sight() -> None:
     text = FUNCTION.format(**PLAIN).replace('"cuda"', "device")
     (found,) = check(HEAD + text, settings=only("AMP306"))

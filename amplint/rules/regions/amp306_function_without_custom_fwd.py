@@ -65,13 +65,16 @@ from amplint.base.findings import Applicability, Edit, Finding, Fix, Severity
 from amplint.fixes.device_choice import choose
 from amplint.fixes.edits import insert, line_start
 from amplint.fixes.inherited_arguments import module_name
+from amplint.model.calls.call_graph import CallGraph
 from amplint.model.calls.external_calls import local_class
+from amplint.model.inference.constructions import constructions
 from amplint.model.names.reaching_definitions import only_assignment
 from amplint.model.objects.autocast_objects import region_of
 from amplint.model.regions.openers import Open
 from amplint.model.regions.regions_at import enabled_at
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned, Other
+from amplint.model.syntax.lazy_lowering import values_of
 from amplint.model.syntax.queries import assigned
 from amplint.model.syntax.scopes import owner_class
 from amplint.registry.rule import Rule
@@ -114,7 +117,7 @@ class _Function(NamedTuple):
 def check(module: Module) -> Iterator[Finding]:
     """What raises wherever it is used first, then what does under autocast."""
     functions = list(_functions(module))
-    applied = _applied(module) if functions and not _is_half(module) else {}
+    applied = _applied(module) if functions else {}
     for each in functions:
         if each.bwd is not None and each.with_setup:
             message = "`custom_bwd` does not work with `setup_context`, and raises AttributeError in backward: write"
@@ -164,15 +167,52 @@ def _is_known(module: Module, decorator: ir.Value, known: tuple[ir.Value | None,
     return decorator in known or module.names.of(decorator) == {"builtins.staticmethod"}
 
 
-def _is_half(module: Module) -> bool:
-    """Whether the file casts something to a half type by itself: a whole model, perhaps."""
+def _may_be_half(module: Module, operand: ir.Value) -> bool:
+    """Whether the file casts something to a half type that may hold an operand: a whole model, perhaps."""
+    casts = module.once(_cast_to_half)
+    owner = owner_class(operand) if isinstance(operand, ir.Attribute) else None
+    return any(owner is None or _may_hold(module, each, owner) for each in casts)
+
+
+def _cast_to_half(module: Module) -> list[ir.Value]:
+    """What the file casts to a half type with a method that isn't its own."""
+    calls, found = module.once(CallGraph), list[ir.Value]()
     for call in module.whole.near("half", "bfloat16", *module.words(*_HALF)).calls:
-        name = ir.last_name(call.func)
-        if name in ("half", "bfloat16") and not call.args:
-            return True
-        if name in ("to", "type") and any(module.names.of(arg.value) & _HALF for arg in call.args):
-            return True
-    return False
+        if not isinstance(call.func, ir.Attribute) or calls.find(call) is not None:
+            continue
+        named = call.func.attr in ("half", "bfloat16") and not call.args
+        given = call.func.attr in ("to", "type") and any(module.names.of(arg.value) & _HALF for arg in call.args)
+        if named or given:
+            found.append(call.func.base)
+    return found
+
+
+def _may_hold(module: Module, value: ir.Value, cls: ir.Class, depth: int = 4) -> bool:
+    """Whether a value may be, or hold, an object of a class: all that it is made of is not seen."""
+    if isinstance(value, ir.Constant):
+        return False
+    made = constructions(module, value) if depth else ()
+    return not made or any(_may_make(module, call, cls, depth) for call in made)
+
+
+def _may_make(module: Module, call: ir.Call, cls: ir.Class, depth: int) -> bool:
+    what, names = module.names.definition(call.func), module.names.of(call.func)
+    if isinstance(what, ir.Class):
+        foreign = not cls.decorators and cls not in _classes_below(module, what)
+    else:
+        foreign = bool(names) and all(name.startswith("torch.") for name in names)
+    return not foreign or any(_may_hold(module, arg.value, cls, depth - 1) for arg in call.args)
+
+
+def _classes_below(module: Module, cls: ir.Class) -> list[ir.Function | ir.Class]:
+    """A class, with all functions and classes of the file that it mentions, and those that they mention."""
+    found: list[ir.Function | ir.Class] = [cls]
+    for each in found:
+        for value in values_of((each, *ir.walk_statements(each.body))):
+            what = module.names.definition(value) if isinstance(value, (ir.Name, ir.Attribute)) else None
+            if what is not None and what not in found:
+                found.append(what)
+    return found
 
 
 # --- under autocast -------------------------------------------------------------------------------------------------
@@ -186,7 +226,7 @@ def _under_autocast(module: Module, function: _Function, applied: list[ir.Call])
     for call in applied:
         for index, name in names.items():
             given = call.positional[index] if index < len(call.positional) else None
-            if given is None or call.unpacks("*") or not _is_float32(module, given):
+            if given is None or not _is_float32(module, given) or _may_be_half(module, given):
                 continue
             found = next(iter(enabled_at(module, call)), None)
             if found is not None:
