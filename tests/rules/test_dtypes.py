@@ -133,7 +133,23 @@ def test_only_code_that_may_scale_a_loss_silences_float16_without_a_scaler(words
         ("scaler = GradScaler()", "torch.autocast('cpu')", True),
         ("scaler = GradScaler(enabled=args.fp16)", "autocast(dtype=torch.bfloat16)", False),
         ("scaler = GradScaler(enabled=not args.amp)", "autocast(args.amp, torch.bfloat16)", False),
-        ("scaler = GradScaler()", "autocast(dtype=torch.bfloat16 if args.bf16 else torch.float16)", False),
+        ("scaler = GradScaler()", "autocast(dtype=torch.bfloat16 if args.bf16 else torch.float16)", True),
+        (
+            "scaler = GradScaler(enabled=not args.bf16)",
+            "autocast(dtype=torch.bfloat16 if args.bf16 else torch.half)",
+            False,
+        ),
+        (
+            "scaler = GradScaler(enabled=args.fp16)",
+            "autocast(dtype=torch.bfloat16 if args.bf16 else torch.half)",
+            False,
+        ),
+        (
+            "scaler = GradScaler(enabled=args.bf16)",
+            "autocast(dtype=torch.bfloat16 if args.bf16 else torch.half)",
+            False,
+        ),
+        ("scaler = GradScaler()", "autocast(dtype=args.dtype)", False),
         ("scaler = GradScaler()", "ctx", False),
         ("scaler = GradScaler()", "torch.autocast(device.type)", False),
     ],
@@ -206,10 +222,11 @@ def test_a_dtype_is_read_with_the_flag_of_its_region(made: str, enabled: str, wa
     [
         ("dtype = {'bf16': torch.bfloat16, None: torch.float32}[args.precision]", "args.precision is not None", True),
         ("dtype = torch.bfloat16 if use_amp else torch.float16", "use_amp", True),
-        ("dtype = torch.bfloat16 if use_amp else torch.float16", "args.amp", False),
+        ("dtype = torch.bfloat16 if use_amp else torch.float16", "args.amp", True),
+        ("dtype = torch.float16 if use_amp else torch.bfloat16", "use_amp", False),
     ],
 )
-def test_a_region_that_is_on_in_bfloat16_only_needs_no_scaler(made: str, enabled: str, wanted: bool) -> None:
+def test_a_region_that_can_be_on_in_bfloat16_needs_no_scaler_then(made: str, enabled: str, wanted: bool) -> None:
     text = step(f"scaler = GradScaler(); {made}", f"torch.autocast('cuda', enabled={enabled}, dtype=dtype)")
     assert ("AMP206" in found(text)) is wanted
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.model.calls.call_sites import CallSites, callers, passed
-from amplint.model.inference.devices import region_devices
+from amplint.model.inference.devices import devices, region_devices
 from amplint.model.inference.dtypes import BY_QUALIFIED, Dtype, dtypes, region_dtypes
 from amplint.model.inference.formulas import (
     FALSE,
@@ -283,10 +283,15 @@ class Decided:
         if isinstance(right.value, str):
             device = right.value.partition(":")[0]
             if device == "cuda":
-                return ON_CUDA
+                return FALSE if self._never_cuda(left) else ON_CUDA
             if device in _OTHERS:
                 return negated(ON_CUDA) if device == "cpu" else both(self._equal(left, device), negated(ON_CUDA))
         return either(*(both(each.when, self._equal(each.value, right.value)) for each in self.alternatives(left)))
+
+    def _never_cuda(self, value: ir.Value) -> bool:
+        """Whether a device, or its type, is seen to be another than cuda."""
+        types = {device.type for device in devices(self._module, value)}
+        return bool(types) and not types & {None, "cuda"}
 
     def _equal(self, left: ir.Value, value: object) -> Formula:
         if isinstance(left, ir.Constant):

@@ -1,18 +1,19 @@
 """A GradScaler is on where all regions run in bfloat16.
 
 ## What it does
-Finds a scaler that the file makes and that is, or can be, switched on while every region round the losses that it
-scales runs in bfloat16: by a literal, a variable, or a table whose items are all bfloat16. Also where there is no
-region and the parameters of all the file's optimizers were cast to bfloat16.
+Finds a scaler that the file makes and that is, or can be, on while every region around the losses that it scales runs
+in bfloat16: always, or where an option chooses bfloat16. Also where there is no region and the parameters of all the
+file's optimizers were cast to bfloat16.
 
-It is silent where some region's dtype isn't known or can be another one, where `enabled` hangs on the dtype or on a
-flag that speaks of float16, and where the regions are out of sight.
+It is silent where the code doesn't say which dtype a region has, where only the device decides it, where `enabled`
+depends on the dtype or on a flag that names float16, where the bfloat16 branch doesn't use the scaler, and where the
+regions are out of sight.
 
 ## Why is this bad?
 bfloat16 has float32's exponents: gradients that float32 can hold don't become zero in it, and scaling changes nothing
 (20 steps with and without a scaler give the same parameters, bit by bit). What is left is its cost, a look at all
-gradients and a wait for the device in each step, and that it leaves out a step, without a word, wherever a gradient is
-infinite or NaN.
+gradients and a wait for the device in each step, and that it skips a step, silently, wherever a gradient is infinite or
+NaN.
 
 ## Example
 ```python
@@ -33,7 +34,7 @@ scaler.scale(loss).backward()
 ## Fix safety
 Unsafe: steps with infinite gradients, which the scaler left out, are taken; and a checkpoint then holds an empty state
 of the scaler. Where the dtype is kept in a variable that can be read there, `enabled` becomes
-`dtype == torch.float16`, so that the scaler comes back with float16.
+`dtype == torch.float16`, so that the scaler comes back with float16; a condition that was there stays.
 
 ## Proof
 In the fixtures the scaler multiplies by 65,536 to the end before, and is off after; parameters are the same.
@@ -51,19 +52,19 @@ from typing import TYPE_CHECKING
 from amplint.base.findings import Applicability, Finding, Fix, Severity
 from amplint.fixes.device_choice import readable_at
 from amplint.fixes.inherited_arguments import module_name
-from amplint.model.inference.formulas import Formula, both, possible
-from amplint.model.inference.value_sets import decided, is_vague
+from amplint.model.inference.formulas import Formula, World, both, either, negated, possible
+from amplint.model.inference.value_sets import ON_CUDA, decided, is_vague
 from amplint.model.objects.amp_objects import objects
 from amplint.model.objects.autocast_objects import Region, regions
 from amplint.model.regions.openers import Open
-from amplint.model.regions.training_regions import runs_in, trained
+from amplint.model.regions.training_regions import Trained, runs_in, trained
 from amplint.model.syntax import ir
 from amplint.model.syntax.ir import Assigned
 from amplint.model.syntax.queries import is_false
 from amplint.model.syntax.scopes import owner_class
 from amplint.model.usage.module_casts import Cast, casts
 from amplint.registry.rule import Rule
-from amplint.rules.shared.enabled_flags import constructions, is_bfloat16, set_enabled
+from amplint.rules.shared.enabled_flags import constructions, is_bfloat16, said, set_enabled, turning
 from amplint.rules.shared.scaler_order import receiver
 
 if TYPE_CHECKING:
@@ -77,34 +78,81 @@ rule = Rule(
     not_shown="a scaler in bfloat16 only costs: gradients and updates are the same",
 )
 
-# A flag that speaks of float16, whose path may have no region here.
+# A flag that speaks of float16, whose path may have no region here; and the names of bfloat16, which look like its.
 _HALF = re.compile(r"(?i)fp_?16|f16|half|float16|(?<!\d)16")
+_SIMPLE = (ir.Name, ir.Attribute, ir.Subscript, ir.Compare, ir.Call, ir.Constant)
+_BFLOAT16 = re.compile(r"(?i)b(rain)?_?f(loat)?_?p?_?16")
 
 
 @rule.check
 def check(module: Module) -> Iterator[Finding]:
-    """Each construction of a scaler all of whose losses come out of bfloat16."""
-    scaled = [each for each in trained(module) if each.event.kind == "scale"]
-    every = [each for each in regions(module) if not is_false(each.enabled)]
-    if not scaled or not all(is_bfloat16(module, each) for each in every):
-        return
-    cast = _bfloat16_parameters(module) if not every else None
-    found: dict[int, tuple[ir.Call, list[Open]]] = {}
-    for each in scaled:
-        made = constructions(module, receiver(each.event))
-        if not made or each.unseen or not (each.entered or cast):
-            return  # another scaler, or the same one, has losses that can't be told
+    """Scalers that are on while all their losses come out of bfloat16, always or where an option says so."""
+    scaled = [loss for loss in trained(module) if loss.event.kind == "scale"]
+    cast = None
+    if scaled and all(is_false(region.enabled) for region in regions(module)):
+        cast = _bfloat16_parameters(module)
+    losses: dict[int, tuple[ir.Call, list[Trained]]] = {}
+    unclear = set[int]()  # scalers with a loss whose regions can't be told
+    for loss in scaled:
+        made = constructions(module, receiver(loss.event))
+        if not made:
+            return  # the scaler may be any
+        if loss.unseen or not (loss.entered or cast):
+            unclear.update(call.id for call in made)
         for call in made:
-            found.setdefault(call.id, (call, []))[1].extend(each.entered)
-    for call, entered in found.values():
+            losses.setdefault(call.id, (call, []))[1].append(loss)
+    for call, of_scaler in losses.values():
+        if call.id in unclear:
+            continue
         if cast is not None:
-            if _is_on_with(module, call, decided(module).around(cast.call)):
+            if _on_with(module, call, decided(module).around(cast.call)) is not None:
                 yield _finding(module, call, "False", f"the parameters are bfloat16 ({module.line(cast.call)})")
             continue
-        on = next((each for each in entered if _is_on_with(module, call, runs_in(module, each, "bfloat16"))), None)
-        if on is not None:
-            what = f"the losses that this scaler scales come out of bfloat16 ({module.line(on.region.call)})"
-            yield _finding(module, call, _condition(module, call, on.region), what)
+        entered = [each for loss in of_scaler for each in loss.entered]
+        finding = _of_regions(module, call, of_scaler, entered)
+        if finding is not None:
+            yield finding
+
+
+def _of_regions(module: Module, call: ir.Call, losses: list[Trained], entered: list[Open]) -> Finding | None:
+    """The finding of a scaler all of whose losses come out of regions in sight."""
+    always = all(is_bfloat16(module, each.region) for each in entered)
+    float16 = either(*(runs_in(module, each, "float16") for each in entered))
+    if not always and _on_with(module, call, float16) is None:
+        return None  # it is the wrong way around, which AMP210 says
+    scales = either(*(decided(module).around(loss.event.call) for loss in losses))
+    for each in entered:
+        others = () if always else (negated(float16), scales)
+        world = _on_with(module, call, runs_in(module, each, "bfloat16"), *others)
+        where = "" if always or world is None else _chosen(module, world, each.region)
+        if world is None or where is None:
+            continue
+        what = f"the losses that this scaler scales come out of bfloat16 ({module.line(each.region.call)})"
+        text = _condition(module, call, each.region)
+        if always:
+            return _finding(module, call, text, what)
+        return _finding(module, call, _as_before(module, call, text), f"{where}, {what}")
+    return None
+
+
+def _chosen(module: Module, world: World, region: Region) -> str | None:
+    """By which options a region runs in bfloat16, in words; None where the code doesn't say, or the device decides."""
+    known = decided(module)
+    if region.dtype is None:
+        return None
+    chosen = known.is_dtype(region.dtype, "bfloat16")
+    if is_vague(chosen) or chosen.facts() & known.dtypes:
+        return None
+    return said(module, world, chosen, turning(world, chosen) - ON_CUDA.facts()) or None
+
+
+def _as_before(module: Module, call: ir.Call, text: str) -> str | None:
+    """What `enabled` should be where it was right but for bfloat16: the condition as well."""
+    given = call.keyword("enabled")
+    if text == "False" or given is None:
+        return None if text == "False" else text
+    code = module.text(given)
+    return f"{code if isinstance(given, _SIMPLE) else f'({code})'} and {text}"
 
 
 def _bfloat16_parameters(module: Module) -> Cast | None:
@@ -115,22 +163,24 @@ def _bfloat16_parameters(module: Module) -> Cast | None:
     return found[0] if owned and len(found) == len(owned) else None
 
 
-def _is_on_with(module: Module, call: ir.Call, bfloat16: Formula) -> bool:
-    """Whether the scaler can be on while all is bfloat16."""
+def _on_with(module: Module, call: ir.Call, *bfloat16: Formula) -> World | None:
+    """A world in which the scaler is on while all is bfloat16; None where there is none in sight."""
     known = decided(module)
     on = both(known.inside(call), known.of(call.keyword("enabled")))
-    if is_vague(on) or call.unpacks("**") or any(_HALF.search(name) for name in on.facts()):
-        return False
-    return possible(on, bfloat16) is not None
+    if is_vague(on) or call.unpacks("**") or any(_HALF.search(_BFLOAT16.sub("", name)) for name in on.facts()):
+        return None
+    return possible(on, *bfloat16)
 
 
-def _finding(module: Module, call: ir.Call, text: str, what: str) -> Finding:
-    edit = set_enabled(module, call, text)
+def _finding(module: Module, call: ir.Call, text: str | None, what: str) -> Finding:
+    """The finding; `text` is what `enabled` should be, None where no variable tells the dtype there."""
+    edit = set_enabled(module, call, text) if text is not None else None
+    withheld = "its arguments are in the way" if text is not None else "nothing tells the dtype here: pass `enabled`"
     return rule.finding(
         module.span(call),
-        f"{what}, which needs no scaling: the scaler costs time and leaves out steps; switch it off",
+        f"{what}, which needs no scaling: the scaler costs time and skips steps; switch it off",
         fix=Fix(Applicability.UNSAFE, f"Switch it off: `enabled={text}`", (edit,)) if edit is not None else None,
-        withheld=None if edit is not None else "its arguments are in the way",
+        withheld=None if edit is not None else withheld,
     )
 
 
